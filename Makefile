@@ -1,0 +1,79 @@
+# Works with make, a Python and a network alone. The virtual environment is made once; stamp files in it
+# remember what is installed, so that a second call goes straight to its work.
+#
+#   make test PYTHON=python3.13 VENV=.venv-3.13     another Python, in an environment of its own
+#   make test PYTEST_ARGS="-k order -x"             other arguments for pytest
+
+PYTHON ?= python3
+VENV ?= .venv
+# The extra that the tests are installed with; `tests` leaves out the linters and the type checkers.
+EXTRA ?= dev
+# No test takes minutes unless it hangs, and a hang should say where.
+PYTEST_ARGS ?= -n auto --maxprocesses 8 --timeout 300
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
+.NOTPARALLEL:
+
+.PHONY: help demo test test-all lint types imports bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.stamp-package ## Run the tour of the library
+	$(BIN)/python examples/tour.py
+
+test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that need no PyTorch (minutes)
+	$(BIN)/python -m pytest -m "not torch" $(PYTEST_ARGS)
+
+test-all: $(VENV)/.stamp-$(EXTRA) ## Run every test; those that need PyTorch skip without it
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.stamp-dev ## Check style and format
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+types: $(VENV)/.stamp-dev ## Check the types, the package's and its users'
+	$(BIN)/python -m mypy --strict
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/python -m pyright --pythonpath $(BIN)/python
+
+imports: $(VENV)/.stamp-dev ## Check that imports run one way
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.stamp-bench ## Run the benchmarks (minutes); BENCH_ARGS="--fast chains" for less
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+clean: ## Remove the environments and everything built or cached
+	rm -rf .venv .venv-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Written so that every Python, Python 2 too, can run it and say what is wrong.
+define CHECK_PYTHON
+import sys; \
+v = sys.version_info; \
+v < (3, 11) and sys.exit("aspecthook needs Python 3.11 or newer, and $(PYTHON) is %d.%d. " % v[:2] + \
+"Name another one: make PYTHON=python3.12 ..."); \
+from importlib.util import find_spec; \
+find_spec("ensurepip") and find_spec("venv") or sys.exit("$(PYTHON) cannot make virtual environments: it lacks ensurepip. " \
+"On Debian and Ubuntu: apt install python%d.%d-venv" % v[:2])
+endef
+
+$(VENV)/.stamp-venv:
+	@command -v "$(PYTHON)" >/dev/null || \
+	  { echo "There is no $(PYTHON) here. Name another Python, 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c '$(CHECK_PYTHON)'
+	"$(PYTHON)" -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.stamp-package: $(VENV)/.stamp-venv pyproject.toml
+	$(PIP) --editable .
+	@touch $@
+
+# .stamp-dev, .stamp-tests, .stamp-bench: the package with that extra.
+$(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
+	$(PIP) --editable '.[$*]'
+	@touch $@
