@@ -1,0 +1,256 @@
+"""Law 3: a hook is given what it asks for, by name.
+
+`resolve` reads a callable's parameters and answers its *asks*: one entry a parameter, saying how it is passed and
+what is passed. Generated code writes the asks out as the text of a call, the interpreter gathers them one by one;
+neither reads a signature again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from ._errors import HookSignatureError, HookTypeError, nearest
+from ._signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS, Signature
+
+Kind: TypeAlias = Literal["pre", "around", "item", "exception", "post", "always"]
+KINDS: tuple[Kind, ...] = ("pre", "around", "item", "exception", "post", "always")
+
+# How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
+# What is passed: the place of a parameter of the target, a reserved word, or (for "**") the names to leave out.
+Ask: TypeAlias = tuple[str, "int | str | tuple[str, ...]"]
+Asks: TypeAlias = tuple[Ask, ...]
+
+Flavour: TypeAlias = Literal["plain", "async", "generator", "async generator"]
+
+RESERVED: dict[str, frozenset[str]] = {
+    "call": frozenset(KINDS),
+    "args": frozenset(KINDS),
+    "kwargs": frozenset(KINDS),
+    "result": frozenset({"post", "always"}),
+    "exc": frozenset({"exception", "always"}),
+    "proceed": frozenset({"around"}),
+    "item": frozenset({"item"}),
+}
+
+# What a positional-only parameter, or a builtin without a signature, is given.
+SUBJECT: dict[Kind, str] = {
+    "pre": "arguments",
+    "around": "proceed",
+    "item": "item",
+    "exception": "exc",
+    "post": "result",
+    "always": "call",
+}
+
+
+def article(kind: str) -> str:
+    """Give the article that goes before a kind in a message."""
+    return "an" if kind[0] in "aei" else "a"
+
+
+class Parameter(NamedTuple):
+    """One parameter of a hook: its name, its kind as in `inspect.Parameter`, and whether it has a default."""
+
+    name: str
+    how: Literal["positional only", "positional", "*", "keyword", "**"]
+    has_default: bool
+
+
+def parameters(function: Callable[..., object]) -> list[Parameter] | None:
+    """Read the parameters of a hook; None if it has no signature (some builtins)."""
+    inner: object = function.__func__ if isinstance(function, MethodType) else function
+    # A function made by functools.wraps asks for what the function inside it asks for; only inspect knows that.
+    if type(inner) is FunctionType and not inner.__dict__.keys() & {"__wrapped__", "__signature__"}:
+        found = _from_code(inner)
+        return found if inner is function or (found[:1] and found[0].how == "*") else found[1:]
+    return _from_inspect(function)
+
+
+def _from_code(function: FunctionType) -> list[Parameter]:
+    """Read a Python function's parameters; `inspect.signature` says the same, thirty times slower."""
+    code = function.__code__
+    names, count = code.co_varnames, code.co_argcount
+    regular = count + code.co_kwonlyargcount
+    without_default = count - len(function.__defaults__ or ())
+    keyword_defaults = function.__kwdefaults__ or {}
+    found = [
+        Parameter(
+            name, "positional only" if place < code.co_posonlyargcount else "positional", place >= without_default
+        )
+        for place, name in enumerate(names[:count])
+    ]
+    if code.co_flags & VARARGS:
+        found.append(Parameter(names[regular], "*", has_default=False))
+    found += [Parameter(name, "keyword", name in keyword_defaults) for name in names[count:regular]]
+    if code.co_flags & VARKEYWORDS:
+        found.append(Parameter(names[regular + bool(code.co_flags & VARARGS)], "**", has_default=False))
+    return found
+
+
+def _from_inspect(function: Callable[..., object]) -> list[Parameter] | None:
+    import inspect
+
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+    how: dict[Any, Any] = {
+        inspect.Parameter.POSITIONAL_ONLY: "positional only",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional",
+        inspect.Parameter.VAR_POSITIONAL: "*",
+        inspect.Parameter.KEYWORD_ONLY: "keyword",
+        inspect.Parameter.VAR_KEYWORD: "**",
+    }
+    return [Parameter(p.name, how[p.kind], p.default is not p.empty) for p in signature.parameters.values()]
+
+
+def flavour_of(function: Callable[..., object]) -> Flavour:
+    """Say whether calling this gives a value, an awaitable, a generator or an async generator."""
+    inner: Any = function
+    while isinstance(inner, (partial, MethodType, staticmethod)):
+        inner = inner.func if isinstance(inner, partial) else inner.__func__
+    if type(inner) is not FunctionType and not isinstance(inner, type):
+        inner = getattr(cast("type[object]", type(inner)), "__call__", inner)  # noqa: B004  # the function, not whether there is one
+    code = getattr(inner, "__code__", None)
+    flags = getattr(code, "co_flags", 0)
+    if flags & COROUTINE:
+        return "async"
+    if flags & ASYNC_GENERATOR:
+        return "async generator"
+    return "generator" if flags & GENERATOR else "plain"
+
+
+class Resolver:
+    """Resolves the asks of the hooks of one kind on one target; `who` names the hook in messages."""
+
+    def __init__(self, kind: Kind, label: str, signature: Signature, who: object, *, predicate: bool = False) -> None:
+        self.kind: Kind = kind
+        self.offered = {word for word, kinds in RESERVED.items() if kind in kinds}
+        self.subject = SUBJECT[kind]
+        if predicate and kind == "around":
+            self.offered.discard("proceed")  # a predicate decides whether the hook runs, it does not run the call
+            self.subject = "arguments"
+        self.label = label
+        self.signature = signature
+        self.who = who
+
+    def resolve(self, function: Callable[..., object], *, of_instance: bool = False) -> Asks:
+        """Answer what the hook asks for; the first parameter of a method `of_instance` is that of the target.
+
+        Raises:
+            HookSignatureError: It asks for something that its mount point does not offer.
+        """
+        wanted = parameters(function)
+        if wanted is None:
+            return (("", self.subject),)
+        asks: list[Ask] = []
+        skipped: str | None = None
+        subject_given = False
+        for place, (name, how, has_default) in enumerate(wanted):
+            if of_instance and place == 0 and how != "*":
+                asks.append(("", 0))
+            elif how == "*":
+                self._refuse_gap(skipped)
+                asks.append(("*", "args"))
+            elif how == "**":
+                taken = tuple(p.name for p in wanted if p.how in ("positional", "keyword"))
+                asks.append(("**", taken))
+            elif how == "positional only":
+                if not subject_given:
+                    asks.append(("", self.subject))
+                    subject_given = True
+                elif not has_default:
+                    raise HookSignatureError(
+                        f"{self.who} has a second positional-only parameter {name!r}, but only one is given (the "
+                        f"{self.subject}); name it as an ordinary parameter, or give it a default"
+                    )
+                else:
+                    skipped = skipped or name
+            elif (found := self._find(name, has_default)) is None:
+                skipped = skipped or (name if how == "positional" else None)
+            else:
+                by_position = how == "positional" and skipped is None
+                asks.append(("" if by_position else f"={name}", found))
+        return tuple(asks)
+
+    def _find(self, name: str, has_default: bool) -> int | str | None:
+        """Look one name up: a reserved word first, then the target's parameters; None: keep the default."""
+        if name in RESERVED:
+            if name in self.offered:
+                return name
+            if name != "item":  # so common a parameter that it is reserved only where there is an item
+                if has_default:
+                    return None
+                raise HookSignatureError(self._unavailable(name))
+        place = self.signature.index.get(name)
+        if place is None and not has_default:
+            raise HookSignatureError(self._unknown(name))
+        return place
+
+    def _unavailable(self, name: str) -> str:
+        kinds = " and ".join(kind for kind in KINDS if kind in RESERVED[name])
+        this = f"this is {article(self.kind)} {self.kind} hook"
+        message = f"{self.who} asks for {name!r}, which only {kinds} hooks are given, and {this}"
+        if name in self.signature.index:
+            message += f"; the argument of that name is call.arguments[{name!r}]"
+        return message
+
+    def _unknown(self, name: str) -> str:
+        names = list(self.signature.names)
+        words = [word for word in RESERVED if word in self.offered]
+        offered = ", ".join(names) or "no parameters"
+        return (
+            f"{self.who} asks for {name!r}, but {self.label} offers {offered} (and every {self.kind} hook "
+            f"{', '.join(words)}){nearest(name, names + words)}"
+        )
+
+    def _refuse_gap(self, skipped: str | None) -> None:
+        if skipped is not None:
+            raise HookSignatureError(
+                f"{self.who} has *args behind {skipped!r}, which {self.label} does not offer; make {skipped!r} "
+                f"keyword-only (put it behind *args)"
+            )
+
+
+def check_flavour(kind: Kind, flavour: Flavour, asks: Asks, signature: Signature, label: str, who: object) -> None:
+    """Refuse a hook that could never work on this target because of what calling it gives.
+
+    Raises:
+        HookTypeError: An async hook on a sync target, a generator where a value is needed, an item hook on a function.
+    """
+    style = signature.style
+    proceeds = any(what == "proceed" for _, what in asks)
+    if kind == "item" and "generator" not in style:
+        raise HookTypeError(f"{who} would never run: {label} is no generator, it has no items; use post")
+    if flavour in ("async", "async generator") and style in ("function", "generator"):
+        raise HookTypeError(
+            f"{who} is async, but {label} is a sync {style}, which cannot await it; make the hook a plain function"
+        )
+    if kind == "around":
+        if flavour == "async" and style == "async generator":
+            raise HookTypeError(
+                f"{who} is a coroutine function around the async generator {label}, which needs a stream; write an "
+                f"async generator function (`async for item in proceed(): yield item`), or answer proceed()"
+            )
+        _check_around(flavour, proceeds, style, label, who)
+    elif flavour in ("generator", "async generator"):
+        raise HookTypeError(
+            f"{who} contains a yield, so that calling it would run nothing; only an around hook may be a generator"
+        )
+
+
+def _check_around(flavour: Flavour, proceeds: bool, style: str, label: str, who: object) -> None:
+    generator = flavour in ("generator", "async generator")
+    if not proceeds and not generator:
+        raise HookTypeError(
+            f"{who} neither asks for `proceed` nor yields, so that {label} would never run; ask for "
+            f"`proceed` and call it, or write a generator function with one `yield`"
+        )
+    if proceeds and generator and flavour != style:
+        raise HookTypeError(
+            f"{who} both asks for `proceed` and contains a yield, on a {style}; do one of the two: call `proceed()` "
+            f"and return, or yield once"
+        )

@@ -1,0 +1,59 @@
+"""The errors of aspecthook: one root, and leaves that are also the nearest builtin.
+
+A message says, in this order: which mount point, which hook (its name and where it is written), what happened, and
+what to do.
+"""
+
+from __future__ import annotations
+
+
+class AspecthookError(Exception):
+    """The root of every error that aspecthook itself raises.
+
+    Example:
+        >>> issubclass(HookAnswerError, AspecthookError) and issubclass(HookAnswerError, TypeError)
+        True
+    """
+
+
+class HookAnswerError(AspecthookError, TypeError):
+    """A hook answered something that its kind may not answer."""
+
+
+class HookOrderError(AspecthookError, ValueError):
+    """The ``before`` and ``after`` of some hooks contradict each other; the message spells the cycle out."""
+
+
+class HookSignatureError(AspecthookError, TypeError):
+    """A hook asks for something that its mount point does not offer."""
+
+
+class HookTypeError(AspecthookError, TypeError):
+    """What was offered as a hook, or as one of its options, is not of a usable type."""
+
+
+class HookOptionError(AspecthookError, ValueError):
+    """An option of a hook has a value that it cannot have."""
+
+
+class HookLookupError(AspecthookError, LookupError):
+    """No hook, or no mount point, is where one was looked for."""
+
+
+class MountError(AspecthookError, TypeError):
+    """Something that cannot be made a mount point; the message says why and what to mount instead."""
+
+
+for _error in (AspecthookError, *AspecthookError.__subclasses__()):
+    # A traceback names what users import and catch, not the file in which it happens to be written.
+    _error.__module__ = "aspecthook"
+
+
+def nearest(word: str, words: list[str]) -> str:
+    """Say which of ``words`` the misspelt ``word`` was probably meant to be, as the end of a message."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, words, n=1, cutoff=0.5)
+    if not found and len(word) > 1:
+        found = [w for w in words if sorted(w) == sorted(word)][:1]
+    return f"; did you mean {found[0]!r}?" if found else ""

@@ -1,0 +1,417 @@
+"""The hook: one callable on one mount point, with its kind, its place in the order and its conditions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from enum import IntEnum
+from functools import partial
+from threading import Lock
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, TypedDict, cast, final
+
+from ._asks import Asks, Kind, Resolver, article, check_flavour, flavour_of
+from ._call import Site
+from ._errors import HookOptionError, HookTypeError, nearest
+
+if TYPE_CHECKING:
+    from ._mount import MountPoint
+
+
+class Priority(IntEnum):
+    """The names of priorities; the lowest number runs first.
+
+    Example:
+        >>> Priority.HIGH < Priority.NORMAL
+        True
+    """
+
+    HIGHEST = 0
+    VERY_HIGH = 10
+    HIGH = 30
+    ABOVE_NORMAL = 40
+    NORMAL = 50
+    BELOW_NORMAL = 60
+    LOW = 70
+    VERY_LOW = 90
+    LOWEST = 100
+
+
+class Options(TypedDict, total=False):
+    """The conditions of a hook, all optional."""
+
+    name: str
+    priority: int | str
+    before: object
+    after: object
+    when: Callable[..., object]
+    once: bool
+    times: int
+    every: int
+    isolate: bool
+    reentrant: bool
+
+
+OPTIONS = tuple(Options.__annotations__)
+
+
+def priority_of(value: object, who: object) -> int:
+    """Turn a priority, an int from 0 to 100 or a name in any case, into its number.
+
+    Raises:
+        HookTypeError: It is neither an int nor a string.
+        HookOptionError: It is out of range, or no priority has that name.
+    """
+    if isinstance(value, str):
+        names = list(Priority.__members__)
+        if value.upper() not in names:
+            raise HookOptionError(
+                f"{who} has the priority {value!r}, which is none of {', '.join(names)}{nearest(value.upper(), names)}"
+            )
+        return Priority[value.upper()].value
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise HookTypeError(f"{who} has a priority of type {type(value).__name__}; give an int from 0 to 100 or a name")
+    if not 0 <= value <= 100:
+        raise HookOptionError(f"{who} has the priority {value}; give an int from 0 (first) to 100 (last)")
+    return int(value)
+
+
+def identity(function: object) -> object:
+    """Give a key for what a callable is, so that two looks at one bound method are one hook."""
+    if isinstance(function, MethodType):
+        return (id(function.__self__), id(function.__func__))
+    if isinstance(function, BuiltinMethodType):
+        return (id(function.__self__), function.__name__)
+    return id(function)
+
+
+def inside(function: object) -> object:
+    """Give the function inside a bound method, a partial, a static method; else the object itself."""
+    # Any: isinstance cannot tell what such a shell takes and gives.
+    inner: Any = function
+    while isinstance(inner, (partial, MethodType, staticmethod)):
+        inner = cast("Any", inner).func if isinstance(inner, partial) else cast("Any", inner).__func__
+    return cast("object", inner)
+
+
+def code_of(function: object) -> CodeType | None:
+    """Find the code that a callable runs, as it is written; None if it is not Python code."""
+    inner = inside(function)
+    if type(inner) is not FunctionType:
+        owner: Any = inner if isinstance(inner, type) else type(inner)
+        inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
+        if type(inner) is not FunctionType:
+            return None
+    wrapped = inner.__dict__.get("__wrapped__")
+    return wrapped.__code__ if type(wrapped) is FunctionType else inner.__code__
+
+
+def name_of(function: object) -> str:
+    """Name a callable: its ``__name__``, or that of what is inside it, or of its type."""
+    name = getattr(inside(function), "__name__", None)
+    return name if isinstance(name, str) else type(function).__name__
+
+
+def who_is(kind: str, name: str, function: object) -> str:
+    """Describe a hook in a message."""
+    code = code_of(function)
+    return f"{kind} hook {name!r}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
+
+
+@final
+class Who:
+    """Names a hook in messages; the text is made only if a message is."""
+
+    __slots__ = ("_hook", "_label")
+
+    def __init__(self, label: str, hook: Hook) -> None:
+        self._label = label
+        self._hook = hook
+
+    def __str__(self) -> str:
+        return f"{self._label}: {self._hook.who}"
+
+
+@final
+class Run:
+    """One run of a hook with ``reentrant=False``. It may end in another context than it began in."""
+
+    __slots__ = ("_alive", "_guard")
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._alive = True
+        _running.set((*(run for run in _running.get() if run._alive), self))
+
+    def leave(self) -> None:
+        """Note that the hook has run."""
+        self._alive = False
+        _running.set(tuple(run for run in _running.get() if run._alive))
+
+    @staticmethod
+    def is_under_way(guard: Guard) -> bool:
+        """Say whether a run of this hook is under way in this context, or in the one that it was copied from."""
+        return any(run._alive and run._guard is guard for run in _running.get())
+
+
+_running: ContextVar[tuple[Run, ...]] = ContextVar("aspecthook_running", default=())
+
+
+@final
+class Guard:
+    """Decides whether a hook with ``once``, ``times``, ``every`` or ``reentrant=False`` runs in this call."""
+
+    __slots__ = ("__weakref__", "_hook", "_lock", "_ran", "_seen", "every", "reentrant", "times")
+
+    def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Hook) -> None:
+        self.times = times
+        self.every = every
+        self.reentrant = reentrant
+        self._hook = weakref.ref(hook)
+        self._seen = 0
+        self._ran = 0
+        self._lock = Lock()
+
+    def admit(self) -> Run | bool:
+        """Say whether the hook runs now, and count it; exact also when threads call at once.
+
+        A hook that is not reentrant is given its run, which must be left.
+        """
+        if not self.reentrant and Run.is_under_way(self):
+            return False
+        if (self.times or self.every) and not self._count():
+            return False
+        return self.reentrant or Run(self)
+
+    def _count(self) -> bool:
+        with self._lock:
+            self._seen += 1
+            if self.every and self._seen % self.every:
+                return False
+            if self.times and self._ran >= self.times:
+                return False
+            self._ran += 1
+            last = self._ran == self.times
+        hook = self._hook()
+        if last and hook is not None:
+            hook.remove()
+        return True
+
+
+@final
+class Hook:
+    """One callable on one mount point: what `hooks(f)` gives when it is iterated, and the handle to take it off.
+
+    Its ``kind``, ``name``, ``function``, ``priority`` (0 to 100) and ``failures`` (how often it failed isolated) can
+    be read.
+
+    Example:
+        >>> from aspecthook import hookable, hooks
+        >>> @hookable
+        ... def double(n):
+        ...     return 2 * n
+        >>> hook = hooks(double).add("post", lambda result: result + 1, name="increase", priority="LOW")
+        >>> hook.kind, hook.name, hook.priority, double(2)
+        ('post', 'increase', 70, 5)
+        >>> hook.remove()
+        >>> double(2)
+        4
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_mount",
+        "added",
+        "after",
+        "asks",
+        "before",
+        "failures",
+        "flavour",
+        "function",
+        "guard",
+        "isolate",
+        "keys",
+        "kind",
+        "name",
+        "options",
+        "paused",
+        "priority",
+        "shape",
+        "types",
+        "when",
+        "when_asks",
+        "when_awaits",
+    )
+
+    def __init__(
+        self,
+        kind: Kind,
+        function: Callable[..., Any],
+        *,
+        added: int,
+        types: tuple[type[BaseException], ...],
+        site: Site,
+        mount: MountPoint,
+        options: Options,
+        of_instance: bool = False,
+    ) -> None:
+        if not callable(function):
+            raise HookTypeError(
+                f"{site.label}: {function!r} is not callable and cannot be {article(kind)} {kind} hook; give a function"
+            )
+        self.kind: Kind = kind
+        self.function = function
+        self.name = _name(options, function, kind, site.label)
+        self.options = options
+        self.added = added
+        self.types = types
+        self.paused = False
+        self.failures = 0
+        self._mount = weakref.ref(mount)
+        who = Who(site.label, self)
+        self._read_options(options, who)
+        self._resolve(site, who, of_instance=of_instance)
+
+    def _read_options(self, options: Options, who: Who) -> None:
+        self.keys: frozenset[object] = frozenset((self.name, identity(self.function), id(self)))
+        if not options:
+            self.priority = int(Priority.NORMAL)
+            self.before: tuple[object, ...] = ()
+            self.after: tuple[object, ...] = ()
+            self.isolate, self.when, self.guard = False, None, None
+            return
+        unknown = sorted(options.keys() - set(OPTIONS))
+        if unknown:
+            raise HookTypeError(
+                f"{who} has an option {unknown[0]!r}, which is none of {', '.join(OPTIONS)}"
+                f"{nearest(unknown[0], list(OPTIONS))}"
+            )
+        self.priority = priority_of(options.get("priority", Priority.NORMAL), who)
+        self.before = _keys(options.get("before"), who, "before")
+        self.after = _keys(options.get("after"), who, "after")
+        self.isolate = _flag(options, "isolate", who)
+        self.when = options.get("when")
+        if self.when is not None and not callable(self.when):
+            raise HookTypeError(f"{who} has a `when` that is not callable: {self.when!r}; give a predicate")
+        times = 1 if _flag(options, "once", who) else _count(options, "times", who)
+        every = _count(options, "every", who)
+        reentrant = _flag(options, "reentrant", who, default=True)
+        guarded = times or every or not reentrant
+        self.guard = Guard(times, every, reentrant, self) if guarded else None
+
+    def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
+        resolver = Resolver(self.kind, site.label, site.signature, who)
+        self.flavour = flavour_of(self.function)
+        self.asks: Asks = resolver.resolve(self.function, of_instance=of_instance)
+        check_flavour(self.kind, self.flavour, self.asks, site.signature, site.label, resolver.who)
+        if self.kind == "around" and self.isolate:
+            raise HookOptionError(
+                f"{resolver.who} cannot be isolated: what an around hook raises cannot be told from what the target "
+                f"raised through it; catch in the hook itself, or use a pre and a post hook"
+            )
+        self.when_asks: Asks | None = None
+        self.when_awaits = False
+        when_flavour = "plain"
+        if self.when is not None:
+            resolver = Resolver(self.kind, site.label, site.signature, f"{who}: its `when`", predicate=True)
+            self.when_asks = resolver.resolve(self.when)
+            when_flavour = flavour_of(self.when)
+            awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
+            if when_flavour != "plain" and (when_flavour != "async" or site.signature.style not in awaiting):
+                raise HookTypeError(f"{resolver.who} is {when_flavour}, and its answer would always be true")
+            self.when_awaits = when_flavour == "async"
+        self.shape = (
+            self.kind,
+            self.asks,
+            self.flavour,
+            self.types == (Exception,),
+            self.when_asks,
+            self.when_awaits,
+            self.guard is not None,
+            self.isolate,
+            self.leaves,
+        )
+
+    @property
+    def who(self) -> str:
+        """Describe the hook as messages do: its kind, its name, its file and line."""
+        return who_is(self.kind, self.name, self.function)
+
+    @property
+    def leaves(self) -> bool:
+        """Say whether the end of each run must be noted, as the hook is not reentrant."""
+        return self.guard is not None and not self.guard.reentrant
+
+    @property
+    def proceeds(self) -> bool:
+        """Say whether this around hook asks for `proceed` (or else yields once)."""
+        return any(what == "proceed" for _, what in self.asks)
+
+    def admit(self) -> Run | bool:
+        """Say whether the hook's counts let it run now."""
+        return self.guard is None or self.guard.admit()
+
+    def failed(self, error: Exception) -> None:
+        """Log and count what an isolated hook raised."""
+        import logging
+
+        self.failures += 1
+        mount = self._mount()
+        label = mount.name if mount is not None else "a mount point that is gone"
+        logging.getLogger("aspecthook").error("%s: %s failed and was passed over", label, self.who, exc_info=error)
+
+    def remove(self) -> None:
+        """Take this hook off; once it is off, do nothing."""
+        mount = self._mount()
+        if mount is not None:
+            mount._discard((self,))
+
+    def __repr__(self) -> str:
+        return f"<{self.who}, priority {self.priority}>"
+
+
+def _name(options: Options, function: object, kind: str, label: str) -> str:
+    name = cast("dict[str, object]", options).get("name")
+    if name is None:
+        return name_of(function)
+    if not isinstance(name, str) or not name:
+        who = who_is(kind, name_of(function), function)
+        raise HookTypeError(f"{label}: {who} has the name {name!r}; give a string")
+    return name
+
+
+def _keys(value: object, who: object, option: str) -> tuple[object, ...]:
+    """Turn ``before`` or ``after`` (a name, a hook, its function, or several of them) into keys."""
+    if value is None:
+        return ()
+    several = cast("Iterable[object]", value) if isinstance(value, (list, tuple, set, frozenset)) else (value,)
+    keys: list[object] = []
+    for one in several:
+        if isinstance(one, str):
+            keys.append(one)
+        elif isinstance(one, Hook):
+            keys.append(id(one))
+        elif callable(one):
+            keys.append(identity(one))
+        else:
+            raise HookTypeError(f"{who} has {option}={one!r}; give the name of a hook, or the hook itself")
+    return tuple(keys)
+
+
+def _flag(options: Options, option: str, who: object, *, default: bool = False) -> bool:
+    value: object = options.get(option, default)
+    if not isinstance(value, bool):
+        raise HookTypeError(f"{who} has {option}={value!r}; give True or False")
+    return value
+
+
+def _count(options: Options, option: str, who: object) -> int | None:
+    value: object = options.get(option)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise HookTypeError(f"{who} has {option}={value!r}; give a whole number")
+    if value < 1:
+        raise HookOptionError(f"{who} has {option}={value}; give a number from 1 up")
+    return value

@@ -1,0 +1,200 @@
+"""Law 1 on async functions and async generators, interpreted plainly: `_law` with `await` in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from ._answers import Args
+from ._call import Call
+from ._hook import Hook
+from ._law import Hooks, Target, checked, invoke, is_due, leave, open_hook, replaced, streamed
+from ._order import Chain
+from ._runtime import Values, abegin, aend, afail, awaitable, begin, end, fail, settled, start
+
+
+async def aask(hook: Hook, call: Call, item: object = None) -> Any:
+    """Give the answer of one hook of an async function, awaited if it can be."""
+    try:
+        holds = is_due(hook, call, call._values, item)
+        if awaitable(holds):
+            holds = await holds
+        if not holds or not (run := hook.admit()):
+            return None
+        try:
+            answer = invoke(hook, call, item)
+            return checked(hook, call, await answer if awaitable(answer) else answer)
+        finally:
+            leave(run)
+    except Exception as error:
+        if not hook.isolate:
+            raise
+        return hook.failed(error)
+
+
+async def arecover(hooks: Hooks, call: Call, exc: BaseException) -> Any:
+    """Run exception hooks as `recover` does, awaited."""
+    call._exc = exc
+    try:
+        for place, hook in enumerate(hooks):
+            if isinstance(exc, hook.types):
+                try:
+                    answer = await aask(hook, call)
+                except BaseException as new:
+                    return await arecover(hooks[place + 1 :], call, new)
+                if answer is not None:
+                    return answer.value
+        raise exc
+    finally:
+        call._exc = None
+        del exc, call  # as in `recover`
+
+
+async def afinish(hooks: Hooks, call: Call, error: BaseException | None = None) -> None:
+    """Run always hooks as `finish` does, awaited."""
+    if error is not None:
+        call._exc, call._result = error, None
+    try:
+        for place, hook in enumerate(hooks):
+            try:
+                await aask(hook, call)
+            except BaseException as new:
+                await afinish(hooks[place + 1 :], call, new)
+                raise
+    finally:
+        call._exc = None
+        del error, call  # as in `recover`
+
+
+# A coroutine: the same, awaited.
+
+
+async def arun(chain: Chain, call: Call, target: Target) -> Any:
+    """Interpret one call of a coroutine function."""
+    try:
+        try:
+            for hook in chain.pre:
+                answer = await aask(hook, call)
+                if type(answer) is Args:
+                    replaced(hook, call, answer)
+                elif answer is not None:
+                    result = answer.value
+                    break
+            else:
+                result = await _ainside(chain.around, call, target, call._values)
+        except BaseException as exc:
+            result = await arecover(chain.exception, call, exc)
+            call._exc = None
+        else:
+            for hook in chain.post:
+                call._result = result
+                answer = await aask(hook, call)
+                if answer is not None:
+                    result = settled(call._site, "post", hook.function, answer)
+        call._result = result
+        return result
+    except BaseException as exc:
+        call._exc, call._result = exc, None
+        raise
+    finally:
+        try:
+            await afinish(chain.always, call)
+        finally:
+            call._exc = None
+
+
+async def _ainside(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
+    if not hooks:
+        args, kwargs = call._site.signature.split(values)
+        return await target(*args, **kwargs)
+    hook = hooks[0]
+
+    def inner(values: Values) -> Any:
+        return _ainside(hooks[1:], call, target, values)
+
+    holds = is_due(hook, call, values)
+    if not (await holds if awaitable(holds) else holds) or not (run := hook.admit()):
+        return await inner(values)
+    try:
+        made = open_hook(hook, call, inner, values)
+        if hook.flavour == "generator":
+            begin(call._site, hook.function, made)
+            try:
+                result = await inner(values)
+            except BaseException as exc:
+                return fail(call._site, hook.function, made, exc)
+            return end(call._site, hook.function, made, result)
+        if hook.flavour == "async generator":
+            await abegin(call._site, hook.function, made)
+            try:
+                result = await inner(values)
+            except BaseException as exc:
+                return await afail(call._site, hook.function, made, exc)
+            return await aend(call._site, hook.function, made, result)
+        answer = await made if awaitable(made) else made
+        return settled(call._site, "around", hook.function, answer)
+    finally:
+        leave(run)
+
+
+# An async generator: it has no `yield from`, so the relaying is written out.
+
+
+async def agrun(  # noqa: PLR0912, PLR0915  # an async generator cannot be split: it has no `yield from`
+    chain: Chain, call: Call, target: Target
+) -> AsyncGenerator[Any, Any]:
+    """Interpret one run of an async generator function."""
+    source = None
+    try:
+        try:
+            for hook in chain.pre:
+                answer = await aask(hook, call)
+                if type(answer) is Args:
+                    replaced(hook, call, answer)
+                elif answer is not None:
+                    result = answer.value
+                    break
+            else:
+                result = None
+                source = streamed(chain.around, call, target, call._values)
+                step = start(source)
+                while True:
+                    try:
+                        item = await step
+                    except StopAsyncIteration:
+                        break
+                    finally:
+                        step = None  # it holds what was thrown
+                    for hook in chain.item:
+                        answer = await aask(hook, call, item)
+                        if answer is not None:
+                            item = settled(call._site, "item", hook.function, answer)
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        await source.aclose()
+                        raise
+                    except BaseException as caught:
+                        step = source.athrow(caught)
+                    else:
+                        step = source.asend(sent)
+        except BaseException as exc:
+            if source is not None:
+                await source.aclose()
+            result = await arecover(chain.exception, call, exc)
+            call._exc = None
+        else:
+            for hook in chain.post:
+                call._result = result
+                answer = await aask(hook, call)
+                if answer is not None:
+                    result = settled(call._site, "post", hook.function, answer)
+        call._result = result
+    except BaseException as exc:
+        call._exc, call._result = exc, None
+        raise
+    finally:
+        try:
+            await afinish(chain.always, call)
+        finally:
+            call._exc = None

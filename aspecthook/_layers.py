@@ -1,0 +1,123 @@
+"""Around hooks as layers: closures, linked from the inside out, the first hook outermost."""
+
+from __future__ import annotations
+
+from ._writer import Group, Writer
+
+
+def write_layers(writer: Writer) -> None:
+    """Write a function that links the layers; they are real closures, which the garbage collector can see into."""
+    opening = len(writer.lines)
+    writer.in_layers = True
+    writer.depth = 1
+    extra = [writer.own("call")] if writer.wants_call else []
+    flat = ", ".join([*writer.signature.idents, *extra])
+    reach = writer.own("reach")
+    with writer.block(f"def {reach}({flat}):"):
+        writer.line(f"return {writer.pin('target')}({writer.passed()})")
+    inner, direct = reach, f"{writer.pin('target')}({writer.passed()})"
+    for place in reversed(range(len(writer.chain.around))):
+        layer = writer.own(f"layer_{place + 1}")
+        asynchronous = "async " if writer.style == "coroutine" else ""
+        with writer.block(f"{asynchronous}def {layer}({flat}):"):
+            _layer(writer, place, inner, direct)
+        inner, direct = layer, f"{layer}({flat})"
+    writer.line(f"return {inner}")
+    head = ["", f"def {writer.own('linked')}({', '.join(writer.layer_pins)}):"]
+    writer.lines[opening:opening] = head
+    writer.notes = [n._replace(line=n.line + 2) if n.line >= opening else n for n in writer.notes]
+
+
+def _layer(writer: Writer, place: int, inner: str, direct: str) -> None:
+    hook = writer.chain.around[place]
+    group = Group(hook, place, place)
+    names = writer.row("around", group)
+    waits = "await " if writer.style == "coroutine" else ""
+    conditions = writer.conditions(hook, names)
+    if "generator" in writer.style:
+        _stream_layer(writer, group, names, inner, direct, conditions)
+        return
+    if conditions:
+        with writer.block(f"if not ({conditions}):"):
+            writer.line(f"return {waits}{direct}")
+    with writer.optional("try:", needed=hook.leaves):
+        if hook.proceeds:
+            _proceed(writer, names["function"], inner, direct)
+            _around_answer(writer, group, names["function"])
+        else:
+            _one_yield(writer, group, names["function"], waits + direct)
+    if hook.leaves:
+        with writer.block("finally:"):
+            writer.line(f"{writer.own('run')}.leave()")
+
+
+def _proceed(writer: Writer, function: str, inner: str, direct: str) -> None:
+    changes = writer.own("changes")
+    with writer.block(f"def {writer.own('proceed')}(**{changes}):"):
+        with writer.block(f"if {changes}:"):
+            revise = f'*{writer.lib("revise")}({writer.pin("site")}, "around", {function}, {changes}, {writer.values})'
+            extra = f", {writer.own('call')}" if writer.wants_call else ""
+            writer.line(f"return {inner}({revise}{extra})")
+        writer.line(f"return {direct}")
+
+
+def _around_answer(writer: Writer, group: Group, function: str) -> None:
+    answer = writer.own("answer")
+    writer.note("around", group)
+    writer.ask(group.hook, function)
+    with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Return')}:"):
+        writer.line(f"return {answer}.value")
+    with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Args')}:"):
+        writer.line(writer.wrong("around", function))
+    writer.line(f"return {answer}")
+
+
+def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None:
+    hook, result, error = writer.own("hook"), writer.own("result"), writer.own("error")
+    waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
+    common = f"{writer.pin('site')}, {function}, {hook}"
+    writer.note("around", group)
+    writer.line(f"{hook} = {function}({writer.given(group.hook.asks)})")
+    writer.line(f"{waits}{writer.lib(a + 'begin')}({common})")
+    with writer.block("try:"):
+        writer.line(f"{result} = {direct}")
+    with writer.block(f"except {writer.lib('BaseException')} as {error}:"):
+        writer.line(f"return {waits}{writer.lib(a + 'fail')}({common}, {error})")
+    writer.line(f"return {waits}{writer.lib(a + 'end')}({common}, {result})")
+
+
+def _stream_layer(
+    writer: Writer, group: Group, names: dict[str, str], inner: str, direct: str, conditions: str
+) -> None:
+    """Write a layer that answers a stream; whether a hook with conditions acts is settled at its first step."""
+    if not conditions:
+        _opened_stream(writer, group, names["function"], inner, direct)
+        return
+    opened = writer.own("opened")
+    with writer.block(f"def {opened}():"):
+        with writer.block(f"if not ({conditions}):"):
+            writer.line(f"return {direct}")
+        _opened_stream(writer, group, names["function"], inner, direct)
+    writer.line(f"return {writer.lib(writer.a + 'lazy')}({opened})")
+
+
+def _opened_stream(writer: Writer, group: Group, function: str, inner: str, direct: str) -> None:
+    a, leave = writer.a, f"{writer.own('run')}.leave"
+    called = f"{function}({writer.given(group.hook.asks)})"
+    if not group.hook.proceeds:
+        writer.note("around", group)
+        held = leave if group.hook.leaves else "None"
+        writer.line(f"return {writer.lib(a + 'within')}({writer.pin('site')}, {function}, {called}, {direct}, {held})")
+        return
+    _proceed(writer, function, inner, direct)
+    source = writer.own("source")
+    with writer.optional("try:", needed=group.hook.leaves):
+        writer.note("around", group)
+        writer.line(f"{source} = {writer.lib(a + 'stream')}({writer.pin('site')}, {function}, {called})")
+    if not group.hook.leaves:
+        writer.line(f"return {source}")
+        return
+    with writer.block(f"except {writer.lib('BaseException')}:"):
+        writer.line(f"{leave}()")
+        writer.line("raise")
+    writer.line(f"return {writer.lib(a + 'relay')}({source}, {leave})")
