@@ -1,0 +1,33 @@
+"""Law 1 as a property: compiled calls and interpreted calls cannot be told apart."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+
+from aspecthook import _compile, _inplace, _writer
+
+from .worlds import STYLES, Scenario, World, scenarios
+
+
+@pytest.mark.parametrize("permanent", [True, False], ids=["strong", "weak"])
+@pytest.mark.parametrize("loop_from", [_writer.LOOP_FROM, 2], ids=["unrolled", "loops"])
+@pytest.mark.parametrize("style", STYLES)
+def test_compiled_and_interpreted_calls_agree(
+    style: str, loop_from: int, permanent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_inplace, "is_permanent", lambda function: permanent)
+    monkeypatch.setattr(_writer, "LOOP_FROM", loop_from)
+    monkeypatch.setattr(_compile, "_templates", {})
+    monkeypatch.setattr(logging.getLogger("aspecthook"), "disabled", True)
+
+    @given(scenarios((style,)))
+    def agree(scenario: Scenario) -> None:
+        compiled, interpreted = World(scenario), World(scenario)
+        seen = compiled.run(compiled.mounted())
+        expected = interpreted.run(interpreted.interpreted())
+        assert seen == expected
+
+    agree()

@@ -1,0 +1,353 @@
+"""Law 2 as properties: one total order, told from hooks that are plain data by a naive model of the law's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from aspecthook import Hook, HookLookupError, HookOrderError, MountPoint, hookable, hooks
+
+NAMES = ("a", "b", "c", "d")
+KINDS = ("pre", "post", "always")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One hook as data. A mention in `before` and `after` is a name, or the number of a row: the hook itself."""
+
+    number: int
+    name: str
+    priority: int = 50
+    before: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
+    kind: str = "pre"
+
+
+# The model: law 2, read aloud. It knows nothing of graphs.
+
+
+def precedes(first: Row, second: Row) -> bool:
+    """Say whether a constraint puts `first` before `second`."""
+
+    def mentions(keys: tuple[Any, ...], row: Row) -> bool:
+        return row.name in keys or row.number in keys
+
+    return first.kind == second.kind and (mentions(first.before, second) or mentions(second.after, first))
+
+
+def expected(rows: list[Row]) -> list[Row] | None:
+    """Among the hooks whose constraints are met, the lowest (priority, added) goes next. None: there is no order."""
+    left, order = list(rows), []
+    while left:
+        met = [row for row in left if not any(precedes(other, row) for other in left)]
+        if not met:
+            return None
+        order.append(min(met, key=lambda row: (row.priority, rows.index(row))))
+        left.remove(order[-1])
+    return order
+
+
+# The real thing
+
+
+class Mounted:
+    """A mount point, and the numbers of its hooks as a call runs them."""
+
+    def __init__(self) -> None:
+        self.ran: list[int] = []
+        self.functions: dict[int, Callable[[], None]] = {}
+        self.handles: dict[int, Hook] = {}
+
+        @hookable
+        def target() -> None: ...
+
+        self.target = target
+        self.mount: MountPoint = hooks(target)
+
+    def function(self, number: int) -> Callable[[], None]:
+        return self.functions.setdefault(number, lambda: self.ran.append(number))
+
+    def _meant(self, key: Any) -> Any:
+        """Turn a mention into what a user writes: a name, a handle if there is one yet, or the hook's function."""
+        return key if isinstance(key, str) else self.handles.get(key) or self.function(key)
+
+    def add(self, row: Row) -> Hook:
+        before, after = ([self._meant(key) for key in keys] for keys in (row.before, row.after))
+        self.handles[row.number] = self.mount.add(
+            row.kind,  # type: ignore[arg-type]
+            self.function(row.number),
+            name=row.name,
+            priority=row.priority,
+            before=before,
+            after=after[0] if len(after) == 1 else after,  # one alone needs no list
+        )
+        return self.handles[row.number]
+
+    def order(self) -> list[int]:
+        """Give the order in which a call runs the hooks, which is the one that the mount point shows."""
+        self.ran.clear()
+        self.target()
+        numbers = {handle: number for number, handle in self.handles.items()}
+        assert self.ran == [numbers[hook] for kind in KINDS for hook in getattr(self.mount, kind)]
+        return list(self.ran)
+
+
+def mounted(rows: list[Row]) -> Mounted:
+    made = Mounted()
+    for row in rows:
+        made.add(row)
+    return made
+
+
+# Strategies
+
+
+@st.composite
+def rows(
+    draw: st.DrawFn, *, count: int = 7, mentions: int = 2, kinds: tuple[str, ...] = ("pre",), unique: bool = False
+) -> list[Row]:
+    number = draw(st.integers(0, count))
+    names = st.sampled_from([*NAMES, "nobody"])
+    keys = st.lists(st.one_of(names, st.integers(0, max(number - 1, 0))), max_size=mentions, unique=True).map(tuple)
+    made = []
+    for place in range(number):
+        name = f"n{place}" if unique else draw(st.sampled_from(NAMES))
+        priority = draw(st.sampled_from([0, 10, 50, 50, 100]))
+        made.append(Row(place, name, priority, draw(keys), draw(keys), draw(st.sampled_from(kinds))))
+    return made
+
+
+def named(row: Row, priority: int) -> Row:
+    before, after = (tuple(key for key in keys if isinstance(key, str)) for keys in (row.before, row.after))
+    return Row(row.number, row.name, priority, before, after)
+
+
+def satisfiable(rows: list[Row]) -> list[Row]:
+    assume(expected(rows) is not None)
+    return rows
+
+
+orderable = rows(mentions=1).map(satisfiable)
+
+
+# The properties
+
+
+@given(orderable)
+def test_the_order_is_the_one_that_the_law_words(rows: list[Row]) -> None:
+    order = expected(rows)
+    assert order is not None
+    assert mounted(rows).order() == [row.number for row in order]
+
+
+@given(orderable)
+def test_the_order_is_total_and_every_constraint_holds(rows: list[Row]) -> None:
+    order = mounted(rows).order()
+    assert sorted(order) == [row.number for row in rows]
+    for first in rows:
+        for second in rows:
+            if precedes(first, second):
+                assert order.index(first.number) < order.index(second.number)
+
+
+@given(rows(mentions=0))
+def test_without_constraints_the_order_is_that_of_priority_then_of_adding(rows: list[Row]) -> None:
+    assert mounted(rows).order() == [row.number for row in sorted(rows, key=lambda row: row.priority)]
+
+
+@given(st.data())
+def test_hooks_of_distinct_priorities_run_in_one_order_however_they_were_added(data: st.DataObject) -> None:
+    drawn = data.draw(orderable)
+    priorities = data.draw(st.permutations(range(len(drawn))))
+    # Names alone: whether a handle or its function is mentioned depends on which hook is there already.
+    made = satisfiable([named(row, priority) for row, priority in zip(drawn, priorities, strict=True)])
+    assert mounted(made).order() == mounted(data.draw(st.permutations(made))).order()
+
+
+@given(rows())
+def test_a_hook_is_refused_exactly_if_it_closes_a_cycle_and_then_changes_nothing(rows: list[Row]) -> None:
+    made, kept = Mounted(), []
+    for row in rows:
+        before = made.order()
+        members, code = list(made.mount), made.target.__code__
+        if expected([*kept, row]) is None:
+            with pytest.raises(HookOrderError):
+                made.add(row)
+            assert made.target.__code__ is code
+            assert list(made.mount) == members
+            assert made.order() == before
+        else:
+            made.add(row)
+            kept.append(row)
+    order = expected(kept)
+    assert order is not None
+    assert made.order() == [row.number for row in order]
+
+
+@given(rows(unique=True))
+def test_the_message_of_a_refused_cycle_spells_one_out(rows: list[Row]) -> None:
+    made, kept = Mounted(), {}
+    for row in rows:
+        named = {**kept, row.name: row}
+        if expected(list(named.values())) is not None:
+            made.add(row)
+            kept = named
+            continue
+        with pytest.raises(HookOrderError) as caught:
+            made.add(row)
+        assert made.mount.name in str(caught.value)
+        found = re.search(r"('\w+')( before '\w+')+", str(caught.value))
+        assert found
+        steps = re.findall(r"'(\w+)'", found[0])
+        assert steps[0] == steps[-1]
+        assert row.name in steps  # without the new hook there was no cycle
+        assert all(precedes(named[one], named[next_]) for one, next_ in pairwise(steps))
+
+
+@given(orderable, st.data())
+def test_removing_is_the_inverse_of_adding(rows: list[Row], data: st.DataObject) -> None:
+    made = mounted(rows)
+    before = made.order()
+    keys = st.lists(st.sampled_from([*NAMES, *range(len(rows) + 1)]), max_size=1).map(tuple)
+    extra = Row(len(rows), data.draw(st.sampled_from(NAMES)), data.draw(st.integers(0, 100)), data.draw(keys))
+    assume(expected([*rows, extra]) is not None)
+    handle = made.add(extra)
+    made.order()
+    handle.remove()
+    assert made.order() == before
+
+
+@given(orderable, st.data())
+def test_the_order_does_not_depend_on_hooks_that_came_and_went(rows: list[Row], data: st.DataObject) -> None:
+    guests = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
+    together = [(row, False) for row in rows]
+    for place, row in enumerate(guests):
+        guest = Row(100 + place, row.name, row.priority, row.before, row.after)
+        together.insert(data.draw(st.integers(0, len(together))), (guest, True))
+    made, gone = Mounted(), []
+    for row, is_guest in together:
+        try:
+            handle = made.add(row)
+        except HookOrderError:
+            assume(is_guest)  # else a guest is in the way of a hook that stays
+            continue
+        if is_guest:
+            gone.append(handle)
+    for handle in data.draw(st.permutations(gone)):
+        handle.remove()
+    assert made.order() == mounted(rows).order()
+
+
+@given(rows(kinds=KINDS, mentions=1))
+def test_the_order_of_one_kind_does_not_depend_on_the_others(rows: list[Row]) -> None:
+    assume(expected(rows) is not None)
+    together = mounted(rows).order()
+    apart = [mounted([row for row in rows if row.kind == kind]).order() for kind in KINDS]
+    assert together == list(chain.from_iterable(apart))
+
+
+@given(orderable)
+def test_a_name_that_nobody_bears_constrains_nothing_until_one_does(rows: list[Row]) -> None:
+    free = [Row(row.number, row.name, row.priority) for row in rows]
+    waiting = [Row(row.number, row.name, row.priority, before=("late",)) for row in rows]
+    made = mounted(waiting)
+    assert made.order() == mounted(free).order()
+    made.add(Row(99, "late", 0))
+    assert made.order() == [*mounted(free).order(), 99]
+
+
+class OrderMachine(RuleBasedStateMachine):
+    """Hooks come, go, pause and are called, in any sequence; the model is a list of rows."""
+
+    members = Bundle("members")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.real = Mounted()
+        self.kept: list[Row] = []
+        self.paused: set[int] = set()
+        self.next = 0
+
+    @rule(
+        target=members,
+        name=st.sampled_from(NAMES),
+        priority=st.sampled_from([0, 50, 100]),
+        before=st.lists(st.one_of(st.sampled_from(NAMES), st.integers(0, 9)), max_size=1).map(tuple),
+        after=st.lists(st.one_of(st.sampled_from(NAMES), st.integers(0, 9)), max_size=1).map(tuple),
+        kind=st.sampled_from(KINDS),
+    )
+    def add(self, **drawn: Any) -> int:
+        row = Row(self.next, **drawn)
+        self.next += 1
+        if expected([*self.kept, row]) is None:
+            with pytest.raises(HookOrderError):
+                self.real.add(row)
+        else:
+            self.real.add(row)
+            self.kept.append(row)
+        return row.number
+
+    @rule(number=consumes(members))
+    def remove_by_handle(self, number: int) -> None:
+        if number in self.real.handles:
+            self.real.handles[number].remove()
+            self.real.handles[number].remove()  # a second time does nothing
+        self._forget(lambda row: row.number == number)
+
+    @rule(name=st.sampled_from(NAMES))
+    def remove_by_name(self, name: str) -> None:
+        self._remove(name, lambda row: row.name == name)
+
+    @rule(number=members)
+    def remove_by_function(self, number: int) -> None:
+        self._remove(self.real.function(number), lambda row: row.number == number)
+
+    @rule()
+    def clear(self) -> None:
+        self.real.mount.clear()
+        self._forget(lambda row: True)
+
+    @rule(number=members, paused=st.booleans())
+    def pause(self, number: int, paused: bool) -> None:
+        if any(row.number == number for row in self.kept):
+            self.real.mount.set_paused((self.real.handles[number],), paused=paused)
+            (self.paused.add if paused else self.paused.discard)(number)
+
+    @rule()
+    def call_paused(self) -> None:
+        self.real.ran.clear()
+        with self.real.mount.paused():
+            self.real.target()
+        assert self.real.ran == []
+
+    @invariant()
+    def a_call_runs_what_the_model_says(self) -> None:
+        awake = [row for row in self.kept if row.number not in self.paused]
+        wanted = [row.number for kind in KINDS for row in expected(awake) or () if row.kind == kind]
+        self.real.ran.clear()
+        self.real.target()
+        assert self.real.ran == wanted
+        assert len(self.real.mount) == len(self.kept)
+
+    def _remove(self, meant: Any, fits: Callable[[Row], bool]) -> None:
+        if any(fits(row) for row in self.kept):
+            self.real.mount.remove(meant)
+        else:
+            with pytest.raises(HookLookupError):
+                self.real.mount.remove(meant)
+        self._forget(fits)
+
+    def _forget(self, gone: Callable[[Row], bool]) -> None:
+        self.paused -= {row.number for row in self.kept if gone(row)}
+        self.kept = [row for row in self.kept if not gone(row)]
+
+
+TestOrderMachine = OrderMachine.TestCase

@@ -1,0 +1,153 @@
+"""Law 5 from finalizers, which run at any allocation: also in the middle of a change, by the thread that makes it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from aspecthook import hookable, hooks
+from tests.stress.cases import at_once, for_both, run
+
+ROUNDS = 600
+SPREAD = 120  # how many allocations may lie between the start of a change and the collection that strikes it
+
+
+class Cycle:
+    """Garbage that only the collector finds."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+class Doing(Cycle):
+    """Does a work when it is collected."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__()
+        self.work = work
+
+    def __del__(self) -> None:
+        self.work()
+
+
+def leave_to_the_collector(number: int, work: Callable[[], object]) -> None:
+    """Have a work done by a collection that comes a little later; `number` says when, and how."""
+    gc.collect()
+    if number % 2:
+        Doing(work)
+    else:
+        weakref.finalize(Cycle(), work)
+    gc.set_threshold(1 + number // 2 % SPREAD)
+
+
+def collected() -> None:
+    gc.set_threshold(700)
+    gc.collect()
+
+
+def crowded(function: Any) -> None:
+    """Add so many hooks that a new chain is a tuple which the interpreter has to allocate, and may collect for."""
+    for _ in range(30):
+        hooks(function).add("pre", lambda: None, name="old")
+
+
+def names(function: Any) -> list[str]:
+    return [hook.name for hook in hooks(function) if hook.name != "old"]
+
+
+def hooks_removed_by_the_collector_stay_off(function: Any) -> None:
+    # The change that was interrupted stored what it had read before: the hook came back.
+    crowded(function)
+    for number in range(ROUNDS):
+        gone = hooks(function).add("pre", lambda: None, name="gone")
+        leave_to_the_collector(number, gone.remove)
+        stays = hooks(function).add("pre", lambda: None, name="stays")
+        collected()
+        assert names(function) == ["stays"], names(function)
+        stays.remove()
+    hooks(function).clear()
+
+
+def hooks_added_by_the_collector_stay_on(function: Any) -> None:
+    crowded(function)
+    for number in range(ROUNDS):
+        hook = hooks(function).add("pre", lambda: None, name="first")
+        leave_to_the_collector(number, lambda: hooks(function).add("pre", lambda: None, name="added"))
+        hook.remove()
+        collected()
+        assert names(function) == ["added"], names(function)
+        hooks(function).remove("added")
+    hooks(function).clear()
+
+
+def hooks_added_by_the_collector_while_a_call_links_run(function: Any) -> None:
+    # The call put the chain in that it had read before, and the hook ran only after the next change.
+    log: list[str] = []
+    for number in range(ROUNDS):
+        hook = hooks(function).add("pre", lambda: log.append("first"))
+        leave_to_the_collector(number, lambda: hooks(function).add("post", lambda: log.append("added"), name="added"))
+        function()
+        collected()
+        log.clear()
+        function()
+        assert log == ["first", "added"], (number, log)
+        hooks(function).remove("added")
+        hook.remove()
+
+
+def a_hook_that_dies_takes_another_off(function: Any) -> None:
+    class Mortal:
+        def __init__(self, other: Any) -> None:
+            self.other = other
+
+        def __call__(self) -> None: ...
+
+        def __del__(self) -> None:
+            self.other.remove()
+
+    for number in range(ROUNDS):
+        other = hooks(function).add("pre", lambda: None)
+        hook = hooks(function).add("post", Mortal(other))
+        if number % 2:
+            function()
+        hook.remove()
+        del hook
+        gc.collect(0)
+        assert len(hooks(function)) == 0
+
+
+def instances_die_at_any_moment() -> None:
+    class Room(Cycle):
+        @hookable
+        def enter(self) -> int:
+            return 1
+
+    code = Room.enter.__code__
+
+    def visit() -> None:
+        for number in range(ROUNDS // 4):
+            room = Room()
+            hooks(room.enter).post(lambda result: result + 1)
+            gc.set_threshold(1 + number % SPREAD)
+            hook = hooks(Room.enter).add("pre", lambda: None)
+            assert room.enter() == 2
+            hook.remove()
+            assert Room().enter() == 1
+
+    at_once(*[visit] * 4)
+    collected()
+    assert Room.enter.__code__ is code
+
+
+CASES = {
+    "hooks_removed_by_the_collector_stay_off": for_both(hooks_removed_by_the_collector_stay_off),
+    "hooks_added_by_the_collector_stay_on": for_both(hooks_added_by_the_collector_stay_on),
+    "hooks_added_while_a_call_links_run": for_both(hooks_added_by_the_collector_while_a_call_links_run),
+    "a_hook_that_dies_takes_another_off": for_both(a_hook_that_dies_takes_another_off),
+    "instances_die_at_any_moment": instances_die_at_any_moment,
+}
+if __name__ == "__main__":
+    gc.freeze()  # so that collections look at nothing but what the cases make
+    run(CASES)

@@ -1,0 +1,241 @@
+"""Law 5 when a change is interrupted: what is raised in the middle leaves the old chain or the new one, and no lock."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from aspecthook import hookable, hooks
+from tests.stress.cases import for_both, run
+
+INTERRUPTS = 1500
+SECONDS = 3  # bounds each case, and says nothing of it
+
+# CPython 3.14 runs signal handlers between a lock's `__enter__` and the block: no lock is safe from what they raise.
+LOCKS_ARE_SAFE = sys.version_info[:2] != (3, 14)
+
+
+@contextmanager
+def signalled(handler: Any, chance: random.Random) -> Iterator[None]:
+    """Send a signal some microseconds from now, unless the block is over by then."""
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 3e-4))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def strike(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupt(work: Callable[[], None], check: Callable[[], None]) -> None:
+    """Interrupt a work again and again; check each time, while the exception is still there, as in a debugger."""
+    chance = random.Random(1)
+    end = time.monotonic() + SECONDS
+    struck = 0
+    while struck < INTERRUPTS and time.monotonic() < end:
+        kept = None
+        try:
+            with signalled(strike, chance):
+                for _ in range(50):  # a callback of a weak reference swallows what strikes in it
+                    work()
+        except KeyboardInterrupt as error:
+            kept = error
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        struck += kept is not None
+        check()
+        del kept
+    assert struck > 20, struck
+
+
+def elsewhere(work: Callable[[], object]) -> None:
+    """Do a work in another thread, which stops here if a lock was left held."""
+    if not LOCKS_ARE_SAFE:
+        work()
+        return
+    raised: list[BaseException] = []
+
+    def begin() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=begin, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive(), "the lock was left held"
+    assert raised == [], raised
+
+
+def check_consistent(function: Any, log: list[str]) -> None:
+    """Check that a call runs what the mount point says it carries, and that it can be changed."""
+    mount = hooks(function)
+    log.clear()
+    function()
+    assert log == [hook.name for hook in mount.pre], (log, mount.pre)
+    log.clear()
+    handle = mount.add("post", lambda: log.append("post"), name="post")
+    function()
+    assert log == [*(hook.name for hook in mount.pre), "post"], (log, mount.pre)
+    handle.remove()
+
+
+def adding_and_removing(function: Any) -> None:
+    # `contextlib` stood between the lock and its release: an interrupt there kept the lock while the exception lived.
+    log: list[str] = []
+
+    def work() -> None:
+        for name in ("one", "two"):
+            function.pre(name=name)(partial(log.append, name))
+        function()
+        hooks(function).clear()
+
+    def check() -> None:
+        check_consistent(function, log)
+        elsewhere(partial(check_consistent, function, log))
+
+    interrupt(work, check)
+    hooks(function).clear()
+
+
+def pausing(function: Any) -> None:
+    # An interrupt may leave a pause behind, as it may skip any `finally` block, but not half a chain or the lock held.
+    log: list[str] = []
+    for name in ("one", "two"):
+        function.pre(name=name)(partial(log.append, name))
+
+    def work() -> None:
+        with hooks(function).paused():
+            function()
+        function()
+
+    def check() -> None:
+        for call in (function, partial(elsewhere, function)):
+            log.clear()
+            call()
+            assert log in ([], ["one", "two"]), log
+
+    interrupt(work, check)
+    hooks(function).clear()
+
+
+def linking(function: Any) -> None:
+    log: list[str] = []
+
+    def work() -> None:
+        function.pre(name="one")(partial(log.append, "one"))
+        function()
+        function()
+
+    def check() -> None:
+        check_consistent(function, log)
+        hooks(function).clear()
+
+    interrupt(work, check)
+
+
+def hooks_of_instances() -> None:
+    class Room:
+        @hookable
+        def enter(self) -> int:
+            return 1
+
+    code = Room.enter.__code__
+    log: list[str] = []
+
+    def work() -> None:
+        room = Room()
+        hooks(room.enter).pre(name="one")(partial(log.append, "one"))
+        room.enter()
+        hooks(room.enter).clear()
+
+    def check() -> None:
+        room = Room()
+        log.clear()
+        room.enter()
+        assert log == [], log
+        hooks(room.enter).pre(name="one")(partial(log.append, "one"))
+        elsewhere(room.enter)
+        assert log == ["one"], log
+        hooks(room.enter).clear()
+
+    interrupt(work, check)
+    hooks(Room.enter).clear()
+    assert Room.enter.__code__ is code
+
+
+def signal_handlers_that_change_the_chain(function: Any) -> None:
+    # What a handler had added in the middle of a change, or of a call that links, was lost; what it removed came back.
+    mine: list[Any] = []
+    seen: list[str] = []
+    chance = random.Random(2)
+    end = time.monotonic() + SECONDS
+
+    def handler(*_: object) -> None:
+        if len(mine) > 3:
+            mine.pop(0).remove()
+        else:
+            name = f"of the handler {len(mine)}"
+            mine.append(hooks(function).add("pre", partial(seen.append, name), name=name))
+
+    for _ in range(INTERRUPTS):
+        with signalled(handler, chance):
+            for _ in range(4):
+                hook = hooks(function).add("post", lambda: None, name="of the program")
+                function()
+                hook.remove()
+                function()
+        assert set(hooks(function)) == set(mine)
+        seen.clear()
+        function()
+        assert seen == [hook.name for hook in mine], (seen, mine)
+        if time.monotonic() > end:
+            break
+    hooks(function).clear()
+
+
+def signal_handlers_that_call_hooks_that_count(function: Any) -> None:
+    # From 3.14 on, a handler may run while the hook's counts are locked: in that very thread, which waited for itself.
+    counted: list[int] = []
+    function.pre(every=2)(lambda: counted.append(1))
+    function.post(times=10**9)(lambda: None)
+    calls = 0
+    chance = random.Random(3)
+    end = time.monotonic() + SECONDS
+
+    def handler(*_: object) -> None:
+        nonlocal calls
+        function()
+        calls += 1
+
+    for _ in range(INTERRUPTS):
+        with signalled(handler, chance):
+            for _ in range(60):
+                function()
+        calls += 60
+        if time.monotonic() > end:
+            break
+    assert len(counted) == calls // 2
+    hooks(function).clear()
+
+
+CASES = {
+    "adding_and_removing": for_both(adding_and_removing),
+    "pausing": for_both(pausing),
+    "linking": for_both(linking),
+    "hooks_of_instances": hooks_of_instances,
+    "signal_handlers_that_call_hooks_that_count": for_both(signal_handlers_that_call_hooks_that_count),
+    "signal_handlers_that_change_the_chain": for_both(signal_handlers_that_change_the_chain),
+}
+if __name__ == "__main__":
+    run(CASES)

@@ -1,0 +1,213 @@
+"""Law 5 in threads: eight of them add, remove and call at once."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from functools import partial
+from typing import Any
+
+from aspecthook import hookable, hooks
+from tests.stress.cases import THREADS, at_once, for_both, run
+
+
+def no_hook_is_lost(function: Any) -> None:
+    # A thread that linked the chain for its call put that chain in although it had been changed meanwhile.
+    log: list[int] = []
+    handles: list[Any] = []
+
+    def add(number: int) -> None:
+        handles.append(hooks(function).add("pre", lambda: log.append(number)))
+        function()
+
+    for _ in range(100):
+        at_once(*(partial(add, number) for number in range(THREADS)))
+        log.clear()
+        function()
+        assert sorted(log) == list(range(THREADS)), log
+        at_once(*(handle.remove for handle in handles), function, function)
+        handles.clear()
+        log.clear()
+        function()
+        assert log == [], log
+
+
+def who_adds_a_hook_sees_it_at_once(function: Any) -> None:
+    local = threading.local()
+
+    def churn() -> None:
+        me = threading.get_ident()
+        for _ in range(300):
+            local.seen = []
+            hook = hooks(function).add("pre", lambda: local.seen.append(threading.get_ident() == me and "mine"))
+            function()
+            assert local.seen.count("mine") == 1, local.seen
+            hook.remove()
+            local.seen = []
+            function()
+            assert "mine" not in local.seen, local.seen
+
+    at_once(*[churn] * THREADS)
+    assert len(hooks(function)) == 0
+
+
+def each_call_sees_one_chain(function: Any) -> None:
+    # Hooks come in the order pre 0, post 0, pre 1 ... and go the other way: what a call sees is a beginning of that.
+    local, over = threading.local(), threading.Event()
+    order = [(kind, number) for number in range(6) for kind in ("pre", "post")]
+
+    def note(one: tuple[str, int]) -> None:
+        local.seen.append(one)
+
+    def change() -> None:
+        try:
+            for _ in range(20):
+                handles = [hooks(function).add(one[0], partial(note, one)) for one in order]
+                while handles:
+                    handles.pop().remove()
+        finally:
+            over.set()
+
+    def call() -> None:
+        while not over.is_set():
+            local.seen = []
+            function()
+            assert sorted(local.seen, key=order.index) == order[: len(local.seen)], local.seen
+
+    at_once(change, *[call] * (THREADS - 1))
+
+
+def counted_hooks_run_exactly_so_often(function: Any) -> None:
+    log: list[str] = []
+    for _ in range(60):
+        function.pre(once=True)(lambda: log.append("once"))
+        function.post(times=5)(lambda: log.append("times"))
+        function.always(every=3)(lambda: log.append("every"))
+        at_once(*[lambda: [function() for _ in range(6)]] * THREADS)
+        assert {name: log.count(name) for name in log} == {"once": 1, "times": 5, "every": THREADS * 6 // 3}
+        assert [hook.kind for hook in hooks(function)] == ["always"]
+        hooks(function).clear()
+        log.clear()
+
+
+def instances_have_each_their_own_hooks() -> None:
+    class Room:
+        @hookable
+        def enter(self, guest: int) -> int:
+            return guest
+
+    code = Room.enter.__code__
+
+    def visit() -> None:
+        for number in range(250):
+            room = Room()
+            hook = hooks(room.enter).add("post", lambda result: result + 1)
+            assert [room.enter(number), Room().enter(number)] == [number + 1, number]
+            if number % 2:
+                hook.remove()
+                assert room.enter(number) == number
+
+    at_once(*[visit] * THREADS)
+    gc.collect()
+    assert Room.enter.__code__ is code
+
+
+def no_death_of_an_instance_is_overlooked() -> None:
+    class Room:
+        @hookable
+        def enter(self) -> None: ...
+
+    code = Room.enter.__code__
+
+    def die() -> None:
+        for _ in range(3):
+            room = Room()
+            hooks(room.enter).add("post", lambda: None)
+            room.enter()
+
+    for _ in range(200):
+        at_once(*[die] * THREADS)
+        assert Room.enter.__code__ is code
+
+
+def pauses_nest_across_threads(function: Any) -> None:
+    log: list[int] = []
+    function.pre(lambda: log.append(1))
+
+    def pause() -> None:
+        for _ in range(200):
+            with hooks(function).paused():
+                function()
+
+    at_once(*[pause] * THREADS)
+    log.clear()
+    function()
+    assert log == [1]
+    hooks(function).clear()
+
+
+def who_looks_is_never_in_the_way(function: Any) -> None:
+    over = threading.Event()
+
+    def churn() -> None:
+        for number in range(300):
+            hook = hooks(function).add("pre", lambda: None, name=f"hook {number}", priority=number % 100)
+            function()
+            hook.remove()
+
+    def change() -> None:
+        try:
+            at_once(*[churn] * 4)
+        finally:
+            over.set()
+
+    def look() -> None:
+        while not over.is_set():
+            mount = hooks(function)
+            assert all(hook.kind == "pre" for hook in mount)
+            assert len(mount.pre) <= 4
+            assert mount.explain().startswith("# ")
+
+    at_once(change, *[look] * 4)
+
+
+def more_shapes_than_are_kept() -> None:
+    # The shapes were kept without a lock: "dictionary changed size during iteration".
+    def shape(thread: int) -> None:
+        chance = random.Random(thread)
+        for number in range(200):
+            function = hookable(eval(f"lambda a{thread}_{number}=1, b{chance.randrange(9)}=2: 3"))
+            function.post(lambda result: result + 1)
+            assert function() == 4
+            hooks(function).clear()
+
+    at_once(*(partial(shape, thread) for thread in range(THREADS)))
+
+
+def hooks_add_and_remove_hooks(function: Any) -> None:
+    def spawn() -> None:
+        if len(hooks(function)) < 50:
+            function.pre(spawn)
+        for hook in list(hooks(function))[30:]:
+            hook.remove()
+
+    function.pre(spawn)
+    at_once(*[lambda: [function() for _ in range(25)]] * THREADS)
+    assert len(hooks(function)) >= 30
+    hooks(function).clear()
+
+
+WITH_FUNCTION = (
+    no_hook_is_lost,
+    who_adds_a_hook_sees_it_at_once,
+    each_call_sees_one_chain,
+    counted_hooks_run_exactly_so_often,
+    pauses_nest_across_threads,
+    who_looks_is_never_in_the_way,
+    hooks_add_and_remove_hooks,
+)
+ALONE = (instances_have_each_their_own_hooks, no_death_of_an_instance_is_overlooked, more_shapes_than_are_kept)
+CASES = {case.__name__: for_both(case) for case in WITH_FUNCTION} | {case.__name__: case for case in ALONE}
+if __name__ == "__main__":
+    run(CASES)

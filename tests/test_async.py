@@ -1,0 +1,405 @@
+"""Hooks on coroutines and async generators: the same law, awaited, in the caller's own task and context."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from aspecthook import Args, Return, hookable, hooks
+
+log: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> None:
+    log.clear()
+
+
+async def source(start: int = 0) -> AsyncGenerator[object, object]:
+    """Note what comes in; give it out again; pause before each item."""
+    log.append("began")
+    got: object = start
+    try:
+        while got != "end":
+            await asyncio.sleep(0)
+            try:
+                got = yield got
+                log.append(got)
+            except LookupError as error:
+                got = type(error).__name__
+                log.append(got)
+    finally:
+        log.append("ended")
+        await asyncio.sleep(0)
+        log.append("ended for good")
+
+
+def yielding() -> Iterator[None]:
+    yield
+
+
+async def async_yielding() -> AsyncIterator[None]:
+    yield
+
+
+async def later(**_: object) -> None:
+    await asyncio.sleep(0)
+
+
+async def looping(proceed: Callable[[], AsyncIterator[object]]) -> AsyncIterator[object]:
+    async for item in proceed():
+        yield item
+
+
+IDLE: dict[str, tuple[str, Callable[..., Any], dict[str, Any]]] = {
+    "pre": ("pre", lambda: None, {}),
+    "async pre": ("pre", later, {}),
+    "item": ("item", lambda item: None, {}),
+    "async item": ("item", later, {}),
+    "exception": ("exception", lambda exc: None, {}),
+    "post": ("post", later, {}),
+    "always": ("always", lambda exc, result: None, {}),
+    "call": ("always", lambda call: None, {}),
+    "proceed": ("around", lambda proceed: proceed(), {}),
+    "yield": ("around", yielding, {}),
+    "async yield": ("around", async_yielding, {}),
+    "proceed, not reentrant": ("around", lambda proceed: proceed(), {"reentrant": False}),
+}
+chains = pytest.mark.parametrize(
+    "names",
+    [*itertools.combinations(IDLE, 1), *itertools.combinations(IDLE, 2), tuple(IDLE)],
+    ids=" + ".join,
+)
+
+
+def mounted(names: tuple[str, ...] = ()) -> Callable[..., AsyncGenerator[Any, Any]]:
+    space: dict[str, Any] = {"asyncio": asyncio, "log": log}
+    copy = type(source)(source.__code__, source.__globals__ | space, "copy", source.__defaults__)
+    hookable(copy)
+    for name in names:
+        kind, hook, options = IDLE[name]
+        hooks(copy).add(kind, hook, **options)
+    return copy
+
+
+STEPS: dict[str, Callable[[AsyncGenerator[Any, Any]], Awaitable[object]]] = {
+    "next": lambda stream: anext(stream),
+    "send": lambda stream: stream.asend("sent"),
+    "send end": lambda stream: stream.asend("end"),
+    "throw": lambda stream: stream.athrow(KeyError("thrown")),
+    "throw type": lambda stream: stream.athrow(IndexError),
+    "throw through": lambda stream: stream.athrow(OSError("through")),
+    "throw StopAsyncIteration": lambda stream: stream.athrow(StopAsyncIteration("stop")),
+    "throw GeneratorExit": lambda stream: stream.athrow(GeneratorExit()),
+    "throw CancelledError": lambda stream: stream.athrow(asyncio.CancelledError()),
+    "close": lambda stream: stream.aclose(),
+    "close in a task": lambda stream: asyncio.ensure_future(stream.aclose()),
+}
+DRIVES = [
+    ["next", "send", "throw", "throw type", "send end", "next"],
+    ["send", "next", "close", "next"],
+    ["close", "next"],
+    *(["next", step, "next", "close"] for step in STEPS),
+    ["next", "throw GeneratorExit", "close", "next"],
+]
+
+
+async def driven(stream: AsyncGenerator[Any, Any], drive: list[str]) -> list[object]:
+    answers: list[object] = []
+    for step in drive:
+        try:
+            answers.append(await STEPS[step](stream))
+        except BaseException as error:
+            answers.append((type(error).__name__, str(error), type(error.__cause__).__name__))
+    await stream.aclose()
+    return answers
+
+
+def run(made: Awaitable[object]) -> Any:
+    async def main() -> object:
+        return await made
+
+    return asyncio.run(main())
+
+
+@chains
+def test_a_hooked_async_generator_answers_as_the_bare_one(names: tuple[str, ...]) -> None:
+    function = mounted(names)
+
+    async def compare() -> None:
+        for drive in DRIVES:
+            log.clear()
+            expected = await driven(source(1), drive), list(log)
+            for _ in range(2):
+                log.clear()
+                assert (await driven(function(1), drive), list(log)) == expected, drive
+
+    asyncio.run(compare())
+
+
+def test_an_async_generator_that_is_closed_before_its_start_runs_nothing() -> None:
+    function = mounted(("proceed", "async yield", "call"))
+    for kind in ("pre", "item", "post", "exception", "always"):
+        hooks(function).add(kind, lambda: log.append("hook"))
+    assert run(driven(function(), ["close", "next"]))[0] is None
+    assert log == []
+
+
+def test_a_coroutine_that_is_closed_before_its_start_runs_nothing() -> None:
+    async def target() -> None:
+        log.append("target")
+
+    hookable(target)
+    for kind in ("pre", "post", "exception", "always"):
+        hooks(target).add(kind, lambda: log.append("hook"))
+    target().close()
+    assert log == []
+
+
+def test_another_task_may_close_an_async_generator() -> None:
+    function = mounted(("item", "async yield"))
+    function.always(lambda exc: log.append(type(exc)))
+
+    async def main() -> None:
+        stream = function(1)
+        assert await anext(stream) == 1
+        await asyncio.create_task(stream.aclose())
+
+    run(main())
+    assert log == ["began", "ended", "ended for good", GeneratorExit]
+
+
+def test_the_loop_finalises_an_async_generator_that_was_left() -> None:
+    function = mounted(("item", "proceed", "async yield"))
+    function.always(lambda exc: log.append(type(exc)))
+
+    async def main() -> None:
+        async for _ in function(1):
+            break
+        gc.collect()
+        await asyncio.sleep(0.01)
+
+    run(main())
+    assert log == ["began", "ended", "ended for good", GeneratorExit]
+
+
+def test_the_loop_ends_async_generators_when_it_shuts_down(caplog: pytest.LogCaptureFixture) -> None:
+    # It closed target and generator at the same time: "asynchronous generator is already running", in some orders.
+    function = mounted(("async item", "async yield", "proceed"))
+    function.always(lambda exc: log.append(type(exc)))
+    kept = [function(1) for _ in range(20)]
+
+    async def main() -> None:
+        for stream in kept:
+            await anext(stream)
+
+    run(main())
+    assert caplog.messages == []
+    assert {one: log.count(one) for one in log} == dict.fromkeys(
+        ["began", "ended", "ended for good", GeneratorExit], 20
+    )
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_a_timeout_inside_an_async_generator_cancels_what_it_waits_for_alone(name: str) -> None:
+    @hookable
+    async def patient() -> AsyncIterator[str]:
+        yield "before"
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            yield "timed out"
+        yield "after"
+
+    kind, hook, options = IDLE[name]
+    hooks(patient).add(kind, hook, **options)
+
+    async def main() -> list[str]:
+        return [item async for item in patient()]
+
+    assert run(main()) == ["before", "timed out", "after"]
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_what_an_async_generator_sets_in_the_context_stays_with_its_caller(name: str) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="outside")
+
+    @hookable
+    async def setting() -> AsyncIterator[tuple[str, bool]]:
+        yield variable.get(), asyncio.current_task() is task
+        variable.set("inside")
+        yield variable.get(), asyncio.current_task() is task
+
+    kind, hook, options = IDLE[name]
+    hooks(setting).add(kind, hook, **options)
+
+    async def main() -> None:
+        nonlocal task
+        task = asyncio.current_task()
+        stream = setting()
+        assert await anext(stream) == ("outside", True)
+        variable.set("caller")
+        assert await anext(stream) == ("inside", True)
+        assert variable.get() == "inside"
+        await stream.aclose()
+
+    task = None
+    run(main())
+
+
+def test_hooks_run_in_the_task_and_the_context_of_the_caller() -> None:
+    variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
+
+    @hookable
+    async def target() -> int:
+        return variable.get()
+
+    @target.pre
+    async def count() -> None:
+        await asyncio.sleep(0)
+        variable.set(variable.get() + 1)
+
+    async def main() -> None:
+        assert [await target(), await target()] == [1, 2]
+        assert await asyncio.gather(target(), target()) == [3, 3]
+        assert variable.get() == 2
+
+    run(main())
+
+
+# Cancellation
+
+
+@pytest.mark.parametrize("style", ["coroutine", "async generator"])
+@pytest.mark.parametrize("where", ["target", "pre", "around"])
+def test_cancellation_passes_exception_hooks_unless_they_name_it(style: str, where: str) -> None:
+    async def waiting() -> None:
+        await asyncio.Event().wait()
+
+    async def target() -> None:
+        await waiting()
+
+    async def stream() -> AsyncIterator[None]:
+        await waiting()
+        yield
+
+    async def around() -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+    function: Any = hookable(stream if style == "async generator" else target)
+    if where != "target":
+        hooks(function).add(where, waiting if where == "pre" else around)
+    function.exception(lambda exc: log.append("unnamed"))
+    function.exception(BaseException)(lambda exc: log.append(type(exc)))
+    function.exception(asyncio.CancelledError)(lambda exc: log.append(type(exc)))
+    function.always(lambda exc: log.append("always"))
+
+    async def main() -> None:
+        made = anext(function()) if style == "async generator" else function()
+        task = asyncio.ensure_future(made)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel("why")
+        with pytest.raises(asyncio.CancelledError, match="why"):
+            await task
+        assert task.cancelled()
+
+    run(main())
+    assert log == [asyncio.CancelledError, asyncio.CancelledError, "always"]
+
+
+def test_a_hook_that_names_cancellation_may_handle_it() -> None:
+    @hookable
+    async def target() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    target.exception(asyncio.CancelledError)(lambda exc: Return("handled"))
+
+    async def main() -> None:
+        task = asyncio.ensure_future(target())
+        await asyncio.sleep(0)
+        task.cancel()
+        assert await task == "handled"
+
+    run(main())
+
+
+# Many tasks
+
+
+def test_calls_that_run_at_once_have_each_their_own_state() -> None:
+    @hookable
+    async def target(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    @target.pre
+    async def before(call: Any, number: int) -> Args:
+        await asyncio.sleep(0)
+        call.state.number = number
+        return Args(number=number * 2)
+
+    @target.post
+    def after(call: Any, result: int) -> tuple[int, int, int]:
+        return call.state.number, call.arguments["number"], result
+
+    async def main() -> list[object]:
+        return await asyncio.gather(*map(target, range(50)))
+
+    assert run(main()) == [(number, number * 2, number * 2) for number in range(50)]
+
+
+def test_hooks_that_come_and_go_meanwhile_count_from_the_next_call() -> None:
+    @hookable
+    async def target(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    plain = target.__code__
+
+    async def one(number: int) -> int:
+        hook = hooks(target).add("post", lambda result: result)
+        result = await target(number)
+        hook.remove()
+        return result
+
+    async def main() -> list[object]:
+        return await asyncio.gather(*map(one, range(50)))
+
+    assert run(main()) == list(range(50))
+    assert target.__code__ is plain
+
+
+def test_a_task_that_a_hook_started_runs_the_hook_although_it_is_not_reentrant() -> None:
+    # It never ran there: the task's context was a copy of one in which the hook was running.
+    @hookable
+    async def target() -> None:
+        await asyncio.sleep(0)
+
+    tasks: list[asyncio.Task[None]] = []
+
+    async def background() -> None:
+        await asyncio.sleep(0.001)
+        await target()
+
+    @target.pre(reentrant=False)
+    def start() -> None:
+        log.append("hook")
+        if not tasks:
+            tasks.append(asyncio.ensure_future(background()))
+
+    async def main() -> None:
+        await target()
+        await tasks[0]
+
+    run(main())
+    assert log == ["hook", "hook"]

@@ -1,0 +1,398 @@
+"""The conditions of a hook: whether it runs in this call, and what becomes of what it raises."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import Context, copy_context
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import Args, HookOptionError, HookSignatureError, HookTypeError, Return, hookable, hooks
+
+PLAIN_KINDS = ("pre", "exception", "post", "always")
+
+
+class Till:
+    """A mount point `pay(amount)`, which fails with ValueError if `amount` is negative, and what ran in its calls."""
+
+    def __init__(self) -> None:
+        self.ran: list[Any] = []
+
+        @hookable(name="till:pay")
+        def pay(amount: int = 1) -> int:
+            if amount < 0:
+                raise ValueError(amount)
+            return amount
+
+        @hookable(name="till:apay")
+        async def apay(amount: int = 1) -> int:
+            return pay(amount)
+
+        self.pay, self.apay = pay, apay
+
+    def add(self, kind: str, **options: Any) -> Any:
+        """Add a hook that notes its kind."""
+        return hooks(self.pay).add(kind, self.hook(kind), **options)  # type: ignore[arg-type]
+
+    def hook(self, kind: str) -> Callable[..., Any]:
+        def note() -> None:
+            self.ran.append(kind)
+
+        def around(proceed: Callable[..., Any]) -> Any:
+            self.ran.append(kind)
+            return proceed()
+
+        return around if kind == "around" else note
+
+    def failing_for(self, kind: str) -> int:
+        """Call with what makes hooks of this kind run, and give the amount."""
+        amount = -1 if kind == "exception" else 1
+        try:
+            self.pay(amount)
+        except ValueError:
+            assert kind == "exception"
+        return amount
+
+
+@pytest.fixture
+def till() -> Till:
+    return Till()
+
+
+# when
+
+
+@pytest.mark.parametrize("kind", [*PLAIN_KINDS, "around"])
+def test_a_hook_runs_when_its_predicate_is_true_of_what_it_asks_for(till: Till, kind: str) -> None:
+    wanted: list[object] = []
+    till.add(kind, when=lambda amount: amount in wanted)
+    amount = till.failing_for(kind)
+    assert till.ran == []
+    wanted.append(amount)
+    till.failing_for(kind)
+    assert till.ran == [kind]
+
+
+def test_a_predicate_of_a_post_hook_can_ask_for_the_result(till: Till) -> None:
+    till.add("post", when=lambda result: result > 5)
+    till.pay(5)
+    till.pay(6)
+    assert till.ran == ["post"]
+
+
+def test_a_predicate_sees_what_earlier_pre_hooks_have_replaced(till: Till) -> None:
+    till.pay.pre(lambda: Args(amount=7))
+    till.add("pre", when=lambda amount: amount == 7)
+    till.pay(1)
+    assert till.ran == ["pre"]
+
+
+def test_a_predicate_that_asks_for_what_there_is_not_is_refused(till: Till) -> None:
+    with pytest.raises(HookSignatureError, match=r"its `when` asks for 'amuont'.* did you mean 'amount'"):
+        till.add("pre", when=lambda amuont: True)
+    assert len(hooks(till.pay)) == 0
+
+
+def test_a_predicate_that_raises_is_as_if_the_hook_had_raised(till: Till) -> None:
+    till.add("pre", when=lambda amount: 1 // amount)
+    till.pay.exception(ZeroDivisionError)(lambda: Return("handled"))
+    assert till.pay(0) == "handled"
+
+
+def test_a_predicate_that_asks_for_proceed_is_refused_or_given_it(till: Till) -> None:
+    # It was accepted, and each call then failed with UnboundLocalError.
+    try:
+        till.add("around", when=lambda proceed: callable(proceed) or None)
+    except HookSignatureError:
+        assert len(hooks(till.pay)) == 0
+    else:
+        assert till.pay(3) == 3
+        assert till.ran == ["around"]
+
+
+async def is_large(amount: int) -> bool:
+    await asyncio.sleep(0)
+    return amount > 5
+
+
+@pytest.mark.parametrize("kind", [*PLAIN_KINDS, "around"])
+def test_an_async_predicate_on_a_coroutine_function_is_awaited(till: Till, kind: str) -> None:
+    # But around, it was refused; its answer, a coroutine, would always have been true.
+    async def fails(amount: int) -> bool:
+        return await is_large(amount) or amount < -5
+
+    hooks(till.apay).add(kind, till.hook(kind), when=fails)  # type: ignore[arg-type]
+    for amount in (-1, -6) if kind == "exception" else (1, 6):
+        try:
+            asyncio.run(till.apay(amount))
+        except ValueError:
+            assert kind == "exception"
+    assert till.ran == [kind]
+
+
+def test_an_async_predicate_on_an_async_generator_is_awaited(till: Till) -> None:
+    @hookable
+    async def bills(amount: int) -> Any:
+        yield amount
+
+    async def drain(amount: int) -> None:
+        async for _ in bills(amount):
+            pass
+
+    bills.pre(till.hook("pre"), when=is_large)
+    bills.item(till.hook("item"), when=is_large)
+    asyncio.run(drain(1))
+    asyncio.run(drain(6))
+    assert till.ran == ["pre", "item"]
+
+
+def test_an_awaitable_that_a_plain_predicate_answers_is_awaited(till: Till) -> None:
+    # It was taken as true, and never awaited.
+    def large(amount: int) -> Awaitable[bool]:
+        return is_large(amount)
+
+    till.apay.pre(till.hook("pre"), when=large)
+    asyncio.run(till.apay(1))
+    asyncio.run(till.apay(6))
+    assert till.ran == ["pre"]
+
+
+def test_an_async_predicate_on_a_sync_function_is_refused(till: Till) -> None:
+    with pytest.raises(HookTypeError, match="its `when` is async"):
+        till.add("pre", when=is_large)
+    assert len(hooks(till.pay)) == 0
+
+
+# once, times, every
+
+
+def test_once_runs_in_the_first_call_and_takes_the_hook_off(till: Till) -> None:
+    hook = till.add("pre", once=True)
+    for _ in range(3):
+        till.pay()
+    assert till.ran == ["pre"]
+    assert hook not in hooks(till.pay)
+
+
+def test_once_counts_runs_and_not_calls(till: Till) -> None:
+    till.add("pre", once=True, when=lambda amount: amount == 2)
+    for amount in (1, 2, 2):
+        till.pay(amount)
+    assert till.ran == ["pre"]
+
+
+def test_once_holds_also_when_the_hook_itself_calls_the_target(till: Till) -> None:
+    till.pay.pre(reentering(till, "pre"), once=True)
+    till.pay()
+    assert till.ran == ["pre"]
+
+
+@given(st.integers(1, 5), st.integers(0, 12))
+def test_times_runs_in_so_many_calls_and_then_takes_the_hook_off(times: int, calls: int) -> None:
+    till = Till()
+    till.add("pre", times=times)
+    for _ in range(calls):
+        till.pay()
+    assert len(till.ran) == min(times, calls)
+    assert len(hooks(till.pay)) == (calls < times)
+
+
+@given(st.integers(1, 5), st.integers(0, 12))
+def test_every_runs_in_each_so_manyth_call(every: int, calls: int) -> None:
+    till = Till()
+    till.add("pre", every=every)
+    for call in range(1, calls + 1):
+        till.pay()
+        assert len(till.ran) == call // every
+
+
+@pytest.mark.parametrize("option", ["every", "times"])
+def test_counts_are_exact_when_threads_call_at_once(till: Till, option: str) -> None:
+    hook = till.add("pre", **{option: 50})
+    threads = [threading.Thread(target=lambda: [till.pay() for _ in range(100)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(till.ran) == (50 if option == "times" else 800 // 50)
+    assert (hook in hooks(till.pay)) == (option == "every")
+
+
+# isolate
+
+
+@pytest.mark.parametrize("kind", PLAIN_KINDS)
+def test_what_an_isolated_hook_raises_is_logged_and_counted_and_it_has_answered_none(
+    till: Till, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise OSError("disk full")
+
+    hook = hooks(till.pay).add(kind, broken, isolate=True)  # type: ignore[arg-type]
+    till.add(kind)
+    for _ in range(2):
+        till.failing_for(kind)
+    assert till.ran == [kind, kind]
+    assert hook.failures == 2
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+    assert caplog.records[0].name == "aspecthook"
+    where = f"({__file__}:{broken.__code__.co_firstlineno})"
+    assert caplog.records[0].getMessage().startswith(f"till:pay: {kind} hook 'broken' {where} failed")
+    assert caplog.records[0].exc_info[0] is OSError  # type: ignore[index]
+
+
+def test_an_isolated_exception_hook_that_fails_lets_the_exception_go_on_as_it_was(till: Till) -> None:
+    till.pay.exception(lambda: 1 // 0, isolate=True)
+    with pytest.raises(ValueError, match="-1") as caught:
+        till.pay(-1)
+    assert caught.value.__context__ is None
+
+
+def test_a_refused_answer_of_an_isolated_hook_is_logged_too(till: Till, caplog: pytest.LogCaptureFixture) -> None:
+    till.pay.pre(lambda: 3, isolate=True)
+    assert till.pay(2) == 2
+    assert "HookAnswerError" in caplog.text
+
+
+def test_what_the_predicate_of_an_isolated_hook_raises_is_logged_too(
+    till: Till, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The compiled call let it out, where the interpreted one logged it.
+    hook = till.add("pre", isolate=True, when=lambda amount: 1 // amount)
+    assert till.pay(0) == 0
+    assert hook.failures == len(caplog.records) == 1
+    assert till.ran == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_what_is_no_exception_is_never_isolated(till: Till, error: type[BaseException]) -> None:
+    def stop() -> None:
+        raise error
+
+    hook = hooks(till.pay).add("pre", stop, isolate=True)
+    with pytest.raises(error):
+        till.pay()
+    assert hook.failures == 0
+
+
+def test_isolate_on_an_around_hook_is_refused(till: Till) -> None:
+    with pytest.raises(HookOptionError, match="cannot be isolated"):
+        till.add("around", isolate=True)
+    assert len(hooks(till.pay)) == 0
+
+
+# reentrant
+
+
+def reentering(till: Till, kind: str) -> Callable[..., Any]:
+    """Give a hook that calls the target."""
+
+    def again() -> None:
+        till.ran.append(kind)
+        till.failing_for(kind)
+
+    def around(proceed: Callable[..., Any]) -> Any:
+        again()
+        return proceed()
+
+    return around if kind == "around" else again
+
+
+@pytest.mark.parametrize("kind", [*PLAIN_KINDS, "around"])
+def test_a_hook_that_is_not_reentrant_is_not_entered_while_it_runs(till: Till, kind: str) -> None:
+    hooks(till.pay).add(kind, reentering(till, kind), reentrant=False)  # type: ignore[arg-type]
+    for turn in range(1, 3):
+        till.failing_for(kind)
+        assert till.ran == [kind] * turn
+
+
+def test_an_around_hook_that_is_not_reentrant_runs_as_long_as_what_is_inside_it(till: Till) -> None:
+    @hookable
+    def countdown(n: int) -> int:
+        return countdown(n - 1) if n else 0
+
+    countdown.around(till.hook("around"), reentrant=False)
+    countdown(3)
+    assert till.ran == ["around"]
+
+
+def test_a_hook_that_failed_does_not_run_any_more(till: Till) -> None:
+    def broken(amount: int) -> None:
+        till.ran.append(amount)
+        raise LookupError
+
+    till.pay.pre(broken, reentrant=False)
+    for amount in (1, 2):
+        with pytest.raises(LookupError):
+            till.pay(amount)
+    assert till.ran == [1, 2]
+
+
+def test_a_hook_that_runs_in_one_context_can_be_entered_in_another(till: Till) -> None:
+    def elsewhere(amount: int) -> None:
+        till.ran.append(amount)
+        if amount:
+            Context().run(till.pay, amount - 1)
+
+    till.pay.pre(elsewhere, reentrant=False)
+    till.pay(2)
+    assert till.ran == [2, 1, 0]
+
+
+def test_a_hook_that_has_run_can_be_entered_in_a_context_that_was_copied_meanwhile(till: Till) -> None:
+    # A task that a hook starts runs in such a context: in it, the hook never ran again.
+    contexts: list[Context] = []
+
+    def fork(amount: int) -> None:
+        till.ran.append(amount)
+        contexts.append(copy_context())
+
+    till.pay.pre(fork, reentrant=False)
+    till.pay(1)
+    contexts[0].run(till.pay, 2)
+    assert till.ran == [1, 2]
+
+
+def stream_around(till: Till) -> Any:
+    """Make a generator, with a hook around it that is not reentrant."""
+
+    @hookable
+    def bills() -> Generator[int, None, None]:
+        yield 1
+
+    def whole(proceed: Any) -> Any:
+        till.ran.append("around")
+        return (yield from proceed())
+
+    bills.around(whole, reentrant=False)
+    return bills
+
+
+def test_a_hook_around_a_stream_that_ended_in_another_context_can_be_entered_again(till: Till) -> None:
+    bills, started = stream_around(till), copy_context()
+    stream = bills()
+    started.run(next, stream)
+    assert list(stream) == []
+    assert started.run(list, bills()) == [1]
+    assert till.ran == ["around", "around"]
+
+
+def test_a_hook_around_a_stream_that_was_never_started_can_be_entered_again(till: Till) -> None:
+    # It counted as running, and one with `times` as used up, from the call of `proceed`.
+    bills = stream_around(till)
+
+    def drops_it(proceed: Any) -> Any:
+        proceed()
+        return iter([2])
+
+    hook = hooks(bills).add("around", drops_it, priority=0)
+    assert list(bills()) == [2]
+    hook.remove()
+    assert list(bills()) == [1]
+    assert till.ran == ["around"]

@@ -1,0 +1,276 @@
+"""Hooks on generators: `next`, `send`, `throw` and `close` reach the target as if nothing stood between."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import itertools
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+from aspecthook import Args, Return, hookable, hooks
+
+log: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    yield
+    log.clear()
+
+
+def source(start: int = 0) -> Generator[object, object, str]:
+    """Note what comes in; give it out again."""
+    log.append("began")
+    got: object = start
+    try:
+        while got != "end":
+            try:
+                got = yield got
+                log.append(got)
+            except LookupError as error:
+                got = type(error).__name__
+                log.append(got)
+        return "result"
+    finally:
+        log.append("ended")
+
+
+def yielding() -> Iterator[None]:
+    yield
+
+
+def looping(proceed: Callable[[], Iterator[object]]) -> Generator[object, object, object]:
+    return (yield from proceed())
+
+
+# Hooks that change nothing: whatever is asked of the generator, the answers are those of the bare one.
+IDLE: dict[str, tuple[str, Callable[..., Any], dict[str, Any]]] = {
+    "pre": ("pre", lambda: None, {}),
+    "item": ("item", lambda item: None, {}),
+    "exception": ("exception", lambda exc: None, {}),
+    "post": ("post", lambda result: None, {}),
+    "always": ("always", lambda exc, result: None, {}),
+    "call": ("always", lambda call: None, {}),
+    "proceed": ("around", lambda proceed: proceed(), {}),
+    "loop": ("around", looping, {}),
+    "yield": ("around", yielding, {}),
+    "yield, not reentrant": ("around", yielding, {"reentrant": False}),
+    "proceed, not reentrant": ("around", lambda proceed: proceed(), {"reentrant": False}),
+}
+chains = pytest.mark.parametrize(
+    "names",
+    [*itertools.combinations(IDLE, 1), *itertools.combinations(IDLE, 2), tuple(IDLE)],
+    ids=" + ".join,
+)
+
+
+def mounted(names: tuple[str, ...]) -> Callable[..., Generator[Any, Any, Any]]:
+    def copy(start: int = 0) -> Generator[object, object, str]:
+        return (yield from source(start))
+
+    hookable(copy)
+    for name in names:
+        kind, hook, options = IDLE[name]
+        hooks(copy).add(kind, hook, **options)
+    return copy
+
+
+STEPS: dict[str, Callable[[Generator[Any, Any, Any]], object]] = {
+    "next": next,
+    "send": lambda stream: stream.send("sent"),
+    "send None": lambda stream: stream.send(None),
+    "send end": lambda stream: stream.send("end"),
+    "throw": lambda stream: stream.throw(KeyError("thrown")),
+    "throw type": lambda stream: stream.throw(IndexError),
+    "throw through": lambda stream: stream.throw(OSError("through")),
+    "throw StopIteration": lambda stream: stream.throw(StopIteration("stop")),
+    "throw KeyboardInterrupt": lambda stream: stream.throw(KeyboardInterrupt()),
+    "throw GeneratorExit": lambda stream: stream.throw(GeneratorExit()),
+    "close": lambda stream: stream.close(),
+    "list": list,
+    "state": inspect.getgeneratorstate,
+}
+DRIVES = [
+    ["next", "send", "throw", "throw type", "send end", "next", "state"],
+    ["send", "send None", "state", "close", "next"],
+    ["close", "next", "state"],
+    ["throw", "next"],
+    *(["next", step, "state", "next", "close"] for step in STEPS),
+    ["next", "throw GeneratorExit", "close", "next"],
+    ["list", "list"],
+]
+
+
+def driven(stream: Generator[Any, Any, Any], drive: list[str]) -> list[object]:
+    answers: list[object] = []
+    for step in drive:
+        try:
+            answers.append(STEPS[step](stream) if step != "list" else [next(stream), stream.close()])
+        except BaseException as error:
+            cause = type(error.__cause__).__name__
+            answers.append((type(error).__name__, getattr(error, "value", str(error)), cause))
+    return answers
+
+
+@chains
+def test_a_hooked_generator_answers_as_the_bare_one(names: tuple[str, ...]) -> None:
+    function = mounted(names)
+    for drive in DRIVES:
+        log.clear()
+        expected = driven(source(1), drive), list(log)
+        for _ in range(2):
+            log.clear()
+            assert (driven(function(1), drive), list(log)) == expected, drive
+
+
+@pytest.mark.parametrize("steps", [[], ["close"], ["throw through"]])
+def test_a_generator_that_was_not_started_runs_nothing(steps: list[str]) -> None:
+    function = mounted(("call",))
+    for kind in ("pre", "item", "exception", "post", "always"):
+        hooks(function).add(kind, lambda: log.append("hook"))
+    driven(function(), steps)
+    assert log == []
+
+
+def test_the_hooks_of_a_generator_run_from_its_first_next_to_its_end() -> None:
+    function = mounted(())
+    hooks(function).add("pre", lambda: log.append("pre"))
+    hooks(function).add("item", lambda item: log.append(("item", item)))
+    hooks(function).add("post", lambda result: log.append(("post", result)))
+    hooks(function).add("always", lambda result, exc: log.append(("always", result, exc)))
+    stream = function(1)
+    assert log == []
+    assert driven(stream, ["next", "send", "send end"]) == [1, "sent", ("StopIteration", "result", "NoneType")]
+    expected = ["pre", "began", ("item", 1), "sent", ("item", "sent"), "end", "ended"]
+    assert log == [*expected, ("post", "result"), ("always", "result", None)]
+
+
+@pytest.mark.parametrize("end", ["close", "throw through", "del"])
+def test_always_hooks_see_how_a_generator_ended_early(end: str) -> None:
+    function = mounted(("item", "proceed"))
+    function.always(lambda exc: log.append(type(exc)))
+    function.post(lambda: log.append("post"))
+    stream = function()
+    next(stream)
+    if end != "del":
+        driven(stream, [end])
+    del stream
+    assert log == ["began", "ended", OSError if end == "throw through" else GeneratorExit]
+
+
+def test_item_hooks_replace_items_one_after_another() -> None:
+    function = mounted(())
+    function.item(lambda item: item + 1)
+    function.item(lambda item: Return(None) if item == 3 else item * 10)
+    stream = function(1)
+    assert driven(stream, ["next"]) == [20]
+    assert [stream.send(2), stream.send(3)] == [None, 40]
+
+
+def test_pre_exception_and_post_hooks_change_a_generator() -> None:
+    function = mounted(())
+    function.pre(lambda start: Args(start=start + 1))
+    function.exception(lambda exc: Return("saved"))
+    function.post(lambda result: result + "!")
+    assert driven(function(1), ["next", "send end"]) == [2, ("StopIteration", "result!", "NoneType")]
+    assert driven(function(1), ["next", "throw through"]) == [2, ("StopIteration", "saved", "NoneType")]
+
+
+def test_a_pre_hook_that_skips_a_generator_yields_nothing() -> None:
+    function = mounted(("item", "yield"))
+    function.pre(lambda: Return("skipped"))
+    assert driven(function(), ["next"]) == [("StopIteration", "skipped", "NoneType")]
+    assert log == []
+
+
+@pytest.mark.parametrize("kind", ["pre", "item", "post", "exception", "always"])
+def test_a_stop_iteration_from_a_hook_does_not_end_a_generator_silently(kind: str) -> None:
+    # PEP 479 holds for what hooks raise, too.
+    def stopping() -> None:
+        raise StopIteration
+
+    function = mounted(())
+    hooks(function).add(kind, stopping)
+    drive = ["next", "throw through"] if kind == "exception" else ["next", "send end"]
+    name, message, cause = driven(function(), drive[: 1 if kind in ("pre", "item") else 2])[-1]
+    assert (name, message, cause) == ("RuntimeError", "generator raised StopIteration", "StopIteration")
+
+
+def test_a_stop_iteration_raised_inside_a_generator_is_a_runtime_error() -> None:
+    @hookable
+    def stopping() -> Iterator[int]:
+        yield 1
+        raise StopIteration
+
+    stopping.item(lambda item: None)
+    stopping.post(lambda: log.append("post"))
+    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
+        list(stopping())
+    assert log == []
+
+
+def test_an_item_hook_that_raises_closes_the_generator() -> None:
+    function = mounted(())
+    function.item(lambda item: 1 // item)
+    stream = function(1)
+    assert next(stream) == 1
+    with pytest.raises(ZeroDivisionError):
+        stream.send(0)
+    assert log[-1] == "ended"
+    assert driven(stream, ["next"]) == [("StopIteration", None, "NoneType")]
+
+
+def test_what_a_generator_sets_in_the_context_stays_with_its_caller() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="outside")
+
+    @hookable
+    def setting() -> Iterator[str]:
+        yield variable.get()
+        variable.set("inside")
+        yield variable.get()
+
+    setting.item(lambda item: None)
+    setting.around(yielding)
+
+    def run() -> list[str]:
+        stream = setting()
+        first = next(stream)
+        variable.set("caller")
+        second = next(stream)
+        return [first, second, variable.get()]
+
+    assert contextvars.copy_context().run(run) == ["outside", "inside", "inside"]
+
+
+def test_a_generator_delegates_to_a_hooked_one() -> None:
+    function = mounted(("item", "loop"))
+
+    def outer() -> Generator[object, object, object]:
+        return (yield from function(1))
+
+    assert driven(outer(), ["next", "send", "throw", "send end"]) == [
+        *(1, "sent", "KeyError"),
+        ("StopIteration", "result", "NoneType"),
+    ]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_generator_left_in_another_context_lets_a_hook_that_is_not_reentrant_run_again(ended: bool) -> None:
+    # It never ran again where the generator had begun: its mark stayed in that context.
+    @hookable
+    def stream() -> Iterator[int]:
+        yield 1
+
+    @stream.around(reentrant=False)
+    def note(proceed: Callable[[], Iterator[int]]) -> Iterator[int]:
+        log.append("around")
+        return proceed()
+
+    running = stream()
+    next(running)
+    contextvars.copy_context().run(list if ended else Generator.close, running)
+    assert list(stream()) == [1]
+    assert log == ["around"] * 2

@@ -1,0 +1,384 @@
+"""Law 4 on functions: every reference sees the hooks, what was there comes back, and others' work is left alone."""
+
+from __future__ import annotations
+
+import abc
+import array
+import functools
+import gc
+import math
+import operator
+import threading
+import types
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+import pytest
+import wrapt
+
+from aspecthook import MountError, hookable, hooks
+
+log: list[str] = []
+INNER: list[Callable[..., int]] = []
+
+
+@hookable
+def lasting_stream(x: int = 1) -> Iterator[int]:
+    yield x
+    yield x
+
+
+def make(*, lasting: bool = False) -> types.FunctionType:
+    """Make a function that seems to live as long as its module, or one that does not (strong and weak mode)."""
+    return hookable(eval("lambda x=1: x")) if lasting else hookable(lambda x=1: x)
+
+
+@pytest.fixture(params=["lasting", "passing"])
+def target(request: pytest.FixtureRequest) -> types.FunctionType:
+    return make(lasting=request.param == "lasting")
+
+
+@pytest.fixture(params=["called", "not called"])
+def warm(request: pytest.FixtureRequest) -> bool:
+    """Whether the function is called between the adding of hooks and what happens then."""
+    return request.param == "called"
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    yield
+    hooks(lasting_stream).clear()
+    log.clear()
+    INNER.clear()
+
+
+def noting(word: str) -> Callable[[], None]:
+    def hook() -> None:
+        log.append(word)
+
+    hook.__name__ = word
+    return hook
+
+
+def noted(function: Callable[..., object]) -> list[str]:
+    """Call a function and give what its hooks noted."""
+    log.clear()
+    function()
+    return list(log)
+
+
+class Theirs:
+    """Another library that puts its code into a function, and calls what was there before."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self.function, self.before = function, function.__code__
+        INNER.append(types.FunctionType(self.before, globals(), "inner", (1,)))
+        source = f"lambda x=1: log.append('theirs') or INNER[{len(INNER) - 1}](x)"
+        self.code = function.__code__ = eval(source).__code__
+
+    def take_off(self) -> None:
+        self.function.__code__ = self.before
+
+
+# In place
+
+
+def test_nothing_attached_is_the_very_code_that_the_compiler_made() -> None:
+    def function() -> int:
+        return 1
+
+    code = function.__code__
+    assert hookable(function) is function
+    assert function.__code__ is code
+    function.pre(noting("hook"))
+    assert function.__code__ is not code
+    with hooks(function).paused():
+        assert function.__code__ is code
+    hooks(function).clear()
+    assert function.__code__ is code
+
+
+class Shop:
+    @hookable
+    def price(self) -> int:
+        return 1
+
+
+class Stall(Shop):
+    def price(self) -> int:
+        return super().price()
+
+    alias = Shop.price
+
+
+def reference(way: str, function: types.FunctionType) -> Callable[[], object]:
+    return {
+        "alias": function,
+        "partial": functools.partial(function, 1),
+        "dict": {"key": function}["key"],
+        "map": lambda mapped=map(function, range(9)): next(mapped),
+        "methodcaller": functools.partial(operator.methodcaller("call"), types.SimpleNamespace(call=function)),
+        "wraps": functools.wraps(function)(lambda: function()),
+        "wrapt": wrapt.FunctionWrapper(function, lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs)),
+        "iter": lambda called=iter(function, 0): next(called),
+    }[way]
+
+
+@pytest.mark.parametrize("way", ["alias", "partial", "dict", "map", "methodcaller", "wraps", "wrapt", "iter"])
+def test_a_reference_taken_before_sees_the_hooks(target: types.FunctionType, way: str) -> None:
+    taken = reference(way, target)
+    target.pre(noting("hook"))
+    assert noted(taken) == ["hook"]
+    assert noted(taken) == ["hook"]
+    hooks(target).clear()
+    assert noted(taken) == []
+
+
+@pytest.mark.parametrize("way", ["Stall().price", "Stall().alias", "Stall.alias.__get__(1)", "Shop().price"])
+def test_a_method_taken_before_sees_the_hooks(way: str) -> None:
+    taken = eval(way)
+    Shop.price.pre(noting("hook"))
+    try:
+        assert noted(taken) == ["hook"]
+    finally:
+        hooks(Shop.price).clear()
+    assert noted(taken) == []
+
+
+def test_a_thread_that_holds_the_function_already_sees_the_hooks(target: types.FunctionType) -> None:
+    go, seen = threading.Event(), []
+    timer = threading.Thread(target=lambda held=target: (go.wait(), seen.append(noted(held))))
+    timer.start()
+    target.pre(noting("hook"))
+    go.set()
+    timer.join()
+    assert seen == [["hook"]]
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [len, math.sqrt, "".join, str.join, functools.partial(make), functools.lru_cache(make), int, 5, None, object()]
+    + [type("Bare", (), {}), array.array, mock.Mock(), operator.itemgetter(1), property(len), classmethod(len)]
+    + [functools.singledispatchmethod(make), functools.partialmethod(make), types.SimpleNamespace],
+    ids=lambda thing: type(thing).__name__,  # a repr has an address, and no two workers agree on that
+)
+def test_what_has_no_python_code_of_its_own_is_refused_with_advice(thing: object) -> None:
+    with pytest.raises(MountError, match=r"hookable|call it from|give a function|name them"):
+        hookable(thing)
+
+
+def test_a_hookable_class_mounts_the_public_methods_that_it_defines() -> None:
+    class Whole(Stall):
+        def method(self) -> None: ...
+        def _private(self) -> None: ...
+
+        made = classmethod(lambda cls: cls)
+        helped = staticmethod(lambda: 1)
+        size = property(lambda self: 1, lambda self, value: None)
+
+    members = dict(vars(Whole))
+    assert hookable(Whole) is Whole
+    assert list(vars(Whole).items()) == list(members.items())
+    mounted = {name for name, one in members.items() if hasattr(getattr(one, "__func__", one), "pre")}
+    assert mounted == {"method", "made", "helped"}
+    assert hasattr(Whole.size.fget, "pre") and hasattr(Whole.size.fset, "pre")
+    assert not hasattr(Stall.price, "pre")
+
+
+def test_an_abstract_method_stays_abstract() -> None:
+    class Plan(abc.ABC):
+        @hookable
+        @abc.abstractmethod
+        def method(self) -> None: ...
+
+    Plan.method.pre(noting("hook"))
+    with pytest.raises(TypeError, match="abstract"):
+        Plan()
+
+
+# When a change counts
+
+
+def test_a_hook_added_or_removed_during_a_call_counts_from_the_next_call(target: types.FunctionType) -> None:
+    def swap() -> None:
+        hooks(target).remove("old")
+        target.post(noting("new"))
+
+    target.pre(priority=0)(swap)
+    target.pre(noting("old"))
+    assert noted(target) == ["old"]
+    hooks(target).remove(swap)
+    assert noted(target) == ["new"]
+
+
+def test_a_hook_that_removes_itself_runs_to_its_end(target: types.FunctionType) -> None:
+    code = target.__code__
+
+    def last(result: int) -> int:
+        hooks(target).remove(last)
+        gc.collect()
+        return result + 1
+
+    target.post(last)
+    assert [target(1), target(1)] == [2, 1]
+    assert target.__code__ is code
+
+
+def test_a_running_generator_keeps_the_chain_that_it_began_with() -> None:
+    lasting_stream.item(noting("item"))
+    lasting_stream.post(noting("post"))
+    running = lasting_stream()
+    next(running)
+    hooks(lasting_stream).clear()
+    lasting_stream.item(noting("other"))
+    assert noted(lambda: list(running)) == ["item", "post"]
+    assert noted(lambda: list(lasting_stream())) == ["other"] * 2
+
+
+def test_a_paused_mount_runs_the_function_alone_until_the_pause_is_over(target: types.FunctionType) -> None:
+    target.pre(noting("hook"))
+    with hooks(target).paused():
+        assert noted(target) == []
+        target.pre(noting("added"))
+        with hooks(target).paused():
+            assert noted(target) == []
+        assert noted(target) == []
+        hooks(target).remove("hook")
+    assert noted(target) == ["added"]
+
+
+def test_removing_a_hook_twice_is_removing_it_once(target: types.FunctionType) -> None:
+    hook = hooks(target).add("pre", noting("one"))
+    other = hooks(target).add("pre", noting("two"))
+    hook.remove()
+    hook.remove()
+    hooks(target).remove(hook)
+    assert noted(target) == ["two"]
+    other.remove()
+    hooks(target).clear()
+    assert noted(target) == []
+
+
+# Others in the same place
+
+
+def test_what_patches_names_may_come_and_go_in_any_order(target: types.FunctionType) -> None:
+    code, space = target.__code__, types.SimpleNamespace(function=target)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(space, "function", functools.wraps(target)(lambda: target()))
+        target.pre(noting("hook"))
+        with mock.patch.object(space, "function", side_effect=space.function):
+            wrapt.wrap_function_wrapper(space, "function", lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs))
+            assert noted(space.function) == ["hook"]
+            hooks(target).clear()
+            assert noted(space.function) == []
+    assert space.function is target
+    assert target.__code__ is code
+
+
+def test_monkeypatched_code_goes_back_and_the_hooks_run_again(target: types.FunctionType, warm: bool) -> None:
+    code = target.__code__
+    target.pre(noting("hook"))
+    noted(target) if warm else None
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(target, "__code__", (lambda x=1: 5).__code__)
+        assert hooks(target).displaced
+        assert target() == 5
+    assert not hooks(target).displaced
+    assert noted(target) == ["hook"]
+    hooks(target).clear()
+    assert target.__code__ is code
+
+
+def test_code_that_others_wrapped_around_ours_runs_the_chain_as_it_is_now(
+    target: types.FunctionType, warm: bool
+) -> None:
+    target.pre(noting("one"))
+    noted(target) if warm else None
+    theirs = Theirs(target)
+    assert noted(target) == ["theirs", "one"]
+    target.pre(noting("two"))
+    assert noted(target) == ["theirs", "one", "two"]
+    hooks(target).clear()
+    assert target.__code__ is theirs.code
+    assert noted(target) == ["theirs"]
+
+
+def test_removal_under_others_code_says_displaced(target: types.FunctionType, warm: bool) -> None:
+    # Was False: the mount point asked its place only while that was open.
+    target.pre(noting("one"))
+    noted(target) if warm else None
+    Theirs(target)
+    hooks(target).clear()
+    assert hooks(target).displaced
+
+
+def test_what_others_put_back_after_our_removal_gives_way_to_the_functions_own_code(
+    target: types.FunctionType, warm: bool
+) -> None:
+    # Our code, put back by them when no hook was left, stayed in the function for good.
+    code = target.__code__
+    target.pre(noting("one"))
+    noted(target) if warm else None
+    theirs = Theirs(target)
+    hooks(target).clear()
+    theirs.take_off()
+    assert noted(target) == []
+    assert target.__code__ is code
+
+
+def test_hooks_added_over_others_code_leave_our_older_code_inside_it_alive(
+    target: types.FunctionType, warm: bool
+) -> None:
+    # The place that the older code belonged to was garbage, so that a call failed with MountError or AttributeError.
+    target.pre(noting("one"))
+    noted(target) if warm else None
+    Theirs(target)
+    hooks(target).clear()
+    target.pre(noting("two"))
+    gc.collect()
+    assert noted(target) == ["two", "theirs"]
+
+
+def test_hooks_act_again_when_others_have_put_the_functions_own_code_back(
+    target: types.FunctionType, warm: bool
+) -> None:
+    # The next hook was silently a no-op: the place took the function's own code for somebody else's.
+    code = target.__code__
+    target.pre(noting("one"))
+    noted(target) if warm else None
+    target.__code__ = code
+    hooks(target).clear()
+    target.pre(noting("two"))
+    assert noted(target) == ["two"]
+    assert not hooks(target).displaced
+
+
+def test_a_copy_of_our_code_is_inert_once_the_hooks_are_gone(target: types.FunctionType, warm: bool) -> None:
+    # Code with the hooks as constants went on running them.
+    target.pre(noting("one"))
+    noted(target) if warm else None
+    copy = types.FunctionType(target.__code__, globals(), "copy", (1,))
+    target.pre(noting("two"))
+    noted(target)
+    assert noted(copy) == ["one", "two"]
+    hooks(target).clear()
+    assert noted(copy) == []
+
+
+def test_arguments_may_be_named_as_ours_are_when_stale_code_leaves_its_calls_to_us() -> None:
+    # `self` was refused: "got multiple values for argument".
+    def function(**fields: int) -> dict[str, int]:
+        return fields
+
+    code = hookable(function).__code__
+    function.pre(noting("one"))
+    function()
+    monkeypatch = pytest.MonkeyPatch()
+    INNER.append(types.FunctionType(function.__code__, globals()))
+    monkeypatch.setattr(function, "__code__", eval("lambda **fields: INNER[0](**fields)").__code__)
+    function.pre(noting("two"))
+    assert function(self=1, args=2, kwargs=3) == {"self": 1, "args": 2, "kwargs": 3}
+    monkeypatch.undo()
+    hooks(function).clear()
+    assert function.__code__ is code

@@ -1,0 +1,361 @@
+"""Hooks on one instance: they act there and nowhere else, and the instance does not know of them."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import pickle
+import weakref
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from aspecthook import Args, HookLookupError, HookOrderError, MountError, Return, hookable, hooks
+
+
+class Account:
+    balance = 100
+
+    @hookable
+    def withdraw(self, amount: int) -> int:
+        return self.balance - amount
+
+    @hookable
+    def stream(self, amount: int) -> Iterator[int]:
+        yield amount
+
+    @hookable
+    async def later(self, amount: int) -> int:
+        return amount
+
+    @hookable
+    @classmethod
+    def make(cls) -> Account:
+        return cls()
+
+    def double(self, amount: int) -> Args:
+        return Args(amount=amount * 2 + self.balance - 100)
+
+
+CODE = Account.withdraw.__code__
+
+
+class Savings(Account):
+    def withdraw(self, amount: int) -> int:
+        return super().withdraw(amount) + 1000
+
+
+class Chief(type):
+    @hookable
+    def name(cls) -> str:
+        return cls.__name__
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    yield
+    for mount in (Account.withdraw, Account.stream, Account.later, Account.make, Chief.name):
+        hooks(mount).clear()
+    gc.collect()  # the instances of the test, and with them their hooks
+
+
+@pytest.fixture
+def account() -> Iterator[Account]:
+    account = Account()
+    yield account
+    for method in (account.withdraw, account.stream, account.later):
+        hooks(method).clear()
+
+
+def noting(log: list[str], word: str) -> Callable[[], None]:
+    def hook() -> None:
+        log.append(word)
+
+    hook.__name__ = word
+    return hook
+
+
+def test_hooks_of_an_instance_act_there_alone(account: Account) -> None:
+    other = Account()
+    hooks(account.withdraw).pre(lambda amount: Args(amount=amount * 2))
+    assert [account.withdraw(10), other.withdraw(10), account.withdraw(10)] == [80, 90, 80]
+    hooks(account.withdraw).clear()
+    assert [account.withdraw(10), other.withdraw(10)] == [90, 90]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda account, bound: bound(10),
+        lambda account, bound: account.withdraw(10),
+        lambda account, bound: account.withdraw(amount=10),
+        lambda account, bound: Account.withdraw(account, 10),
+        lambda account, bound: Account.withdraw(self=account, amount=10),
+        lambda account, bound: functools.partial(bound, 10)(),
+        lambda account, bound: next(map(bound, [10])),
+    ],
+)
+def test_hooks_of_an_instance_act_through_any_reference(account: Account, call: Callable[..., int]) -> None:
+    bound = account.withdraw
+    hooks(account.withdraw).post(lambda result: result + 1)
+    assert call(account, bound) == 91
+
+
+def test_hooks_of_an_instance_act_on_generators_and_coroutines(account: Account) -> None:
+    hooks(account.stream).item(lambda item: item + 1)
+    hooks(account.later).post(lambda result: result + 2)
+    assert list(account.stream(1)) == [2]
+    assert list(Account().stream(1)) == [1]
+    with pytest.raises(StopIteration) as stop:
+        account.later(1).send(None)
+    assert stop.value.value == 3
+
+
+def test_hooks_of_an_instance_and_of_the_class_are_one_chain(account: Account) -> None:
+    log: list[str] = []
+    hooks(account.withdraw).pre(priority=20)(noting(log, "instance 20"))
+    Account.withdraw.pre(priority=10)(noting(log, "class 10"))
+    hooks(account.withdraw).pre(noting(log, "instance 50"))
+    Account.withdraw.pre(noting(log, "class 50"))
+    hooks(account.withdraw).pre(priority=15, before="class 10")(noting(log, "instance first"))
+    account.withdraw(1)
+    assert log == ["instance first", "class 10", "instance 20", "instance 50", "class 50"]
+    log.clear()
+    Account().withdraw(1)
+    assert log == ["class 10", "class 50"]
+    log.clear()
+    hooks(Account.withdraw).clear()
+    account.withdraw(1)
+    assert log == ["instance first", "instance 20", "instance 50"]
+
+
+def test_a_cycle_between_hooks_of_an_instance_and_of_the_class_is_refused_when_it_is_added(account: Account) -> None:
+    # It was not, and every call of the instance failed.
+    Account.withdraw.pre(name="one", before="two")(lambda: None)
+    with pytest.raises(HookOrderError, match="'one'.*'two'"):
+        hooks(account.withdraw).pre(name="two", before="one")(lambda: None)
+    assert account.withdraw(10) == 90
+    assert len(hooks(account.withdraw)) == 0
+
+
+def test_a_hook_of_the_class_that_closes_a_cycle_with_those_of_an_instance_is_refused(account: Account) -> None:
+    hooks(account.withdraw).pre(name="two", before="one")(lambda: None)
+    with pytest.raises(HookOrderError, match="'one'.*'two'"):
+        Account.withdraw.pre(name="one", before="two")(lambda: None)
+    assert account.withdraw(10) == 90
+    assert len(hooks(Account.withdraw)) == 0
+
+
+def test_a_subclass_calls_the_hooks_of_an_instance_through_super() -> None:
+    savings = Savings()
+    mount = hooks(super(Savings, savings).withdraw)
+    mount.post(lambda result: result + 1)
+    assert savings.withdraw(10) == 1091
+    assert Savings().withdraw(10) == 1090
+    with pytest.raises(HookLookupError, match="not a mount point"):
+        hooks(savings.withdraw)
+
+
+def test_a_classmethod_has_no_hooks_of_an_instance(account: Account) -> None:
+    hooks(account.make).post(lambda result: Return("made"))
+    assert Account.make() == Savings.make() == "made"
+    assert hooks(account.make) is hooks(Account.make)
+
+
+def test_a_method_of_a_metaclass_has_hooks_of_one_class() -> None:
+    one, two = Chief("One", (), {}), Chief("Two", (), {})
+    hooks(one.name).post(lambda result: result + "!")
+    assert [one.name(), two.name()] == ["One!", "Two"]
+
+
+def test_nothing_of_the_hooks_is_in_the_instance_or_in_its_copies(account: Account) -> None:
+    before = pickle.dumps(account)
+    hooks(account.withdraw).post(lambda result: 0)
+    assert account.withdraw(10) == 0
+    assert vars(account) == {}
+    assert pickle.dumps(account) == before
+    for copied in (copy.copy(account), copy.deepcopy(account), pickle.loads(pickle.dumps(account))):
+        assert copied.withdraw(10) == 90
+
+
+def test_hooks_do_not_keep_the_instance_and_go_with_it(account: Account) -> None:
+    mortal, hook = Account(), lambda result: result
+    hooks(mortal.withdraw).post(hook)
+    mortal.withdraw(10)
+    gone, hook_gone = weakref.ref(mortal), weakref.ref(hook)
+    del mortal, hook
+    assert gone() is None
+    assert Account.withdraw.__code__ is CODE
+    gc.collect()
+    assert hook_gone() is None
+
+
+@pytest.mark.parametrize("called", [True, False])
+def test_a_hook_that_is_a_method_of_the_instance_does_not_keep_it(called: bool) -> None:
+    mortal = Account()
+    hooks(mortal.withdraw).pre(mortal.double)
+    mortal.balance = 110
+    if called:
+        assert mortal.withdraw(10) == 80
+    assert mortal.double in hooks(mortal.withdraw)
+    gone = weakref.ref(mortal)
+    del mortal
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_method_that_names_its_instance_otherwise_is_a_hook_that_does_not_keep_it() -> None:
+    # It was kept, and a positional-only `self` was given the arguments.
+    class Odd:
+        @hookable
+        def run(self) -> None: ...
+        def other(this) -> None:
+            seen.append(this.number)
+
+        def only(self, /) -> None:
+            seen.append(self.number)
+
+        number = 5
+
+    seen: list[int] = []
+    odd = Odd()
+    hooks(odd.run).pre(odd.other)
+    hooks(odd.run).pre(odd.only)
+    odd.run()
+    assert seen == [5, 5]
+    gone = weakref.ref(odd)
+    del odd
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_cannot_be_referred_to_weakly_is_refused_with_advice() -> None:
+    class Slotted:
+        __slots__ = ()
+
+        @hookable
+        def method(self) -> int:
+            return 1
+
+    with pytest.raises(MountError, match="__weakref__"):
+        hooks(Slotted().method)
+    assert Slotted().method() == 1
+
+
+def test_a_function_without_a_named_first_parameter_has_no_hooks_of_an_instance() -> None:
+    class Odd:
+        @hookable
+        def method(*args: object) -> int:
+            return len(args)
+
+    with pytest.raises(MountError, match="first parameter"):
+        hooks(Odd().method)
+
+
+def test_a_new_instance_where_an_old_one_was_has_none_of_its_hooks() -> None:
+    Account.withdraw.pre(lambda: None)  # keeps the function hooked
+    for _ in range(200):
+        mortal = Account()
+        assert mortal.withdraw(10) == 90
+        hooks(mortal.withdraw).post(lambda result: 0)
+        assert mortal.withdraw(10) == 0
+
+
+@pytest.mark.parametrize("step", ["add", "clear"])
+def test_a_mount_point_whose_instance_is_gone_touches_no_other_instance(step: str) -> None:
+    # Its hooks ran for a new instance at the same address, or those of the class did not.
+    log: list[str] = []
+    Account.withdraw.pre(noting(log, "class"))
+    mortal = Account()
+    mount = hooks(mortal.withdraw)
+    mount.pre(noting(log, "gone"))
+    mortal.withdraw(1)
+    del mortal
+    if step == "add":
+        with pytest.raises((MountError, HookLookupError), match="gone"):
+            mount.pre(noting(log, "late"))
+    else:
+        mount.clear()
+    del mount
+    log.clear()
+    others = [Account() for _ in range(1000)]
+    for other in others:
+        other.withdraw(1)
+    assert log == ["class"] * 1000
+
+
+def test_two_looks_at_one_instance_are_one_mount_point(account: Account) -> None:
+    # The hooks that the first look added were lost when the second look added one.
+    log: list[str] = []
+    first, second = hooks(account.withdraw), hooks(account.withdraw)
+    first.pre(noting(log, "first"))
+    second.pre(noting(log, "second"))
+    account.withdraw(1)
+    assert log == ["first", "second"]
+    hooks(account.withdraw).clear()
+    first.pre(noting(log, "again"))
+    hooks(account.withdraw).pre(noting(log, "last"))
+    log.clear()
+    account.withdraw(1)
+    assert log == ["again", "last"]
+
+
+def test_arguments_may_be_named_self_behind_a_positional_only_one(account: Account) -> None:
+    # The call failed: `self` was a parameter of the library's own stand-in.
+    class Form:
+        @hookable
+        def fill(this, /, **fields: int) -> dict[str, int]:
+            return fields
+
+    form = Form()
+    hooks(form.fill).pre(lambda: None)
+    assert form.fill(self=1, args=2) == {"self": 1, "args": 2}
+    assert form.fill(self=1, args=2) == {"self": 1, "args": 2}
+
+
+def test_many_instances_have_hooks_of_their_own() -> None:
+    accounts = [Account() for _ in range(300)]
+    for place, account in enumerate(accounts):
+        hooks(account.withdraw).post(lambda result, place=place: Return(place))
+    assert [account.withdraw(0) for account in accounts] == list(range(300))
+    assert [account.withdraw(0) for account in accounts] == list(range(300))
+    hooks(accounts[7].withdraw).clear()
+    del accounts[100:], account
+    assert [account.withdraw(0) for account in accounts] == [*range(7), 100, *range(8, 100)]
+    accounts.clear()
+    gc.collect()
+    assert Account.withdraw.__code__ is CODE
+
+
+def test_a_paused_instance_runs_the_hooks_of_the_class_alone(account: Account) -> None:
+    log: list[str] = []
+    Account.withdraw.pre(noting(log, "class"))
+    hooks(account.withdraw).pre(noting(log, "instance"))
+    with hooks(account.withdraw).paused():
+        account.withdraw(1)
+    assert log == ["class"]
+    account.withdraw(1)
+    assert log == ["class", "class", "instance"]
+
+
+def test_a_mount_point_of_an_instance_says_displaced(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It asked a place of its own, which it never has.
+    hooks(account.withdraw).pre(lambda: None)
+    monkeypatch.setattr(Account.withdraw, "__code__", (lambda self, amount: 5).__code__)
+    assert account.withdraw(1) == 5
+    assert hooks(account.withdraw).displaced
+
+
+def test_a_hook_of_an_instance_that_kills_it_runs_to_its_end() -> None:
+    class Room:
+        @hookable
+        def leave(self) -> str:
+            return "left"
+
+    rooms = [Room()]
+    hooks(rooms[0].leave).pre(rooms.clear)
+    hooks(rooms[0].leave).post(lambda result: result + "!")
+    assert rooms[0].leave() == "left!"
+    assert rooms == []
+    assert Room().leave() == "left"

@@ -1,0 +1,111 @@
+"""The shapes of generated source, held as snapshots: a change of one is seen in review.
+
+Run with UPDATE_SNAPSHOTS=1 to write them anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import hookable, hooks
+from aspecthook._order import Chain
+from aspecthook._signature import Signature
+from aspecthook._source import Source
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def price(item: str, /, qty: int = 1, *rest: int, rate: float = 1.0, **extra: float) -> float:
+    return qty * rate
+
+
+async def fetch(url: str) -> str:
+    return url
+
+
+def count(n: int) -> Any:
+    yield from range(n)
+
+
+async def stream(n: int) -> Any:
+    yield n
+
+
+def one_pre_one_post(mount: Any) -> None:
+    mount.add("pre", lambda **kwargs: None)
+    mount.add("post", lambda result: None)
+
+
+def every_kind(mount: Any) -> None:
+    mount.add("pre", lambda call: None, when=lambda args: True)
+    mount.add("around", lambda proceed, call: proceed(), reentrant=False)
+    mount.add("around", _one_yield)
+    mount.add("exception", lambda exc: None, KeyError)
+    mount.add("exception", lambda exc: None, every=2)
+    mount.add("post", lambda result, kwargs: None, isolate=True)
+    mount.add("always", lambda exc, result: None)
+    mount.add("always", lambda args: None)
+
+
+def _one_yield() -> Any:
+    yield
+
+
+def items(mount: Any) -> None:
+    mount.add("item", lambda item: None)
+
+
+def a_row_of_many(mount: Any) -> None:
+    for _ in range(30):
+        mount.add("pre", lambda qty: None)
+        mount.add("exception", lambda exc: None, KeyError)
+
+
+CASES = [
+    (price, one_pre_one_post),
+    (price, every_kind),
+    (price, a_row_of_many),
+    (fetch, every_kind),
+    (count, items),
+    (count, every_kind),
+    (stream, items),
+]
+
+
+@pytest.mark.parametrize("weak", [False, True], ids=["strong", "weak"])
+@pytest.mark.parametrize(("target", "adding"), CASES, ids=lambda case: case.__name__)
+def test_the_source_of_a_shape_is_as_it_was(target: Any, adding: Callable[[Any], None], *, weak: bool) -> None:
+    hookable(target)
+    mount = hooks(target)
+    try:
+        adding(mount)
+        text = Source(Signature(mount._code()), Chain(tuple(mount)), weak=7 if weak else 0).text().source
+    finally:
+        mount.clear()
+    kept = SNAPSHOTS / f"{target.__name__}_{adding.__name__}{'_weak' if weak else ''}.txt"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        kept.write_text(text)
+    assert text == kept.read_text()
+
+
+def test_no_text_of_a_hook_or_a_hostile_parameter_enters_the_source() -> None:
+    def target(a: int, *, b: int = 2) -> int:
+        return a + b
+
+    hostile = ("x); import os  #", "class")
+    target.__code__ = target.__code__.replace(co_varnames=hostile)
+    hookable(target)
+    mount = hooks(target)
+    mount.add("pre", lambda kwargs, call: None, name="'''); boom(")
+    try:
+        text = Source(Signature(mount._code()), Chain(tuple(mount))).text().source
+        assert "import os" not in text
+        assert "class" not in text
+        assert "boom" not in text
+    finally:
+        mount.clear()

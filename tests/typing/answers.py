@@ -1,0 +1,237 @@
+"""Each kind of hook, on a plain function, with every form of answer; the hook is given back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import NoReturn, assert_type
+
+from aspecthook import Args, Call, Return, hookable
+
+
+@hookable
+def price(item: str, qty: int = 1) -> float:
+    if not item:
+        raise KeyError(item)
+    return qty * 2.0
+
+
+@hookable
+def find(item: str) -> str | None:
+    return item or None
+
+
+# pre
+
+
+@price.pre
+def look(item: str) -> None:
+    assert isinstance(item, str)
+
+
+@price.pre
+def at_least_one(qty: int) -> Args:
+    return Args(qty=max(qty, 1))
+
+
+@price.pre
+def at_most_ten(qty: int) -> Args | None:
+    return Args(qty=10) if qty > 10 else None
+
+
+@price.pre
+def free(item: str) -> Return[float] | None:
+    return Return(0.0) if item == "air" else None
+
+
+@price.pre
+def always_free(item: str) -> Return[float]:
+    return Return(0.0)
+
+
+@price.pre(priority="LOW", name="any of them")
+def one_of_three(item: str, qty: int) -> Args | Return[float] | None:
+    return None
+
+
+price.hooks.remove(always_free)
+at_least_one(3)
+assert_type(at_least_one(3), Args)
+assert_type(at_most_ten(3), Args | None)
+assert_type(free("tea"), Return[float] | None)
+assert_type(always_free("tea"), Return[float])
+assert_type(one_of_three("tea", 1), Args | Return[float] | None)
+assert price("tea", 0) == 2.0
+assert price("tea", 11) == 20.0
+assert price("air") == 0.0
+
+
+# post
+
+
+@price.post
+def note(result: float) -> None:
+    assert result >= 0
+
+
+@price.post
+def with_tax(result: float) -> float:
+    return result * 2
+
+
+@price.post
+def discount(result: float, qty: int) -> float | None:
+    return result - 1 if qty > 5 else None
+
+
+@price.post(name="rounded")
+def round_up(result: float) -> Return[float]:
+    return Return(float(round(result)))
+
+
+@price.post
+def if_negative(result: float) -> Return[float] | None:
+    return Return(0.0) if result < 0 else None
+
+
+@price.post
+def any_form(result: float, call: Call) -> float | Return[float] | None:
+    return None
+
+
+@price.post
+def both(result: float) -> float | Return[float]:
+    return result
+
+
+assert_type(with_tax(2.0), float)
+assert_type(discount(2.0, 3), float | None)
+assert_type(round_up(2.0), Return[float])
+assert_type(if_negative(2.0), Return[float] | None)
+assert_type(both(2.0), float | Return[float])
+assert price("tea", 6) == 23.0
+
+
+# A post hook of a function that may give None answers None to leave the result, Return(None) to replace it.
+@find.post
+def hide(result: str | None) -> Return[str | None] | None:
+    return Return(None) if result == "secret" else None
+
+
+assert_type(find("secret"), str | None)
+assert find("secret") is None
+assert find("tea") == "tea"
+
+
+# exception
+
+
+@price.exception
+def report(exc: Exception) -> None:
+    assert exc.args is not None
+
+
+@price.exception(KeyError)
+def unknown(exc: KeyError, item: str) -> Return[float] | None:
+    return None
+
+
+@price.exception(KeyError, (OSError, ValueError), priority=60)
+def handled(exc: Exception) -> Return[float]:
+    return Return(-1.0)
+
+
+@price.exception((TypeError, ZeroDivisionError))
+def translate(exc: Exception) -> NoReturn:
+    raise ValueError from exc
+
+
+assert_type(unknown(KeyError(), "tea"), Return[float] | None)
+assert_type(handled(ValueError()), Return[float])
+assert price("") == -1.0
+
+
+# around
+
+
+@price.around
+def twice(proceed: Callable[[], float]) -> float:
+    return proceed() + proceed()
+
+
+@price.around
+def in_a_return(proceed: Callable[[], float]) -> Return[float]:
+    return Return(proceed())
+
+
+@price.around
+def as_needed(proceed: Callable[[], float], qty: int) -> float | Return[float]:
+    return proceed() if qty else Return(0.0)
+
+
+@price.around
+def watched() -> Generator[None, float, None]:
+    result = yield
+    assert result >= 0
+
+
+@price.around(priority="HIGHEST")
+def one_more() -> Generator[None, float, float]:
+    result = yield
+    return result + 1
+
+
+@price.around
+def perhaps_one_more() -> Generator[None, float, float | Return[float] | None]:
+    result = yield
+    return result + 1 if result > 1000 else None
+
+
+assert_type(twice(lambda: 1.0), float)
+assert_type(in_a_return(lambda: 1.0), Return[float])
+assert_type(as_needed(lambda: 1.0, 0), float | Return[float])
+assert_type(watched(), Generator[None, float, None])
+price.hooks.clear()
+
+
+# always
+
+
+@price.always
+def count(result: float | None, exc: BaseException | None) -> int:
+    return 1
+
+
+@price.always(isolate=True)
+def never_seen(call: Call) -> None:
+    raise ValueError
+
+
+price.hooks.remove(never_seen)
+assert_type(count(None, None), int)
+
+
+# Other callables, and options in the same call. What an object is called with, it is given back as.
+
+
+class Tally:
+    seen = 0
+
+    def __call__(self, result: float) -> None:
+        self.seen += 1
+
+    def more(self, result: float) -> float:
+        return result + 1
+
+
+def times(factor: float, result: float) -> float:
+    return result * factor
+
+
+tally = Tally()
+price.post(tally, priority="HIGH")
+price.post(tally.more)
+price.post(partial(times, 2.0))
+price.always(print, when=lambda qty: qty > 100)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+assert price("tea") == 6.0
+assert tally.seen == 1

@@ -1,0 +1,276 @@
+"""The hooks of a coroutine function see and answer what is awaited, and may be sync or async themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from typing import assert_type
+
+from aspecthook import Args, Return, hookable
+
+
+@hookable
+async def fetch(item: str, qty: int = 1) -> float:
+    if not item:
+        raise KeyError(item)
+    return qty * 2.0
+
+
+async def calls() -> None:
+    assert_type(await fetch("tea"), float)
+    await fetch(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def is_a_coroutine(call: Coroutine[object, object, float]) -> None:
+    call.close()
+
+
+is_a_coroutine(fetch("tea"))
+
+
+# Sync hooks
+
+
+@fetch.pre
+def at_least_one(qty: int) -> Args:
+    return Args(qty=max(qty, 1))
+
+
+@fetch.pre
+def free(item: str) -> Return[float] | Args | None:
+    return Return(0.0) if item == "air" else None
+
+
+@fetch.post
+def note(result: float) -> None:
+    assert result >= 0
+
+
+@fetch.post
+def double(result: float) -> float:
+    return result * 2
+
+
+@fetch.post
+def rebate(result: float, qty: int) -> float | None:
+    return result - 1 if qty > 5 else None
+
+
+@fetch.post
+def rounded(result: float) -> Return[float]:
+    return Return(float(round(result)))
+
+
+@fetch.post
+def any_form(result: float) -> float | Return[float] | None:
+    return None
+
+
+@fetch.exception(OSError)
+def report(exc: OSError) -> None:
+    pass
+
+
+@fetch.exception(KeyError)
+def unknown(exc: KeyError) -> Return[float]:
+    return Return(-1.0)
+
+
+@fetch.exception
+def perhaps(exc: Exception) -> Return[float] | None:
+    return None
+
+
+assert_type(at_least_one(3), Args)
+assert_type(free("tea"), Return[float] | Args | None)
+assert_type(double(2.0), float)
+assert_type(rebate(2.0, 1), float | None)
+assert_type(rounded(2.0), Return[float])
+assert_type(any_form(2.0), float | Return[float] | None)
+assert_type(unknown(KeyError()), Return[float])
+assert_type(perhaps(KeyError()), Return[float] | None)
+assert asyncio.run(fetch("tea", 6)) == 23.0
+assert asyncio.run(fetch("")) == -1.0
+assert asyncio.run(fetch("air")) == -1.0 + 1.0
+fetch.hooks.clear()
+
+
+# Async hooks
+
+
+@fetch.pre
+async def later_at_least_one(qty: int) -> Args:
+    return Args(qty=max(qty, 1))
+
+
+@fetch.pre
+async def later_free(item: str) -> Return[float] | Args | None:
+    return Return(0.0) if item == "air" else None
+
+
+@fetch.post
+async def later_note(result: float) -> None:
+    assert result >= 0
+
+
+@fetch.post
+async def later_double(result: float) -> float:
+    return result * 2
+
+
+@fetch.post
+async def later_rebate(result: float, qty: int) -> float | None:
+    return result - 1 if qty > 5 else None
+
+
+@fetch.post
+async def later_rounded(result: float) -> Return[float]:
+    return Return(float(round(result)))
+
+
+@fetch.post
+async def later_any_form(result: float) -> float | Return[float] | None:
+    return None
+
+
+@fetch.exception(OSError)
+async def later_report(exc: OSError) -> None:
+    pass
+
+
+@fetch.exception(KeyError)
+async def later_unknown(exc: KeyError) -> Return[float]:
+    return Return(-1.0)
+
+
+@fetch.exception
+async def later_perhaps(exc: Exception) -> Return[float] | None:
+    return None
+
+
+@fetch.always
+async def close(exc: BaseException | None) -> None:
+    pass
+
+
+async def what_they_give() -> None:
+    assert_type(await later_at_least_one(3), Args)
+    assert_type(await later_free("tea"), Return[float] | Args | None)
+    assert_type(await later_double(2.0), float)
+    assert_type(await later_rebate(2.0, 1), float | None)
+    assert_type(await later_rounded(2.0), Return[float])
+    assert_type(await later_any_form(2.0), float | Return[float] | None)
+    assert_type(await later_unknown(KeyError()), Return[float])
+    assert_type(await later_perhaps(KeyError()), Return[float] | None)
+
+
+asyncio.run(what_they_give())
+assert asyncio.run(fetch("tea", 6)) == 23.0
+assert asyncio.run(fetch("")) == -1.0
+fetch.hooks.clear()
+
+
+# Sync hooks that answer something to be awaited
+
+
+@fetch.pre
+def soon_free(item: str) -> Awaitable[Args | Return[float] | None]:
+    return later_free(item)
+
+
+@fetch.post
+def soon_rebate(result: float, qty: int) -> Awaitable[float | None]:
+    return later_rebate(result, qty)
+
+
+@fetch.exception
+def soon_perhaps(exc: Exception) -> Awaitable[Return[float] | None]:
+    return later_perhaps(exc)
+
+
+assert asyncio.run(fetch("tea", 6)) == 11.0
+fetch.hooks.clear()
+
+
+# Around hooks: what `proceed()` gives is awaited.
+
+
+@fetch.around
+async def twice(proceed: Callable[[], Awaitable[float]]) -> float:
+    return await proceed() + await proceed()
+
+
+@fetch.around
+async def in_a_return(proceed: Callable[[], Awaitable[float]]) -> Return[float]:
+    return Return(await proceed())
+
+
+@fetch.around
+async def as_needed(proceed: Callable[[], Awaitable[float]], qty: int) -> float | Return[float]:
+    return await proceed() if qty else Return(0.0)
+
+
+@fetch.around
+def passed_on(proceed: Callable[[], Awaitable[float]]) -> Awaitable[float]:
+    return proceed()
+
+
+@fetch.around
+def from_a_cache(proceed: Callable[[], Awaitable[float]], item: str) -> float | Awaitable[float]:
+    return 0.0 if item == "air" else proceed()
+
+
+@fetch.around
+def watched() -> Generator[None, float, None]:
+    result = yield
+    assert result >= 0
+
+
+@fetch.around
+def one_more() -> Generator[None, float, float | None]:
+    result = yield
+    return result + 1
+
+
+@fetch.around
+async def held() -> AsyncGenerator[None, float]:
+    yield
+
+
+@fetch.around
+async def held_too() -> AsyncIterator[None]:
+    yield
+
+
+def plain_number(proceed: Callable[[], Awaitable[float]]) -> float:
+    return 1.0
+
+
+def text_or_more(proceed: Callable[[], Awaitable[float]]) -> Awaitable[str]:
+    raise NotImplementedError
+
+
+async def later_text(proceed: Callable[[], Awaitable[float]]) -> str:
+    return ""
+
+
+def generator_of_text() -> Generator[None, float, str]:
+    yield
+    return ""
+
+
+async def around_hooks() -> None:
+    async def inner() -> float:
+        return 1.0
+
+    assert_type(await twice(inner), float)
+    assert_type(await in_a_return(inner), Return[float])
+    assert_type(await as_needed(inner, 1), float | Return[float])
+
+
+asyncio.run(around_hooks())
+assert asyncio.run(fetch("tea")) == 6.0
+fetch.around(plain_number)
+fetch.around(text_or_more)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+fetch.around(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+fetch.around(generator_of_text)  # type: ignore[deprecated]  # pyright: ignore[reportDeprecated]

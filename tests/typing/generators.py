@@ -1,0 +1,381 @@
+"""A generator function: item hooks see what it yields, post hooks what it returns; an async one returns nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from typing import assert_type
+
+from aspecthook import Args, Return, hookable
+
+
+@hookable
+def count(upto: int) -> Generator[int, str, float]:
+    yield from range(upto)
+    return float(upto)
+
+
+assert_type(count(3), Generator[int, str, float])
+assert_type(next(count(3)), int)
+
+
+def run(stream: Generator[int, str, float]) -> tuple[list[int], float]:
+    items: list[int] = []
+    try:
+        while True:
+            items.append(next(stream))
+    except StopIteration as stop:
+        result: float = stop.value
+        return items, result
+
+
+@count.pre
+def at_least_one(upto: int) -> Args | None:
+    return Args(upto=1) if upto < 1 else None
+
+
+@count.pre
+def nothing_at_all(upto: int) -> Return[float] | None:
+    return Return(7.0) if upto > 100 else None
+
+
+@count.item
+def seen(item: int) -> None:
+    assert item >= 0
+
+
+@count.item
+def doubled(item: int) -> int:
+    return item * 2
+
+
+@count.item(every=2)
+def now_and_then(item: int) -> int | None:
+    return None
+
+
+@count.item
+def in_a_return(item: int) -> Return[int]:
+    return Return(item)
+
+
+@count.item
+def any_item(item: int) -> int | Return[int] | None:
+    return None
+
+
+@count.post
+def noted(result: float) -> None:
+    assert result >= 0
+
+
+@count.post
+def one_more(result: float) -> float:
+    return result + 1
+
+
+@count.post
+def perhaps(result: float) -> float | None:
+    return None
+
+
+@count.post
+def returned(result: float) -> Return[float]:
+    return Return(result)
+
+
+@count.post
+def any_result(result: float) -> float | Return[float] | None:
+    return None
+
+
+@count.exception
+def handled(exc: Exception) -> Return[float]:
+    return Return(0.0)
+
+
+@count.exception
+def maybe_handled(exc: Exception) -> Return[float] | None:
+    return None
+
+
+assert_type(nothing_at_all(3), Return[float] | None)
+assert_type(doubled(3), int)
+assert_type(now_and_then(3), int | None)
+assert_type(in_a_return(3), Return[int])
+assert_type(any_item(3), int | Return[int] | None)
+assert_type(one_more(3.0), float)
+assert_type(perhaps(3.0), float | None)
+assert_type(returned(3.0), Return[float])
+assert_type(any_result(3.0), float | Return[float] | None)
+assert_type(handled(ValueError()), Return[float])
+assert_type(maybe_handled(ValueError()), Return[float] | None)
+assert run(count(3)) == ([0, 2, 4], 4.0)
+assert run(count(101)) == ([], 8.0)
+count.hooks.clear()
+
+
+# Around hooks of a generator function: a stream, one `yield`, or the return value alone.
+
+
+@count.around
+def stream(proceed: Callable[[], Generator[int, str, float]]) -> Generator[int, str, float]:
+    return (yield from proceed())
+
+
+@count.around
+def passed_on(proceed: Callable[[], Generator[int, str, float]]) -> Generator[int, str, float]:
+    return proceed()
+
+
+@count.around
+def one_yield() -> Generator[None, float, float]:
+    result = yield
+    return result + 1
+
+
+assert run(count(2)) == ([0, 1], 3.0)
+
+
+@count.around(priority="HIGHEST")
+def none_of_it(proceed: Callable[[], Generator[int, str, float]]) -> float:
+    return -1.0
+
+
+@count.around(priority="HIGHEST")
+def none_of_it_either(proceed: Callable[[], Generator[int, str, float]]) -> Return[float]:
+    return Return(-2.0)
+
+
+@count.around(priority="HIGHEST", when=lambda: False)
+def nor_of_that(proceed: Callable[[], Generator[int, str, float]]) -> float | Return[float]:
+    return -3.0
+
+
+def other_than_the_rest(proceed: Callable[[], Generator[int, str, float]]) -> str:
+    return ""
+
+
+count.around(other_than_the_rest)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+assert run(count(2)) == ([], -1.0)
+
+
+# Annotated with Iterator or Iterable: it may also be a plain function, so that post hooks may answer anything.
+
+
+@hookable
+def letters(word: str) -> Iterator[str]:
+    yield from word
+
+
+@hookable
+def words(text: str) -> Iterable[str]:
+    yield from text.split()
+
+
+@letters.item
+def upper(item: str) -> str:
+    return item.upper()
+
+
+@words.item
+def upper_too(item: str) -> str:
+    return item.upper()
+
+
+@letters.post
+def ended(result: None) -> None:
+    assert result is None
+
+
+@words.post
+def ended_too(result: None) -> int:
+    return 3
+
+
+@letters.pre
+def none_at_all(word: str) -> Return[None] | None:
+    return None
+
+
+@letters.around
+def one_yield_too() -> Iterator[None]:
+    yield
+
+
+def other_letter(item: str) -> int:
+    return 3
+
+
+assert_type(upper("a"), str)
+assert_type(upper_too("a"), str)
+assert_type(ended_too(None), int)
+assert list(letters("ab")) == ["A", "B"]
+assert list(words("a b")) == ["A", "B"]
+letters.item(other_letter)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+# Async generators
+
+
+@hookable
+async def watch(upto: int) -> AsyncGenerator[int]:
+    for number in range(upto):
+        yield number
+
+
+@hookable
+async def follow(upto: int) -> AsyncIterator[int]:
+    for number in range(upto):
+        yield number
+
+
+@hookable
+async def pursue(upto: int) -> AsyncIterable[int]:
+    for number in range(upto):
+        yield number
+
+
+@watch.pre
+async def later_at_least_one(upto: int) -> Args | None:
+    return Args(upto=max(upto, 1))
+
+
+@watch.pre
+async def later_nothing(upto: int) -> Return[None] | None:
+    return Return(None) if upto > 100 else None
+
+
+@watch.pre
+def nothing(upto: int) -> Return[None] | Args | None:
+    return None
+
+
+@watch.post
+async def later_ended() -> None:
+    pass
+
+
+@watch.post
+def at_the_end() -> None:
+    pass
+
+
+@watch.exception
+async def later_failed(exc: Exception) -> Return[None] | None:
+    return None
+
+
+@watch.exception
+async def later_reported(exc: Exception) -> None:
+    pass
+
+
+@watch.exception
+def failed(exc: Exception) -> Return[None]:
+    return Return(None)
+
+
+@watch.item
+async def later_double(item: int) -> int:
+    return item * 2
+
+
+@watch.item
+async def later_perhaps(item: int) -> int | None:
+    return None
+
+
+@watch.item
+async def later_seen(item: int) -> None:
+    pass
+
+
+@watch.item
+async def later_returned(item: int) -> Return[int]:
+    return Return(item)
+
+
+@watch.item
+async def later_any(item: int) -> int | Return[int] | None:
+    return None
+
+
+@watch.item
+def soon(item: int) -> Awaitable[int | Return[int] | None]:
+    return later_any(item)
+
+
+@follow.item
+def more(item: int) -> int:
+    return item + 1
+
+
+@follow.item
+def perhaps_more(item: int) -> int | None:
+    return None
+
+
+@follow.item
+def seen_too(item: int) -> None:
+    pass
+
+
+@follow.item
+def returned_too(item: int) -> Return[int]:
+    return Return(item)
+
+
+@pursue.item
+def any_more(item: int) -> int | Return[int] | None:
+    return item + 2
+
+
+@watch.around
+async def astream(proceed: Callable[[], AsyncGenerator[int]]) -> AsyncGenerator[int]:
+    async for item in proceed():
+        yield item
+
+
+@watch.around
+async def async_one_yield() -> AsyncIterator[None]:
+    yield
+
+
+@watch.around
+def sync_one_yield() -> Iterator[None]:
+    yield
+
+
+@follow.around
+async def async_one_yield_too() -> AsyncIterator[None]:
+    yield
+
+
+async def all_of(items: AsyncIterable[int]) -> list[int]:
+    return [item async for item in items]
+
+
+async def types_of_async_hooks() -> None:
+    assert_type(await later_nothing(3), Return[None] | None)
+    assert_type(await later_double(3), int)
+    assert_type(await later_perhaps(3), int | None)
+    assert_type(await later_returned(3), Return[int])
+    assert_type(await later_any(3), int | Return[int] | None)
+    assert_type(more(3), int)
+    assert_type(perhaps_more(3), int | None)
+
+
+asyncio.run(types_of_async_hooks())
+assert asyncio.run(all_of(watch(3))) == [0, 2, 4]
+assert asyncio.run(all_of(follow(3))) == [1, 2, 3]
+assert asyncio.run(all_of(pursue(3))) == [2, 3, 4]
