@@ -1,0 +1,139 @@
+"""What it costs to add and remove hooks, to call for the first time after that, and to carry 10,000 of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain, repeat
+from random import Random
+from typing import Any
+
+from . import targets
+from .results import Contest, Goal
+from .timing import Contender, Effort, race, repeated, shots
+
+MANY = 10_000
+
+
+def attach(effort: Effort) -> list[Contest]:
+    """Add and remove one hook of a shape that is known."""
+    closure, _ = targets.closures()
+    busy = targets.target()
+    for _ in range(10):
+        busy.pre(targets.hook("x"))
+    acts: dict[str, Callable[[], object]] = {
+        "add, remove": _cycle(targets.target(), called=False),
+        "add, call, remove": _cycle(targets.target(), called=True),
+        "add, call, remove (closure)": _cycle(closure, called=True),
+        "add, call, remove, call (11th hook)": _cycle(busy, called=True, again=True),
+    }
+    times = repeated(acts, effort)
+    goals = [Goal("add, remove", 25e-6), Goal("add, call, remove", 25e-6)]
+    return [Contest("attach", "One pre hook, shape known", "µs", times, goals=goals)]
+
+
+def _cycle(function: Any, *, called: bool, again: bool = False) -> Callable[[], object]:
+    hook = targets.hook("x")
+
+    def plain() -> None:
+        function.pre(hook)
+        function.hooks.remove(hook)
+
+    def with_call() -> None:
+        function.pre(hook)
+        function(1, 2)
+        function.hooks.remove(hook)
+        if again:
+            function(1, 2)
+
+    return with_call if called else plain
+
+
+def first(effort: Effort) -> list[Contest]:
+    """Call for the first time with a shape that was never seen: source is written and compiled."""
+    prepared: dict[str, Callable[[], Callable[[], object]]] = {
+        "first call, 1 pre": lambda: _call(_new(1, 0)),
+        "first call, 1 pre + 1 post": lambda: _call(_new(1, 1)),
+        "first call, 10 pre + 10 post": lambda: _call(_new(10, 10)),
+        "add, call, remove; all of it new": _whole,
+    }
+    times = shots(prepared, effort.rounds)
+    goals = [Goal(name, 300e-6) for name in prepared if "10" not in name]
+    return [Contest("first", "A new shape", "µs", times, goals=goals)]
+
+
+def _new(pre: int, post: int) -> Any:
+    function = targets.target_of_new_shape()
+    for _ in range(pre):
+        function.pre(targets.hook("x"))
+    for _ in range(post):
+        function.post(targets.hook("result"))
+    return function
+
+
+def _call(function: Any) -> Callable[[], object]:
+    return lambda: function(1, 2)
+
+
+def _whole() -> Callable[[], object]:
+    function = targets.target_of_new_shape()
+    hook = targets.hook("x")
+
+    def whole() -> None:
+        function.pre(hook)
+        function(1, 2)
+        function.hooks.remove(hook)
+
+    return whole
+
+
+def many(effort: Effort) -> list[Contest]:
+    """Add 10,000 hooks one by one, then call; and what each of them then costs in a call."""
+    count = MANY // effort.cut
+    lots = targets.like_hooks("x", count)
+    prepared: dict[str, Callable[[], Callable[[], object]]] = {
+        "in the order they are added": lambda: _load(lots, repeat({})),
+        "with random priorities": lambda: _load(lots, _random_priorities()),
+        "each after= the one before it": lambda: _load(lots, _one_after_another(lots)),
+    }
+    times = shots(prepared, max(1, effort.rounds // 25))
+    limit = 2.0 / effort.cut
+    adding = Contest(
+        "many", f"{count:,} hooks added one by one, and one call", "s", times, goals=[Goal(n, limit) for n in times]
+    )
+    return [adding, _each(lots, effort)]
+
+
+def _load(hooks: list[Any], options: Any) -> Callable[[], object]:
+    function = targets.target()
+
+    def load() -> None:
+        for hook, chosen in zip(hooks, options, strict=False):
+            function.pre(hook, **chosen)
+        function(1, 2)
+
+    return load
+
+
+def _random_priorities() -> Any:
+    random = Random(1)
+    return ({"priority": random.randrange(101)} for _ in repeat(None))
+
+
+def _one_after_another(hooks: list[Any]) -> Any:
+    return chain([{}], ({"after": hook} for hook in hooks))
+
+
+def _each(lots: list[Any], effort: Effort) -> Contest:
+    """Give the time of one hook within a call that runs `count` of them."""
+    contenders = []
+    for count in (10, len(lots)):
+        function = targets.target()
+        for hook in lots[:count]:
+            function.pre(hook)
+        contenders.append(Contender(f"a hook of {count:,}", "f(1, 2)", {"f": function}, count))
+    lists = targets.define("def looping(hooks, x, y):\n    for hook in hooks:\n        hook(x)\n    return add(x, y)\n")
+    names = {"f": lists, "h": lots}
+    contenders.append(Contender("a hook of a list, looped over by hand", "f(h, 1, 2)", names, len(lots)))
+    times = race(contenders, effort)
+    few, lot = list(times)[:2]
+    return Contest("many", "One hook's share of a call", "ns", times, few, [Goal(lot, 1.1, few)])

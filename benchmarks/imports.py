@@ -1,0 +1,50 @@
+"""What `import aspecthook` costs, in processes of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from subprocess import run
+from tempfile import TemporaryDirectory
+
+from pyperf import perf_counter
+
+from .results import Contest, Goal
+from .timing import Effort
+
+ROOT = str(Path(__file__).resolve().parents[1])
+HEAVY = (
+    *("wrapt", "asyncio", "pytest", "hypothesis", "numpy", "torch", "inspect", "dataclasses", "ast", "logging"),
+    *("typing_extensions", "importlib.metadata"),
+)
+# As a program starts; and with `-I -S`, so that no .pth file has imported beforehand what we need as well.
+WAYS = {"": ("-c",), " (-I -S)": ("-I", "-S", "-c")}
+FIND = f"import sys; sys.path.insert(0, {ROOT!r}); sys.dont_write_bytecode = False"
+OURS = "; import aspecthook"
+
+
+def imports(effort: Effort) -> list[Contest]:
+    """Start processes that import aspecthook, and processes that do not, in turn; give the difference."""
+    with TemporaryDirectory() as folder:
+        cached = ("-X", f"pycache_prefix={folder}")
+        times: dict[str, list[float]] = {}
+        for flags in WAYS.values():
+            _start(*cached, *flags, FIND + OURS)  # writes the .pyc files, which an installed package has
+        for _ in range(max(15, effort.rounds // 2)):
+            for way, flags in WAYS.items():
+                bare = _start(*cached, *flags, FIND)
+                times.setdefault(f"an interpreter that imports nothing{way}", []).append(bare)
+                times.setdefault(f"import aspecthook adds{way}", []).append(_start(*cached, *flags, FIND + OURS) - bare)
+    loaded = set(_start_and_read("-I", "-S", "-c", FIND + OURS + "; print(*sys.modules)").split())
+    facts = {f"{name} is not imported": name not in loaded for name in HEAVY}
+    return [Contest("import", "Import time", "ms", times, goals=[Goal("import aspecthook adds", 15e-3)], facts=facts)]
+
+
+def _start(*arguments: str) -> float:
+    begun = perf_counter()
+    run([sys.executable, *arguments], check=True)
+    return float(perf_counter() - begun)
+
+
+def _start_and_read(*arguments: str) -> str:
+    return run([sys.executable, *arguments], check=True, capture_output=True, text=True).stdout

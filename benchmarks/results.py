@@ -1,0 +1,177 @@
+"""What was measured, what it is held against, and how both are printed and kept."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+from typing import Any
+
+import pyperf
+
+OURS = "aspecthook"
+SCALE = {"ns": 1e9, "µs": 1e6, "ms": 1e3, "s": 1.0}
+PEERS = ("wrapt", "aspectlib", "pluggy", "blinker")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A contender's time, or its ratio to that of another (`over`), and the most (or the least) that it should be."""
+
+    of: str
+    limit: float
+    over: str = ""
+    at_least: bool = False
+
+
+@dataclass
+class Contest:
+    """Contenders that did the same work in the same rounds: for each, its seconds per call, one entry a round."""
+
+    section: str
+    title: str
+    unit: str
+    times: dict[str, list[float]]
+    against: str = ""
+    goals: list[Goal] = field(default_factory=list)
+    facts: dict[str, bool] = field(default_factory=dict)
+    wide: bool = False  # one line for the whole contest
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> Contest:
+        """Make a contest of what `asdict` gave."""
+        return cls(**{**data, "goals": [Goal(**goal) for goal in data["goals"]]})
+
+    def add(self, other: Contest) -> None:
+        """Add the rounds that another process ran."""
+        for name, row in other.times.items():
+            self.times[name].extend(row)
+        for fact, holds in other.facts.items():
+            self.facts[fact] = self.facts.get(fact, True) and holds
+
+    def time(self, name: str) -> float:
+        """Give the median of a contender's rounds, in seconds."""
+        return median(self.times[name])
+
+    def ratio(self, name: str, over: str) -> float:
+        """Give the median, over the rounds, of the ratio of two contenders in one and the same round."""
+        return median(one / other for one, other in zip(self.times[name], self.times[over], strict=True))
+
+    def judge(self, goal: Goal) -> tuple[float, bool]:
+        """Measure a goal, and say whether it is met."""
+        value = self.ratio(goal.of, goal.over) if goal.over else self.time(goal.of)
+        # Rounded as it is printed, so that no goal is missed by what nobody can see.
+        shown = round(value, 2) if goal.over else value
+        return value, shown >= goal.limit if goal.at_least else shown <= goal.limit
+
+
+def shown_time(seconds: float, unit: str) -> str:
+    """Show a time to about three digits."""
+    value = seconds * SCALE[unit]
+    return f"{value:,.{0 if value >= 999.5 else 1 if value >= 10 else 2}f}"
+
+
+def shown_goal(contest: Contest, goal: Goal) -> str:
+    """Say what a goal asks for, what was measured, and whether that is enough."""
+    value, met = contest.judge(goal)
+    sign = "≥" if goal.at_least else "≤"
+    verdict = "met" if met else "MISSED"
+    if not goal.over:
+        return f"goal {sign} {goal.limit * SCALE[contest.unit]:g} {contest.unit}: {verdict}"
+    return f"{value:.2f} × {goal.over}, goal {sign} {goal.limit:g}: {verdict}"
+
+
+def lines(contests: Iterable[Contest]) -> Iterator[str]:
+    """Print the contests of one section."""
+    header: tuple[str, ...] = ()
+    for contest in contests:
+        if not contest.wide:
+            yield from _tall(contest)
+            continue
+        names = (*contest.times, *([f"× {contest.against}"] if contest.against else []))
+        if names != header:
+            yield ""
+            yield f"{contest.unit:>32}" + "".join(f"{name:>{_width(name)}}" for name in names)
+            header = names
+        times = "".join(f"{shown_time(contest.time(n), contest.unit):>{_width(n)}}" for n in contest.times)
+        last = list(contest.times)[-1]
+        ratio = f"{contest.ratio(last, contest.against):>{_width(names[-1])}.2f}" if contest.against else ""
+        yield f"  {contest.title:<30}{times}{ratio}"
+
+
+def _width(name: str) -> int:
+    return max(11, len(name) + 2)
+
+
+def _tall(contest: Contest) -> Iterator[str]:
+    yield ""
+    width = max([40, *(len(name) for name in contest.times)])
+    ratios = f"  × {contest.against}" if contest.against else ""
+    yield f"{contest.title:<{width + 2}} {contest.unit:>9}{ratios}"
+    for name in contest.times:
+        ratio = f"  {contest.ratio(name, contest.against):>7.2f}" if contest.against else ""
+        goal = "".join(f"   {shown_goal(contest, goal)}" for goal in contest.goals if goal.of == name)
+        yield f"  {name:<{width}} {shown_time(contest.time(name), contest.unit):>9}{ratio}{goal}"
+    for fact, holds in contest.facts.items():
+        yield f"  {fact}: {'yes' if holds else 'NO: MISSED'}"
+
+
+def summary(contests: Iterable[Contest]) -> Iterator[str]:
+    """Count the goals, and name those that were missed."""
+    count, missed = 0, []
+    for contest in contests:
+        for goal in contest.goals:
+            count += 1
+            if not contest.judge(goal)[1]:
+                missed.append(f"  {contest.title}: {goal.of}: {shown_goal(contest, goal)}")
+        for fact, holds in contest.facts.items():
+            count += 1
+            if not holds:
+                missed.append(f"  {contest.title}: {fact}: no")
+    yield f"\n{count - len(missed)} of {count} goals met."
+    if missed:
+        yield from ["MISSED:", *missed]
+
+
+def machine() -> str:
+    """Name the machine and the versions, as `pyperf` sees them."""
+    known = pyperf.Run([1.0], collect_metadata=True).get_metadata()
+    cpu = known.get("cpu_model_name") or platform.processor() or platform.machine()
+    return (
+        f"Python {platform.python_version()} ({platform.python_compiler()}), {cpu}, {known.get('cpu_count', '?')} "
+        f"cores, {platform.system()}; {', '.join(f'{name} {_version(name)}' for name in (OURS, *PEERS))}"
+    )
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def save(contests: Iterable[Contest], path: str) -> None:
+    """Write all rounds as a `pyperf` suite, for ``pyperf show``, ``pyperf stats`` and ``pyperf compare_to``."""
+    common = {f"version_{name}": _version(name) for name in (OURS, *PEERS)}
+    benchmarks = [
+        pyperf.Benchmark(
+            [
+                pyperf.Run(
+                    row,
+                    metadata={"name": f"{contest.section}: {contest.title}: {name}", "unit": "second", **common},
+                    collect_metadata=True,
+                )
+            ]
+        )
+        for contest in contests
+        for name, row in contest.times.items()
+        if min(row) > 0  # what is a difference of two times may not be, and pyperf would refuse it
+    ]
+    pyperf.BenchmarkSuite(benchmarks).dump(path, replace=True)
+
+
+def as_data(contests: Iterable[Contest]) -> list[dict[str, Any]]:
+    """Turn contests into plain data, to be sent from process to process."""
+    return [asdict(contest) for contest in contests]
