@@ -1,11 +1,13 @@
 """Behaviour before, after and around any Python function, at the speed of hand-written code.
 
 A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre``, ``f.post``, ``f.exception``,
-``f.around`` and ``f.always`` add hooks to it, `hooks` looks at them, `explain` prints what a call does. Hooks come off
-again without trace.
+``f.around`` and ``f.always`` add hooks to it, `weave` puts them on code that is not yours, `hooks` looks at them,
+`explain` prints what a call does. Hooks come off again without trace.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from ._answers import Args, Return
 from ._call import Call, State
@@ -18,10 +20,16 @@ from ._errors import (
     HookSignatureError,
     HookTypeError,
     MountError,
+    WeaveError,
+    WeaveWarning,
 )
 from ._hook import Hook, Priority
 from ._hookable import explain, hookable, hooks
 from ._mount import MountPoint
+from .weave import weave
+
+if TYPE_CHECKING:
+    from .weave import Weaving, always, around, exception, item, post, pre
 
 __version__ = "0.1.0"
 
@@ -41,7 +49,29 @@ __all__ = [
     "Priority",
     "Return",
     "State",
+    "WeaveError",
+    "WeaveWarning",
+    "Weaving",
+    "always",
+    "around",
+    "exception",
     "explain",
     "hookable",
     "hooks",
+    "item",
+    "post",
+    "pre",
+    "weave",
 ]
+
+# What few programs need is loaded when it is first asked for.
+_LAZY = frozenset(("Weaving", "always", "around", "exception", "item", "post", "pre"))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import sys
+
+    found = globals()[name] = getattr(sys.modules[f"{__name__}.weave"], name)
+    return found

@@ -44,7 +44,15 @@ class MountError(AspecthookError, TypeError):
     """Something that cannot be made a mount point; the message says why and what to mount instead."""
 
 
-for _error in (AspecthookError, *AspecthookError.__subclasses__()):
+class WeaveError(AspecthookError, ValueError):
+    """Something that cannot be woven, or is not there; the message says why and what to weave instead."""
+
+
+class WeaveWarning(RuntimeWarning):
+    """A waiting weaving could not be done as its module was imported; its ``check()`` raises the error."""
+
+
+for _error in (AspecthookError, *AspecthookError.__subclasses__(), WeaveWarning):
     # A traceback names what users import and catch, not the file in which it happens to be written.
     _error.__module__ = "aspecthook"
 

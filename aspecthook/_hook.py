@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import partial
 from threading import Lock
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypedDict, cast, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast, final
 
 from ._asks import Asks, Kind, Resolver, article, check_flavour, flavour_of
 from ._call import Site
@@ -54,6 +54,13 @@ class Options(TypedDict, total=False):
 
 
 OPTIONS = tuple(Options.__annotations__)
+
+
+class Gate(NamedTuple):
+    """A condition that whoever attaches a hook puts on it, checked before its own `when`."""
+
+    holds: Callable[..., bool]
+    asks: Asks = ()
 
 
 def priority_of(value: object, who: object) -> int:
@@ -229,6 +236,8 @@ class Hook:
         "failures",
         "flavour",
         "function",
+        "gate",
+        "gate_asks",
         "guard",
         "isolate",
         "keys",
@@ -255,6 +264,7 @@ class Hook:
         mount: MountPoint,
         options: Options,
         of_instance: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         if not callable(function):
             raise HookTypeError(
@@ -268,6 +278,8 @@ class Hook:
         self.types = types
         self.paused = False
         self.failures = 0
+        self.gate = gate.holds if gate is not None else None
+        self.gate_asks = gate.asks if gate is not None else None
         self._mount = weakref.ref(mount)
         who = Who(site.label, self)
         self._read_options(options, who)
@@ -326,6 +338,7 @@ class Hook:
             self.asks,
             self.flavour,
             self.types == (Exception,),
+            self.gate_asks,
             self.when_asks,
             self.when_awaits,
             self.guard is not None,

@@ -158,9 +158,16 @@ def mount_of(function: FunctionType) -> MountPoint | None:
     return found if isinstance(found, MountPoint) and found._ref() is function else None
 
 
+def mount_for(function: FunctionType) -> MountPoint:
+    """Give the mount point that a function has, or a new one that goes with its last hook; under the lock."""
+    found = mount_of(function)
+    return found if found is not None else MountPoint(function)  # one without hooks is false
+
+
 def _prepare(function: FunctionType, name: str | None) -> MountPoint:
     """Give the mount point that a function has or is to have; refuse it before anything is changed."""
-    mount = mount_of(function) or MountPoint(function, name)
+    found = mount_of(function)
+    mount = found if found is not None else MountPoint(function, name)  # one without hooks is false
     held: object = function.__dict__.get("hooks")
     if held is not mount:
         words = _words(mount)
@@ -196,6 +203,9 @@ def hooks(target: Mountable, /) -> MountPoint:
     """
     if isinstance(target, MountPoint):
         return target
+    carried = getattr(type(target), MARK, None)
+    if isinstance(carried, property):  # a proxy stands in the place of what has no Python code
+        return cast("MountPoint", carried.__get__(target))
     if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):
         mount = _existing(target.__func__)
         return mount if _is_class_bound(target) else for_instance(mount, target.__self__)

@@ -54,7 +54,12 @@ def invoke(hook: Hook, call: Call, item: object) -> Any:
 
 
 def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
-    """Give the answer of the hook's `when`."""
+    """Say whether the hook's gate is open, and give the answer of its `when`."""
+    if hook.gate is not None:
+        assert hook.gate_asks is not None
+        args, kwargs = gather(hook.gate_asks, call, values, item=item)
+        if not hook.gate(*args, **kwargs):
+            return False
     if hook.when is None:
         return True
     assert hook.when_asks is not None
@@ -287,7 +292,7 @@ def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
             return inner(values)
         return _opened(hook, call, inner, values, run)
 
-    if hook.when is None and hook.guard is None:
+    if hook.gate is None and hook.when is None and hook.guard is None:
         return opened()
     return alazy(opened) if site.signature.style == "async generator" else lazy(opened)
 

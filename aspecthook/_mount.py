@@ -19,7 +19,7 @@ from ._call import Site
 from ._changes import lock
 from ._compile import notes_of, render, template
 from ._errors import HookLookupError, HookTypeError, nearest
-from ._hook import Hook, Options, identity
+from ._hook import Gate, Hook, Options, identity
 from ._inplace import MARK, Place
 from ._order import Chain, Mentions, arrange
 
@@ -248,6 +248,17 @@ class MountPoint:
             HookOptionError: An option has a value that it cannot have.
             HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
         """
+        return self.admit(kind, function, types, options, None)
+
+    def admit(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        gate: Gate | None,
+    ) -> Hook:
+        """Add a hook that acts only while its gate is open."""
         if kind not in KINDS:
             near = nearest(str(kind), list(KINDS))
             raise HookTypeError(f"{self.name}: there are no {kind!r} hooks, only {', '.join(KINDS)}{near}")
@@ -263,6 +274,7 @@ class MountPoint:
             mount=self,
             options=options,
             of_instance=kept is not function,
+            gate=gate,
         )
         with lock:
             if self._mentions.may_close_cycle(hook):

@@ -268,6 +268,8 @@ class Writer:
         parts: list[str] = []
         if caught:
             parts.append(f"{self.lib('isinstance')}({caught}, {names['types']})")
+        if hook.gate_asks is not None:
+            parts.append(f"{names['gate']}({self.given(hook.gate_asks)})")
         if hook.when_asks is not None:
             parts.append(self._due(hook, f"{names['when']}({self.given(hook.when_asks)})"))
         if hook.leaves:
@@ -304,13 +306,15 @@ class Writer:
 
 
 def wanted(hook: Hook) -> list[Any]:
-    """List what a hook and its `when` ask for."""
-    return [what for _, what in (*hook.asks, *(hook.when_asks or ()))]
+    """List what a hook, its gate and its `when` ask for."""
+    return [what for _, what in (*hook.asks, *(hook.gate_asks or ()), *(hook.when_asks or ()))]
 
 
 def _fields(hook: Hook, kind: Kind) -> Iterator[str]:
     if kind == "exception":
         yield "types"
+    if hook.gate_asks is not None:
+        yield "gate"
     if hook.when_asks is not None:
         yield "when"
     if hook.guard is not None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, Return, _law, _law_async, hookable, hooks
 from aspecthook._call import Call, Site
+from aspecthook._hook import Gate
 from aspecthook._order import Chain
 from aspecthook._signature import Signature
 
@@ -205,6 +206,12 @@ class World:
         exec(f"def {name}({asks}): return world.act({name!r}, acts, {{{given}}})", space)
         return space[name]  # type: ignore[no-any-return]
 
+    def _build_gate(self, name: str, act: str) -> Gate:
+        def holds(*args: Any) -> bool:
+            return self.act(name, ["value" if act == "yes" else act, "none"], {"args": args}) is not None
+
+        return Gate(holds, (("*", "args"),) if act == "yes" else ())
+
     def mounted(self) -> Any:
         """Make the target a mount point, with all the hooks."""
         hookable(self.target)
@@ -213,7 +220,9 @@ class World:
             options = dict(spec.options)
             if "when" in options:
                 options["when"] = self._build_predicate(f"when{place}", options["when"])
-            hooks(self.target).add(spec.kind, self.functions[place], *types, **options)  # type: ignore[arg-type]
+            # A weaving puts a gate on its hooks, before their own `when`.
+            gate = self._build_gate(f"gate{place}", options.pop("gate")) if "gate" in options else None
+            hooks(self.target).admit(spec.kind, self.functions[place], tuple(types), options, gate)  # type: ignore[arg-type]
         return self.target
 
     def interpreted(self) -> Callable[..., Any]:
@@ -429,6 +438,7 @@ def specs(draw: st.DrawFn, style: str, names: list[str]) -> Spec:
         options["priority"] = draw(st.sampled_from([0, 30, 50, "LOW"]))
     conditions = {"isolate": True, "times": 1, "every": 2, "reentrant": False}
     conditions["when"] = draw(st.sampled_from(["yes", "none", "raise mishap"]))
+    conditions["gate"] = draw(st.sampled_from(["yes", "none", "raise mishap"]))
     if kind == "around":
         del conditions["isolate"]
     options |= {name: value for name, value in conditions.items() if draw(st.integers(0, 7)) == 0}

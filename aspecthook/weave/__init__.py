@@ -1,0 +1,90 @@
+"""Weaving: hooks on code that is not yours, put on and taken off at run time, also before it is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+from aspecthook._hook import Options
+
+if TYPE_CHECKING:
+    from ._aspects import always, around, exception, item, post, pre
+    from ._weaving import Scope, Weaving
+
+__all__ = ["Weaving", "always", "around", "exception", "item", "post", "pre", "weave"]
+
+# Any: a hook takes what it asks for by name and answers by its kind, which is checked when it is added.
+AnyHook: TypeAlias = Callable[..., Any]
+Hooks: TypeAlias = "AnyHook | Sequence[AnyHook]"
+Types: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...]"
+
+
+def weave(
+    target: object,
+    /,
+    *,
+    pre: Hooks | None = None,
+    around: Hooks | None = None,
+    item: Hooks | None = None,
+    exception: Hooks | Mapping[Types, Hooks] | None = None,
+    post: Hooks | None = None,
+    always: Hooks | None = None,
+    aspect: object = None,
+    where: Callable[[Any], object] | None = None,
+    scope: Scope = "everywhere",
+    again: bool = False,
+    **options: Unpack[Options],
+) -> Weaving:
+    """Put hooks on functions that are not yours, in place; the handle takes them off again.
+
+    Args:
+        target: A function; a bound method (the hooks act for that instance alone); a class (its public methods); a
+            module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude, and
+            ``Class+`` for a class and all that derive from it; or an aspect, an object whose methods are marked with
+            `pre`, `post` and so on. What is not imported yet is woven as its import ends.
+        pre: A hook of this kind, or several.
+        around: Likewise.
+        item: Likewise.
+        post: Likewise.
+        always: Likewise.
+        exception: A hook for every `Exception`, or several, or a mapping from types to hooks.
+        aspect: An object whose marked methods go on the target, where their marks do not name one of their own.
+        where: A predicate on each function found; what it refuses is left out.
+        scope: ``"everywhere"``, or ``"context"``: the hooks act only inside the ``with`` block of this weaving, in the
+            task or thread that entered it and in the tasks that are started there.
+        again: Weave a hook that is woven there already, with the same options, a second time. Else it is one hook,
+            which goes when the last of the weavings that want it is removed.
+        options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,
+            ``every``, ``isolate``, ``reentrant``.
+
+    Raises:
+        WeaveError: The target cannot be woven, or is not there; the message says what to weave instead.
+        HookSignatureError: A hook asks for something that a target does not offer. As after every error, nothing is
+            woven.
+        HookTypeError: A hook could never work on a target.
+
+    Example:
+        >>> import shutil
+        >>> with weave("shutil:disk_usage", post=lambda result: result._replace(free=0)):
+        ...     shutil.disk_usage("/").free
+        0
+        >>> shutil.disk_usage("/").free > 0
+        True
+    """
+    from . import _plans
+
+    kinds = {"pre": pre, "around": around, "item": item, "exception": exception, "post": post, "always": always}
+    return _plans.begin(target, kinds, options, aspect=aspect, where=where, scope=scope, again=again)
+
+
+# What few programs need is loaded when it is first asked for.
+_LAZY = {"Weaving": "_weaving"} | dict.fromkeys(("always", "around", "exception", "item", "post", "pre"), "_aspects")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return found

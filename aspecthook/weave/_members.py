@@ -1,0 +1,198 @@
+"""What a pointcut finds: the members of imported modules and of their classes. Looking changes and imports nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cached_property, lru_cache, partialmethod, singledispatchmethod
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from aspecthook._errors import WeaveError, nearest
+
+from ._pointcut import Pointcut, Segment, Term
+
+Owner: TypeAlias = "ModuleType | type[Any]"
+
+CACHING: type[Any] = type(lru_cache(print))
+ACCESSORS = ("fget", "fset", "fdel")
+_METHODS = (
+    FunctionType,
+    classmethod,
+    staticmethod,
+    property,
+    cached_property,
+    partialmethod,
+    singledispatchmethod,
+    CACHING,
+)
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, CACHING)
+# What a weaving runs on cannot carry one.
+OURS = ("aspecthook", "wrapt")
+
+
+class Member(NamedTuple):
+    """Something that a module or a class has under a name."""
+
+    owner: Owner
+    name: str
+    value: object  # as `vars(owner)` has it
+    path: tuple[str, ...]  # its name in the module
+    heir: type[Any] | None = None  # the class that was named, if it only inherits this
+    accessor: str = "fget"  # which function of a property is meant
+
+    @property
+    def module(self) -> str:
+        """The name of the module that it is in."""
+        return self.owner.__name__ if isinstance(self.owner, ModuleType) else (self.heir or self.owner).__module__
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"{self.module}:{'.'.join(self.path)}"
+
+
+def space_of(owner: Owner) -> dict[str, Any]:
+    """Give what a module or a class has by itself, and wake no module that loads itself lazily."""
+    if isinstance(owner, ModuleType):
+        return cast("dict[str, Any]", object.__getattribute__(owner, "__dict__"))
+    return cast("dict[str, Any]", vars(owner))
+
+
+def modules(term: Term) -> list[ModuleType]:
+    """Give the imported modules that a term means, those that weaving itself runs on left out of globs."""
+    if term.exact_module:
+        found = [sys.modules.get(term.module)]
+    else:
+        named = list(sys.modules.items())
+        found = [module for name, module in named if term.in_module(name) and not is_ours(name)]
+    return list({id(module): module for module in found if isinstance(module, ModuleType)}.values())
+
+
+def is_ours(module: object) -> bool:
+    """Say whether a module is one that weaving itself runs on."""
+    return isinstance(module, str) and module.partition(".")[0] in OURS
+
+
+def find(term: Term, module: ModuleType) -> list[Member]:
+    """Give what a term means in a module.
+
+    Raises:
+        WeaveError: The term names something that is not there.
+    """
+    return list(_expand(module, term.segments, (), term))
+
+
+def public(owner: Owner, path: tuple[str, ...]) -> list[Member]:
+    """Give the public functions that a module or a class itself defines."""
+    everything = Segment("*", subclasses=False)
+    return [
+        Member(owner, name, value, (*path, name)) for name, value in _chosen(owner, everything) if _is_own(owner, value)
+    ]
+
+
+def path_of(cls: type[Any]) -> tuple[str, ...]:
+    """Give the name of a class in its module."""
+    return tuple(cls.__qualname__.split("."))
+
+
+def is_excluded(member: Member, pointcut: Pointcut) -> bool:
+    """Say whether a term with ``!`` takes a member out again."""
+    for term in pointcut.excluded:
+        if term.in_module(member.module) and term.covers(member.path):
+            return True
+        if term.takes_subclasses and isinstance(member.owner, type):
+            bases = (member.heir or member.owner).__mro__
+            if any(term.in_module(base.__module__) and term.covers((*path_of(base), member.name)) for base in bases):
+                return True
+    return False
+
+
+def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
+    """Give the classes that derive from a class, each once."""
+    seen: set[type[Any]] = set()
+    waiting = [cls]
+    while waiting:
+        for one in type.__subclasses__(waiting.pop()):
+            if one not in seen:
+                seen.add(one)
+                waiting.append(one)
+                yield one
+
+
+def _expand(owner: Owner, segments: tuple[Segment, ...], path: tuple[str, ...], term: Term) -> Iterator[Member]:
+    first, rest = segments[0], segments[1:]
+    if first.exact:
+        member = _named(owner, first.glob, path, term)
+        found = [member] if member is not None else []
+    else:
+        found = [Member(owner, name, value, (*path, name)) for name, value in _chosen(owner, first)]
+    for member in found:
+        if isinstance(member.value, type):
+            yield from _in_class(member.value, first, rest, member.path, term)
+        elif rest:
+            yield from _accessors(member, rest, term, exact=first.exact)
+        elif first.exact or _is_own(owner, member.value):
+            yield member
+
+
+def _in_class(
+    cls: type[Any], segment: Segment, rest: tuple[Segment, ...], path: tuple[str, ...], term: Term
+) -> Iterator[Member]:
+    yield from _expand(cls, rest, path, term) if rest else public(cls, path)
+    if segment.subclasses:
+        for derived in subclasses(cls):
+            if not rest:
+                yield from public(derived, path_of(derived))
+            elif not rest[0].exact or rest[0].glob in vars(derived):
+                yield from _expand(derived, rest, path_of(derived), term)
+
+
+def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: bool) -> Iterator[Member]:
+    word = rest[0].glob
+    if isinstance(member.value, property) and len(rest) == 1 and word in ACCESSORS:
+        yield member._replace(accessor=word, path=(*member.path, word))
+    elif exact:
+        what = "a property, which has fget, fset and fdel" if isinstance(member.value, property) else "no class"
+        raise WeaveError(f"{term.text} cannot be woven: {member.label} is {what}; it has no {word!r}")
+
+
+def _named(owner: Owner, name: str, path: tuple[str, ...], term: Term) -> Member | None:
+    """Look one name up where it is named."""
+    space = space_of(owner)
+    if name in space:
+        return Member(owner, name, space[name], (*path, name))
+    if isinstance(owner, ModuleType):
+        if not term.exact_module:
+            return None  # one module among several may lack it
+        lazy: Any = getattr(owner, name, None)  # a module may define __getattr__
+        if lazy is not None:
+            return Member(owner, name, lazy, (*path, name))
+        near = nearest(name, [one for one in space if not one.startswith("__")])
+        raise WeaveError(f"{term.text} cannot be woven: the module {owner.__name__} has no {name!r}{near}")
+    for base in owner.__mro__[1:]:
+        if name in vars(base):
+            return Member(base, name, vars(base)[name], (*path, name), heir=owner)
+    if any(not segment.exact for segment in term.segments) or not term.exact_module:
+        return None  # a class among several may lack it
+    near = nearest(name, [one for base in owner.__mro__ for one in vars(base)])
+    raise WeaveError(f"{term.text} cannot be woven: the class {owner.__qualname__} has no {name!r}{near}")
+
+
+def _chosen(owner: Owner, segment: Segment) -> list[tuple[str, object]]:
+    return [
+        (name, value) for name, value in list(space_of(owner).items()) if segment.chooses(name) and _fits(owner, value)
+    ]
+
+
+def _fits(owner: Owner, value: object) -> bool:
+    """Say whether a glob may mean this: a class or a function that is defined here, and not only known here."""
+    if isinstance(value, type):
+        return isinstance(owner, type) or value.__module__ == owner.__name__
+    return _is_own(owner, value)
+
+
+def _is_own(owner: Owner, value: object) -> bool:
+    if isinstance(owner, type):
+        return isinstance(value, _METHODS)
+    return isinstance(value, _FUNCTIONS) and getattr(value, "__module__", None) == owner.__name__

@@ -1,0 +1,132 @@
+"""From what `weave` is given to plans: which hooks go on which targets; what is wrong with it is said here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, cast
+
+from aspecthook._asks import KINDS, Kind
+from aspecthook._errors import WeaveError, nearest
+from aspecthook._hook import OPTIONS, Options
+
+from ._aspects import Marked, has_marks, marked
+from ._pointcut import Pointcut
+from ._shares import Wish
+from ._weaving import Plan, Scope, Weaving
+
+_SCOPES = ("everywhere", "context")
+
+
+def begin(
+    target: object,
+    kinds: Mapping[str, Any],
+    options: Options,
+    *,
+    aspect: object,
+    where: Callable[[Any], object] | None,
+    scope: Scope,
+    again: bool,
+) -> Weaving:
+    """Make the weaving that was asked for, and weave what is there.
+
+    Raises:
+        WeaveError: What was asked for makes no sense, or cannot be done.
+    """
+    _check(options, scope, where)
+    shown = repr(target) if not isinstance(target, str) else f"{target!r}"
+    wishes = _wishes(kinds, options, shown)
+    plans: list[Plan] = []
+    if aspect is None and not wishes:
+        plans = _of_aspect(target, None, where, options)
+        if not plans:
+            raise WeaveError(_why_no_hooks(target, shown))
+    else:
+        aimed = _aim(target)
+        if wishes:
+            plans.append(Plan(aimed, tuple(wishes), where))
+        if aspect is not None:
+            more = _of_aspect(aspect, aimed, where, options)
+            if not more:
+                raise WeaveError(f"the aspect {aspect!r} has no methods marked with pre, post and so on")
+            plans += more
+    return Weaving(tuple(plans), scope=scope, again=again).begin()
+
+
+def _check(options: Options, scope: object, where: object) -> None:
+    if scope not in _SCOPES:
+        raise WeaveError(f"scope={scope!r} is none of 'everywhere', 'context'")
+    if where is not None and not callable(where):
+        raise WeaveError(f"where={where!r} is not callable; give a predicate on functions")
+    known = [*OPTIONS, *KINDS, "aspect", "where", "scope", "again"]
+    for option in options:
+        if option not in OPTIONS:
+            raise WeaveError(f"weave takes no {option!r}, only {', '.join(known)}{nearest(option, known)}")
+
+
+def _aim(target: object) -> object:
+    if isinstance(target, str):
+        return Pointcut(target)
+    if isinstance(target, type) and has_marks(target):
+        raise WeaveError(
+            f"{target.__qualname__} has marked methods: weave an object of it, as in weave({target.__name__}())"
+        )
+    return target
+
+
+def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish]:
+    found: list[Wish] = []
+    for word, given in kinds.items():
+        kind = cast("Kind", word)
+        if isinstance(given, Mapping):
+            if kind != "exception":
+                raise WeaveError(f"{kind}= takes a hook or a list of hooks; only exception= takes a mapping from types")
+            for types, hooks in cast("Mapping[Any, Any]", given).items():
+                row: tuple[Any, ...] = types if isinstance(types, tuple) else (types,)
+                found += [Wish(kind, hook, row, options) for hook in _several(hooks)]
+        elif given is not None:
+            found += [Wish(kind, hook, (), options) for hook in _several(given)]
+    for wish in found:
+        if not callable(wish.function):
+            raise WeaveError(
+                f"{wish.kind}={wish.function!r} is not callable, and cannot be a hook on {shown}; give a function"
+            )
+    return found
+
+
+def _several(hooks: Any) -> list[Any]:
+    return list(hooks) if isinstance(hooks, (list, tuple, set, frozenset)) else [hooks]
+
+
+def _of_aspect(aspect: Any, target: object, where: Callable[[Any], object] | None, options: Options) -> list[Plan]:
+    if isinstance(aspect, (str, type, ModuleType)):
+        if isinstance(aspect, type) and has_marks(aspect):
+            _aim(aspect)
+        return []
+    plans: list[Plan] = []
+    for one in marked(aspect):
+        aimed = Pointcut(one.mark.pointcut) if one.mark.pointcut is not None else target
+        if aimed is None:
+            raise WeaveError(_why_no_target(aspect, one))
+        own = cast("Options", {**options, **one.mark.options})
+        plans.append(Plan(aimed, (Wish(one.mark.kind, one.method, one.mark.types, own),), where))
+    return plans
+
+
+def _why_no_target(aspect: object, one: Marked) -> str:
+    return (
+        f"the method {one.method.__name__!r} of {aspect!r} is marked {one.mark.kind!r} without a pointcut, so it must "
+        f"be told where to go: weave(target, aspect=...)"
+    )
+
+
+def _why_no_hooks(target: object, shown: str) -> str:
+    if isinstance(target, str):
+        Pointcut(target)
+        return f"no hooks are given for {shown}; name them, as in weave({shown}, pre=hook)"
+    if callable(target) or isinstance(target, ModuleType):
+        return f"no hooks are given for {shown}; name them, as in weave(target, pre=hook)"
+    return (
+        f"{shown} cannot be woven: it is of type {type(target).__name__}, and has no methods marked with pre, post and "
+        f"so on; give a function, a class, a module or a pointcut, and hooks as in weave('shop:Cart.*', pre=hook)"
+    )

@@ -1,0 +1,115 @@
+"""Pointcuts: expressions that choose functions by where they are, read from text; pure, nothing is looked up here.
+
+``module:name``, both parts may be globs; several are separated by commas, and those that begin with ``!`` exclude. In
+the module part ``*`` crosses dots (``shop.*`` is everything below `shop`); in the name part it stays between them, and
+a name that begins with an underscore is chosen only by a pattern that does so too.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple, final
+
+from aspecthook._errors import WeaveError
+
+_WILD = frozenset("*?[")
+
+
+def is_glob(text: str) -> bool:
+    """Say whether a pattern has wildcards."""
+    return not _WILD.isdisjoint(text)
+
+
+class Segment(NamedTuple):
+    """One part of the name between dots; with `subclasses` it stands for a class and all that derive from it."""
+
+    glob: str
+    subclasses: bool
+
+    @property
+    def exact(self) -> bool:
+        """Whether it can only match one name."""
+        return not is_glob(self.glob)
+
+    def chooses(self, name: str) -> bool:
+        """Say whether a name is meant: as in a shell, those that begin with an underscore must be asked for."""
+        if name.startswith("_") and not self.glob.startswith("_"):
+            return False
+        if name.startswith("__") and not self.glob.startswith("__"):
+            return False
+        return fnmatchcase(name, self.glob)
+
+
+@final
+class Term:
+    """One ``module:name`` of a pointcut."""
+
+    __slots__ = ("module", "segments", "text")
+
+    def __init__(self, text: str, whole: str) -> None:
+        self.text = text
+        module, colon, name = text.partition(":")
+        if not colon:
+            raise WeaveError(f"the pointcut {whole!r} has no colon in {text!r}; {_where_to_put_it(text)}")
+        if not module or not name or ":" in name or any(char.isspace() for char in text):
+            raise WeaveError(f"the pointcut {whole!r} has {text!r}; write one module and one name: 'module:name'")
+        self.module = module
+        self.segments = tuple(self._segment(part, whole) for part in name.split("."))
+
+    def _segment(self, part: str, whole: str) -> Segment:
+        glob = part.removesuffix("+")
+        if not glob or "+" in glob:
+            raise WeaveError(f"the pointcut {whole!r} has an empty name between dots in {self.text!r}")
+        return Segment(glob, part.endswith("+"))
+
+    @property
+    def exact_module(self) -> bool:
+        """Whether it can only match one module."""
+        return not is_glob(self.module)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it names one thing, that must be there."""
+        return self.exact_module and all(segment.exact for segment in self.segments)
+
+    @property
+    def takes_subclasses(self) -> bool:
+        """Whether it has a ``Class+``."""
+        return any(segment.subclasses for segment in self.segments)
+
+    def in_module(self, name: str) -> bool:
+        """Say whether a module is meant."""
+        return fnmatchcase(name, self.module) if is_glob(self.module) else name == self.module
+
+    def covers(self, path: tuple[str, ...]) -> bool:
+        """Say whether a name, or a class that it is in, is meant: how an excluding term is read."""
+        if len(path) < len(self.segments):
+            return False
+        return all(fnmatchcase(name, segment.glob) for name, segment in zip(path, self.segments, strict=False))
+
+
+def _where_to_put_it(text: str) -> str:
+    module, dot, name = text.rpartition(".")
+    if not dot:
+        return f"for the functions of a module write '{text}:*'"
+    return f"write '{module}:{name}', or '{text}:*' for the functions of a module"
+
+
+@final
+class Pointcut:
+    """A whole expression: what is chosen, less what is excluded."""
+
+    __slots__ = ("excluded", "terms", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        parts = [part.strip() for part in text.split(",")]
+        if not all(part.removeprefix("!") for part in parts):
+            raise WeaveError(f"the pointcut {text!r} is empty, or empty between commas; write 'module:name'")
+        self.terms = tuple(Term(part, text) for part in parts if not part.startswith("!"))
+        self.excluded = tuple(Term(part[1:].strip(), text) for part in parts if part.startswith("!"))
+        if not self.terms:
+            raise WeaveError(f"the pointcut {text!r} only excludes; say also what it chooses, as in 'shop:*, {text}'")
+
+    def __repr__(self) -> str:
+        return f"Pointcut({self.text!r})"

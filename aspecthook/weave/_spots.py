@@ -1,0 +1,292 @@
+"""Spots: where hooks can be put, and why not. Each thing that has a name is one of few cases.
+
+A Python function carries hooks in place. What has none is stood for by a proxy, put where it is known. What is neither,
+or is in a place where nothing can be put, is refused with a message that says what to weave instead.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import sys
+from collections.abc import Callable
+from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any, NamedTuple, cast
+
+from aspecthook import _proxy
+from aspecthook._errors import MountError, WeaveError
+from aspecthook._hookable import mount_for
+from aspecthook._instances import for_instance
+from aspecthook._mount import MountPoint
+
+from ._gates import Heir
+from ._members import CACHING, Member, is_ours, space_of
+
+_C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
+_READ = (MemberDescriptorType, GetSetDescriptorType)
+IMMUTABLE = 1 << 8  # Py_TPFLAGSIMMUTABLETYPE
+# Builtins that calls of hooks are made with; `print` is not, though `explain` prints.
+_SPARED = frozenset(("print",))
+
+
+class Spot(NamedTuple):
+    """A place for hooks: what it is told from others by, the function in it, and how its mount point is had."""
+
+    key: object
+    function: Any
+    mount: Callable[[], MountPoint]  # to be called under the lock
+    heir: Heir | None = None
+
+
+def spot_of(member: Member) -> Spot:
+    """Say where the hooks of a member of a module or a class go.
+
+    Raises:
+        WeaveError: There is no place for them.
+    """
+    value = member.value
+    if is_ours(member.module):
+        raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
+    mount = _proxy.proxied(value)
+    if mount is not None and not (member.heir is not None and mount._cls() is not member.heir):
+        return Spot(id(mount), mount.original, lambda: mount)
+    function = _function_in(value, member.accessor)
+    if function is not None and not (member.heir is not None and isinstance(value, staticmethod)):
+        return _in_place(function, member)
+    if isinstance(member.owner, ModuleType):
+        return _in_module(member)
+    return _in_class(member, member.heir or member.owner)
+
+
+def _function_in(value: Any, accessor: str) -> FunctionType | None:
+    """Give the Python function that a member is, or is made of."""
+    if isinstance(value, (classmethod, staticmethod)):
+        value = cast("Any", value).__func__
+    elif isinstance(value, property):
+        value = getattr(value, accessor)
+    elif isinstance(value, cached_property):
+        value = cast("Any", value).func
+    return value if type(value) is FunctionType else None
+
+
+def _in_place(function: FunctionType, member: Member) -> Spot:
+    if is_ours(function.__module__):
+        raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
+    heir = Heir(member.heir, of_class=isinstance(member.value, classmethod)) if member.heir is not None else None
+    return Spot((id(function), heir), function, lambda: mount_for(function), heir)
+
+
+# In a module
+
+
+def _in_module(member: Member) -> Spot:
+    value: Any = member.value
+    if not callable(value):
+        raise _refusal(member.label, f"is a value, of type {type(value).__name__}", "weave a function that uses it")
+    if isinstance(value, type):  # pragma: no cover  # classes are opened before
+        raise _refusal(member.label, "is a class", "weave its methods")
+    if _proxy.style_of(value) == "async generator":
+        raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
+    if not isinstance(value, (BuiltinFunctionType, partial, CACHING)):
+        instance = _instance(value, member.label)
+        if instance is not None:
+            return instance
+    if space_of(member.owner) is vars(builtins) and member.name in _needed():
+        raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
+    return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
+
+
+def _instance(value: Any, label: str) -> Spot | None:
+    """Give the place for the hooks of a callable object: its class's `__call__`, for it alone."""
+    call = getattr(type(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
+    if type(call) is not FunctionType or is_ours(call.__module__):
+        return None
+    return _of_instance(call, value, label)
+
+
+def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
+    try:
+        # Only to learn now whether it can be done at all.
+        for_instance(MountPoint(function), instance)
+    except MountError as error:
+        raise WeaveError(f"{label} cannot be woven: {error}") from None
+    return Spot((id(function), id(instance)), function, lambda: for_instance(mount_for(function), instance))
+
+
+def _aliased(value: Any, label: str, place: tuple[ModuleType, str] | None) -> Spot:
+    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, place, label))
+
+
+@lru_cache
+def _needed() -> frozenset[str]:
+    """Give the builtins that the code which runs hooks calls."""
+    found: set[str] = set()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("aspecthook._"):
+            for value in list(vars(module).values()):
+                holders = [value, *vars(value).values()] if isinstance(value, type) else [value]
+                for holder in holders:
+                    function = _function_in(holder, "fget")
+                    if function is not None:
+                        found |= _names(function.__code__)
+    return frozenset(found & vars(builtins).keys()) - _SPARED
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
+    own = {str(step.argval) for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    return own.union(*inner)
+
+
+# In a class
+
+
+def _in_class(member: Member, cls: type[Any]) -> Spot:
+    value: Any = member.value
+    binding = _binding(value, member)
+    if cls.__flags__ & IMMUTABLE:
+        raise _refusal(
+            member.label,
+            f"belongs to the immutable C type {cls.__name__}, in which nothing can be replaced",
+            f"weave a subclass of {cls.__name__}, or the functions that call it",
+        )
+    inner = _proxy._bind(value, None, cls) if binding != "read" else None
+    if _proxy.style_of(inner) == "async generator":
+        raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
+    original = value if member.heir is None or not _proxy.proxied(value) else cast("Any", value).__wrapped__
+    key = (id(cls), member.name)
+    function = getattr(value, "__func__", value)
+    return Spot(key, function, lambda: _proxy.mount_in_class(original, cls, member.name, member.label, binding))
+
+
+def _binding(value: Any, member: Member) -> _proxy.Binding:
+    if isinstance(value, property):
+        if getattr(value, member.accessor) is None or member.accessor != "fget":
+            raise _refusal(member.label, f"has no Python function for {member.accessor}", "weave its getter")
+        return "read"
+    if isinstance(value, _READ) or type(value).__name__ == "_tuplegetter":
+        return "read"
+    if isinstance(value, (classmethod, ClassMethodDescriptorType)):
+        return "class"
+    if isinstance(value, staticmethod):
+        return "none"
+    if isinstance(value, (partialmethod, singledispatchmethod, CACHING, *_C_METHODS)):
+        return "instance"
+    if isinstance(value, cached_property) or (not callable(value) and hasattr(type(value), "__get__")):
+        kind = type(value).__name__
+        raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
+    if not callable(value):
+        raise _refusal(member.label, f"is a value, of type {type(value).__name__}", "weave a method that uses it")
+    if isinstance(value, type):
+        raise _refusal(member.label, "is a class", "weave its methods")
+    # A partial binds to nothing up to Python 3.13, where it warns that this will change.
+    return "instance" if hasattr(type(value), "__get__") and not isinstance(value, partial) else "none"
+
+
+# Given as objects
+
+
+def spot_of_object(target: Any) -> Spot | None:
+    """Say where the hooks of a function go that was given itself; None: it is nothing that can be called.
+
+    Raises:
+        WeaveError: There is no place for them.
+    """
+    mount = _proxy.proxied(target)
+    if mount is not None:
+        return Spot(id(mount), mount.original, lambda: mount)
+    if isinstance(target, MethodType):
+        return _method(target)
+    if isinstance(target, (*_C_METHODS, ClassMethodDescriptorType, *_READ)):
+        cls: type[Any] = target.__objclass__
+        return spot_of(_in_owner(cls, target.__name__, target, cls))
+    function = _function_in(target, "fget")
+    if function is not None:
+        label = f"{function.__module__}:{function.__qualname__}"
+        if is_ours(function.__module__):
+            raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
+        return Spot((id(function), None), function, lambda: mount_for(function))
+    owner = _owner_of(target)
+    if owner is not None:
+        return spot_of(owner)
+    return _anywhere(target) if callable(target) else None
+
+
+def _anywhere(target: Any) -> Spot:
+    """Find a callable that does not say where it is."""
+    bound = getattr(target, "__self__", None)
+    if isinstance(target, BuiltinFunctionType) and bound is not None and not isinstance(bound, ModuleType):
+        kind: type[Any] = bound if isinstance(bound, type) else type(bound)
+        raise _refusal(
+            f"{kind.__name__}.{target.__name__}",
+            f"is a method of one {kind.__name__}, which has no place for a hook",
+            f"weave a subclass of {kind.__name__}, or the functions that call it",
+        )
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and not is_ours(name):
+            for word, held in list(space_of(module).items()):
+                if held is target:
+                    return spot_of(Member(module, word, target, (word,)))
+    instance = None if isinstance(target, (BuiltinFunctionType, partial, CACHING)) else _instance(target, repr(target))
+    if instance is not None:
+        return instance
+    raise _refusal(repr(target), "is in no imported module, so there is nowhere to put a hook", _inner(target))
+
+
+def _method(target: MethodType) -> Spot | None:
+    function: Any = target.__func__
+    instance: Any = target.__self__
+    label = f"{function.__module__}:{function.__qualname__}" if hasattr(function, "__qualname__") else repr(target)
+    if _proxy.proxied(function) is not None:
+        raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
+    if isinstance(instance, type):
+        for base in instance.__mro__:
+            for name, member in vars(base).items():
+                if isinstance(member, classmethod) and cast("Any", member).__func__ is function:
+                    return spot_of(_in_owner(base, name, member, instance))
+    if type(function) is not FunctionType:
+        return spot_of_object(function)
+    return _of_instance(function, instance, label)
+
+
+def _in_owner(base: type[Any], name: str, member: object, cls: type[Any]) -> Member:
+    path = (*cls.__qualname__.split("."), name)
+    return Member(base, name, member, path, heir=cls if cls is not base else None)
+
+
+def _owner_of(target: Any) -> Member | None:
+    """Find a callable where its own name says that it is."""
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
+    module = sys.modules.get(str(getattr(target, "__module__", None)))
+    if not isinstance(name, str) or not isinstance(module, ModuleType) or isinstance(target, type):
+        return None
+    *outer, last = name.split(".")
+    owner: Any = module
+    for part in outer:
+        owner = space_of(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
+    if not isinstance(owner, (ModuleType, type)) or space_of(owner).get(last) is not target:
+        return None
+    return Member(owner, last, target, tuple(name.split(".")))
+
+
+def _inner(value: Any) -> str:
+    inner = getattr(value, "__wrapped__", None) or getattr(value, "func", None) or getattr(value, "fget", None)
+    if isinstance(inner, FunctionType):
+        return f"weave the function inside it, {inner.__module__}:{inner.__qualname__}, itself"
+    return "weave the functions that call it"
+
+
+def _refusal(label: str, why: str, instead: str) -> WeaveError:
+    return WeaveError(f"{label} cannot be woven: it {why}; {instead}")
