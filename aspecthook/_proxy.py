@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import wrapt
 
@@ -28,8 +28,18 @@ Binding: TypeAlias = Literal["instance", "class", "none", "read"]
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_FORMS: dict[Any, str] = {
+    inspect.Parameter.KEYWORD_ONLY: "{0}={0}",
+    inspect.Parameter.VAR_POSITIONAL: "*{0}",
+    inspect.Parameter.VAR_KEYWORD: "**{0}",
+}
 _ABSENT: Any = object()
 
+
+if TYPE_CHECKING:
+    _Base = wrapt.ObjectProxy[Any]
+else:
+    _Base = wrapt.ObjectProxy
 
 # The carrier: a Python function with the parameters of the original, that hooks can be put into in place.
 
@@ -78,9 +88,7 @@ def style_of(original: Any) -> Literal["function", "async", "generator", "async 
 
 
 def _passed(parameters: list[inspect.Parameter]) -> str:
-    parts = {inspect.Parameter.VAR_POSITIONAL: "*{0}", inspect.Parameter.VAR_KEYWORD: "**{0}"}
-    parts[inspect.Parameter.KEYWORD_ONLY] = "{0}={0}"
-    return ", ".join(parts.get(one.kind, "{0}").format(one.name) for one in parameters)
+    return ", ".join(_FORMS.get(one.kind, "{0}").format(one.name) for one in parameters)
 
 
 def _forwarder(original: Callable[..., Any], parameters: list[inspect.Parameter]) -> Callable[..., Any]:
@@ -115,7 +123,7 @@ def _forwarder(original: Callable[..., Any], parameters: list[inspect.Parameter]
 # The proxies
 
 
-class Proxy(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt declares no types for it
+class Proxy(_Base):
     """Stands for a callable, and calls what its mount point makes of it."""
 
     _self_mount: ProxyMountPoint
@@ -192,7 +200,7 @@ class ReadProxy(Proxy):
         self.__wrapped__.__delete__(instance)
 
 
-class BoundProxy(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt declares no types for it
+class BoundProxy(_Base):
     """What a `MethodProxy` gives: like what the original gives, but for the call."""
 
     _self_call: Callable[..., Any]
@@ -205,7 +213,12 @@ class BoundProxy(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt declares no 
         return self._self_call(*args, **kwargs)
 
 
-def _bind(descriptor: Any, instance: object, owner: type[Any] | None) -> Any:
+def type_of(value: object) -> type[Any]:
+    """Give the type of something, whatever it says its class is."""
+    return type(value)
+
+
+def _bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
     get = getattr(type(descriptor), "__get__", None)
     return descriptor if get is None else get(descriptor, instance, owner)
 
@@ -284,14 +297,28 @@ def _space(owner: Any) -> dict[str, Any]:
     )
 
 
+# What a weaving runs on cannot carry one.
+_OURS = frozenset(("aspecthook", "wrapt"))
+
+
+def is_ours(module: object) -> bool:
+    """Say whether a module is one that weaving itself runs on."""
+    return isinstance(module, str) and module.partition(".")[0] in _OURS
+
+
+def modules() -> list[tuple[str, ModuleType]]:
+    """Give the imported modules by name, but for our own. Anything may be put into `sys.modules`."""
+    loaded: Any = list(sys.modules.items())
+    return [(name, one) for name, one in loaded if issubclass(type(one), ModuleType) and not is_ours(name)]
+
+
 def aliases(value: object) -> Iterator[tuple[dict[str, Any], str]]:
     """Give every place in an imported module where an object is kept, those of this package left out."""
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and name.partition(".")[0] not in ("aspecthook", "wrapt"):
-            space = _space(module)
-            for word, held in list(space.items()):
-                if held is value:
-                    yield space, word
+    for _, module in modules():
+        space = _space(module)
+        for word, held in list(space.items()):
+            if held is value:
+                yield space, word
 
 
 def _replace(old: object, new: object) -> None:
@@ -347,13 +374,20 @@ def _as_function(
     if binding == "none":
         call = _bind(original, None, cls)
         return call, signature_of(call)
+
+    def read(bound: Any) -> Any:
+        return original.__get__(bound, type(bound))
+
+    def call_of_class(owner: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return original.__get__(None, owner)(*args, **kwargs)
+
+    def call_of_instance(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return original.__get__(bound, type(bound))(*args, **kwargs)
+
     if binding == "read":
-        return (lambda self: original.__get__(self, type(self))), inspect.Signature([first])
-    if binding == "class":
-        signature = signature_of(_bind(original, None, cls))
-        return (lambda owner, *args, **kwargs: original.__get__(None, owner)(*args, **kwargs)), _with(first, signature)
+        return read, inspect.Signature([first])
     signature = signature_of(_bind(original, None, cls))
-    return (lambda self, *args, **kwargs: original.__get__(self, type(self))(*args, **kwargs)), signature
+    return (call_of_class, _with(first, signature)) if binding == "class" else (call_of_instance, signature)
 
 
 def _with(first: inspect.Parameter, signature: inspect.Signature | None) -> inspect.Signature | None:

@@ -189,18 +189,22 @@ def _names(aspect: object) -> list[str]:
 
 def _of(aspect: object, name: str) -> Iterator[tuple[Mark, Callable[..., Any]]]:
     static = getattr_static(aspect, name, None)
-    function = inside(static.__func__ if isinstance(static, classmethod) else static)
+    function = _inside(static)
     marks: tuple[Mark, ...] = getattr(function, "__dict__", {}).get(_MARKS, ()) if callable(function) else ()
     if isinstance(function, FunctionType):
         for mark in marks:
             yield mark, getattr(aspect, name)
 
 
+def _inside(value: Any) -> object:
+    return inside(cast("Any", value).__func__ if isinstance(value, classmethod) else value)
+
+
 def has_marks(cls: type[Any]) -> bool:
     """Say whether a class defines an aspect, which must be made before it is woven."""
     for base in cls.__mro__:
         for value in vars(base).values():
-            function = inside(value.__func__ if isinstance(value, classmethod) else value)
+            function = _inside(value)
             if isinstance(function, FunctionType) and _MARKS in function.__dict__:
                 return True
     return False

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Protocol, final
 
 from aspecthook._changes import lock
+from aspecthook._proxy import type_of
 
 
 class Watcher(Protocol):
@@ -86,7 +87,8 @@ class _Finder:
             if spec is not None:
                 loader: Any = spec.loader
                 if hasattr(loader, "exec_module"):
-                    spec.loader = _Loader(loader)  # type: ignore[assignment]  # a loader to everybody who asks
+                    telling: Any = _Loader(loader)  # a loader to everybody who asks
+                    spec.loader = telling
                 return spec
         return None
 
@@ -103,9 +105,6 @@ class _Loader:
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 
-    # Who asks what loader a spec has is told of the other one.
-    __class__: Any = property(lambda self: type(self._loader))
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
@@ -115,7 +114,8 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
-        if spec is not None and spec.loader is self:  # type: ignore[comparison-overlap]
+        mine: Any = self
+        if spec is not None and spec.loader is mine:
             spec.loader = self._loader
         if getattr(module, "__loader__", None) is self:
             module.__loader__ = self._loader
@@ -124,12 +124,20 @@ class _Loader:
         _tell(name)
 
 
+def _type_of_loader(loader: _Loader) -> type[Any]:
+    return type_of(loader._loader)
+
+
+# Who asks what loader a spec has is told of the other one. No type checker lets a class say so.
+setattr(_Loader, "__class__", property(_type_of_loader))
+
+
 class _Spec(ModuleSpec):
     """The spec of a module that is being imported: its end is told as importlib notes it."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_initializing" and not value:
-            self.__class__ = ModuleSpec
+            object.__setattr__(self, "__class__", ModuleSpec)
             try:
                 _tell(self.name)
             finally:

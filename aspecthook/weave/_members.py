@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache, partialmethod, singledispatchm
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from aspecthook import _proxy
 from aspecthook._errors import WeaveError, nearest
 
 from ._pointcut import Pointcut, Segment, Term
@@ -27,8 +28,6 @@ _METHODS = (
     CACHING,
 )
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, CACHING)
-# What a weaving runs on cannot carry one.
-OURS = ("aspecthook", "wrapt")
 
 
 class Member(NamedTuple):
@@ -62,16 +61,9 @@ def space_of(owner: Owner) -> dict[str, Any]:
 def modules(term: Term) -> list[ModuleType]:
     """Give the imported modules that a term means, those that weaving itself runs on left out of globs."""
     if term.exact_module:
-        found = [sys.modules.get(term.module)]
-    else:
-        named = list(sys.modules.items())
-        found = [module for name, module in named if term.in_module(name) and not is_ours(name)]
-    return list({id(module): module for module in found if isinstance(module, ModuleType)}.values())
-
-
-def is_ours(module: object) -> bool:
-    """Say whether a module is one that weaving itself runs on."""
-    return isinstance(module, str) and module.partition(".")[0] in OURS
+        named: Any = sys.modules.get(term.module)
+        return [named] if issubclass(type(named), ModuleType) else []
+    return list({id(one): one for name, one in _proxy.modules() if term.in_module(name)}.values())
 
 
 def find(term: Term, module: ModuleType) -> list[Member]:

@@ -81,8 +81,9 @@ def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish
         if isinstance(given, Mapping):
             if kind != "exception":
                 raise WeaveError(f"{kind}= takes a hook or a list of hooks; only exception= takes a mapping from types")
-            for types, hooks in cast("Mapping[Any, Any]", given).items():
-                row: tuple[Any, ...] = types if isinstance(types, tuple) else (types,)
+            rows: Mapping[Any, Any] = cast("Any", given)
+            for types, hooks in rows.items():
+                row = _row(types)
                 found += [Wish(kind, hook, row, options) for hook in _several(hooks)]
         elif given is not None:
             found += [Wish(kind, hook, (), options) for hook in _several(given)]
@@ -94,8 +95,13 @@ def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish
     return found
 
 
+def _row(types: object) -> tuple[Any, ...]:
+    row: Any = types
+    return row if isinstance(types, tuple) else (row,)
+
+
 def _several(hooks: Any) -> list[Any]:
-    return list(hooks) if isinstance(hooks, (list, tuple, set, frozenset)) else [hooks]
+    return list(cast("Any", hooks)) if isinstance(hooks, (list, tuple, set, frozenset)) else [hooks]
 
 
 def _of_aspect(aspect: Any, target: object, where: Callable[[Any], object] | None, options: Options) -> list[Plan]:

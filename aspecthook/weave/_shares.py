@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, final
 
 from aspecthook._asks import Kind
 from aspecthook._changes import lock
@@ -45,7 +45,7 @@ class Share:
         self.blocks = blocks
         self.holders: set[object] = set()
         cls = heir.cls() if heir is not None else None
-        taken = weakref.ref(self)
+        taken: weakref.ref[Share] = weakref.ref(self)
         self.watch = weakref.ref(cls, lambda _: _gone(taken)) if cls is not None else None
 
     @property
@@ -107,6 +107,6 @@ def share(mount: MountPoint, wish: Wish, heir: Heir | None, *, holder: object, s
         closed = gate(heir, blocks, mount._get_site().signature)
         hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed)
         found = Share(key, mount, hook, blocks, heir)
-        _shares.setdefault(mount, cast("dict[object, Share]", shares))[key] = found
+        _shares.setdefault(mount, shares)[key] = found
     found.hold(holder)
     return found

@@ -32,13 +32,18 @@ from aspecthook._instances import for_instance
 from aspecthook._mount import MountPoint
 
 from ._gates import Heir
-from ._members import CACHING, Member, is_ours, space_of
+from ._members import CACHING, Member, space_of
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
 IMMUTABLE = 1 << 8  # Py_TPFLAGSIMMUTABLETYPE
 # Builtins that calls of hooks are made with; `print` is not, though `explain` prints.
 _SPARED = frozenset(("print",))
+
+
+def kind_of(value: object) -> str:
+    """Name the type of something in a message."""
+    return type(value).__name__
 
 
 class Spot(NamedTuple):
@@ -57,7 +62,7 @@ def spot_of(member: Member) -> Spot:
         WeaveError: There is no place for them.
     """
     value = member.value
-    if is_ours(member.module):
+    if _proxy.is_ours(member.module):
         raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
     mount = _proxy.proxied(value)
     if mount is not None and not (member.heir is not None and mount._cls() is not member.heir):
@@ -82,7 +87,7 @@ def _function_in(value: Any, accessor: str) -> FunctionType | None:
 
 
 def _in_place(function: FunctionType, member: Member) -> Spot:
-    if is_ours(function.__module__):
+    if _proxy.is_ours(function.__module__):
         raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
     heir = Heir(member.heir, of_class=isinstance(member.value, classmethod)) if member.heir is not None else None
     return Spot((id(function), heir), function, lambda: mount_for(function), heir)
@@ -94,7 +99,7 @@ def _in_place(function: FunctionType, member: Member) -> Spot:
 def _in_module(member: Member) -> Spot:
     value: Any = member.value
     if not callable(value):
-        raise _refusal(member.label, f"is a value, of type {type(value).__name__}", "weave a function that uses it")
+        raise _refusal(member.label, f"is a value, of type {kind_of(value)}", "weave a function that uses it")
     if isinstance(value, type):  # pragma: no cover  # classes are opened before
         raise _refusal(member.label, "is a class", "weave its methods")
     if _proxy.style_of(value) == "async generator":
@@ -103,15 +108,15 @@ def _in_module(member: Member) -> Spot:
         instance = _instance(value, member.label)
         if instance is not None:
             return instance
-    if space_of(member.owner) is vars(builtins) and member.name in _needed():
+    if member.owner is builtins and member.name in _needed():
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
     return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
 
 
 def _instance(value: Any, label: str) -> Spot | None:
     """Give the place for the hooks of a callable object: its class's `__call__`, for it alone."""
-    call = getattr(type(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
-    if type(call) is not FunctionType or is_ours(call.__module__):
+    call = getattr(_proxy.type_of(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
+    if type(call) is not FunctionType or _proxy.is_ours(call.__module__):
         return None
     return _of_instance(call, value, label)
 
@@ -165,18 +170,19 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     inner = _proxy._bind(value, None, cls) if binding != "read" else None
     if _proxy.style_of(inner) == "async generator":
         raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
-    original = value if member.heir is None or not _proxy.proxied(value) else cast("Any", value).__wrapped__
+    original = value if member.heir is None or not _proxy.proxied(value) else value.__wrapped__
     key = (id(cls), member.name)
     function = getattr(value, "__func__", value)
     return Spot(key, function, lambda: _proxy.mount_in_class(original, cls, member.name, member.label, binding))
 
 
 def _binding(value: Any, member: Member) -> _proxy.Binding:
+    kind = kind_of(value)
     if isinstance(value, property):
         if getattr(value, member.accessor) is None or member.accessor != "fget":
             raise _refusal(member.label, f"has no Python function for {member.accessor}", "weave its getter")
         return "read"
-    if isinstance(value, _READ) or type(value).__name__ == "_tuplegetter":
+    if isinstance(value, _READ) or kind_of(value) == "_tuplegetter":
         return "read"
     if isinstance(value, (classmethod, ClassMethodDescriptorType)):
         return "class"
@@ -184,15 +190,14 @@ def _binding(value: Any, member: Member) -> _proxy.Binding:
         return "none"
     if isinstance(value, (partialmethod, singledispatchmethod, CACHING, *_C_METHODS)):
         return "instance"
-    if isinstance(value, cached_property) or (not callable(value) and hasattr(type(value), "__get__")):
-        kind = type(value).__name__
+    if isinstance(value, cached_property) or (not callable(value) and hasattr(_proxy.type_of(value), "__get__")):
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
     if not callable(value):
-        raise _refusal(member.label, f"is a value, of type {type(value).__name__}", "weave a method that uses it")
+        raise _refusal(member.label, f"is a value, of type {kind}", "weave a method that uses it")
     if isinstance(value, type):
         raise _refusal(member.label, "is a class", "weave its methods")
     # A partial binds to nothing up to Python 3.13, where it warns that this will change.
-    return "instance" if hasattr(type(value), "__get__") and not isinstance(value, partial) else "none"
+    return "instance" if hasattr(_proxy.type_of(value), "__get__") and not isinstance(value, partial) else "none"
 
 
 # Given as objects
@@ -215,7 +220,7 @@ def spot_of_object(target: Any) -> Spot | None:
     function = _function_in(target, "fget")
     if function is not None:
         label = f"{function.__module__}:{function.__qualname__}"
-        if is_ours(function.__module__):
+        if _proxy.is_ours(function.__module__):
             raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
         return Spot((id(function), None), function, lambda: mount_for(function))
     owner = _owner_of(target)
@@ -228,17 +233,16 @@ def _anywhere(target: Any) -> Spot:
     """Find a callable that does not say where it is."""
     bound = getattr(target, "__self__", None)
     if isinstance(target, BuiltinFunctionType) and bound is not None and not isinstance(bound, ModuleType):
-        kind: type[Any] = bound if isinstance(bound, type) else type(bound)
+        kind: type[Any] = bound if isinstance(bound, type) else _proxy.type_of(bound)
         raise _refusal(
             f"{kind.__name__}.{target.__name__}",
             f"is a method of one {kind.__name__}, which has no place for a hook",
             f"weave a subclass of {kind.__name__}, or the functions that call it",
         )
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and not is_ours(name):
-            for word, held in list(space_of(module).items()):
-                if held is target:
-                    return spot_of(Member(module, word, target, (word,)))
+    for _, module in _proxy.modules():
+        for word, held in list(space_of(module).items()):
+            if held is target:
+                return spot_of(Member(module, word, target, (word,)))
     instance = None if isinstance(target, (BuiltinFunctionType, partial, CACHING)) else _instance(target, repr(target))
     if instance is not None:
         return instance
@@ -248,14 +252,14 @@ def _anywhere(target: Any) -> Spot:
 def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
-    label = f"{function.__module__}:{function.__qualname__}" if hasattr(function, "__qualname__") else repr(target)
+    label = f"{function.__module__}:{function.__qualname__}" if hasattr(function, "__qualname__") else kind_of(function)
     if _proxy.proxied(function) is not None:
         raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
     if isinstance(instance, type):
         for base in instance.__mro__:
             for name, member in vars(base).items():
                 if isinstance(member, classmethod) and cast("Any", member).__func__ is function:
-                    return spot_of(_in_owner(base, name, member, instance))
+                    return spot_of(_in_owner(base, name, vars(base)[name], instance))
     if type(function) is not FunctionType:
         return spot_of_object(function)
     return _of_instance(function, instance, label)

@@ -19,7 +19,7 @@ from ._imports import is_under_way, unwatch, watch, watch_end
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._shares import Share, Wish, share
-from ._spots import IMMUTABLE, Spot, spot_of, spot_of_object
+from ._spots import IMMUTABLE, Spot, kind_of, spot_of, spot_of_object
 
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
@@ -62,7 +62,7 @@ class Weaving:
         self._plans = plans
         self._scope = scope
         self._again = again
-        self._pieces: dict[object, _Piece] = {}
+        self._pieces: dict[tuple[object, ...], _Piece] = {}
         self._found: set[Term] = set()  # the terms that have chosen something
         self._error: Exception | None = None
         self._removed = False
@@ -90,8 +90,8 @@ class Weaving:
     def state(self) -> State:
         """Where the weaving stands.
 
-        ``waiting``: part of the target is not imported yet; ``woven``; ``removed``; ``displaced``: somebody else has put
-        theirs where the hooks were, and it stays as it is.
+        ``waiting``: part of the target is not imported yet; ``woven``; ``removed``; ``displaced``: somebody else has
+        put theirs where the hooks were, and it stays as it is.
         """
         if any(mount.displaced for mount in self.mounts):
             return "displaced"
@@ -252,7 +252,7 @@ class Weaving:
 
     def _weave(self, found: list[tuple[Plan, Spot]]) -> None:
         """Put the hooks on, all or none."""
-        done: list[object] = []
+        done: list[tuple[object, ...]] = []
         with lock:
             if self._removed:
                 return
@@ -260,7 +260,11 @@ class Weaving:
                 for plan, spot in found:
                     for place, wish in enumerate(plan.wishes):
                         # A spot that two terms or two marks mean gets the same hook once.
-                        key = (spot.key, wish.key(spot.heir, scoped=False), place if self._again else None)
+                        key: tuple[object, ...] = (
+                            spot.key,
+                            wish.key(spot.heir, scoped=False),
+                            place if self._again else None,
+                        )
                         piece = self._pieces.get(key)
                         if piece is None or not piece.share.lives:
                             done.append(key)
@@ -301,10 +305,9 @@ def _things(target: Any, where: Where | None) -> list[Spot]:
         return chosen
     spot = spot_of_object(target)
     if spot is None:
-        kind = type(target)
         raise WeaveError(
-            f"{target!r} cannot be woven: it is a value, of type {kind.__name__}; give a function, a method, a class, a "
-            f"module, a pointcut such as 'shop:Cart.*', or an object whose methods are marked with pre, post and so on"
+            f"{target!r} cannot be woven: it is a value, of type {kind_of(target)}; give a function, a method, a "
+            f"class, a module, a pointcut such as 'shop:Cart.*', or an object with methods marked pre, post and so on"
         )
     if where is not None and not where(spot.function):
         raise WeaveError(f"{target!r} is not woven: `where` refuses it")
@@ -314,13 +317,13 @@ def _things(target: Any, where: Where | None) -> list[Spot]:
 def _why_empty(target: Any, label: str) -> str:
     if isinstance(target, type) and target.__flags__ & IMMUTABLE:
         return (
-            f"{label} cannot be woven: it is an immutable C type, in which nothing can be replaced; weave a subclass of it, "
+            f"{label} cannot be woven: it is an immutable C type, in which nothing can be replaced; weave a subclass, "
             f"or the functions that call it"
         )
     if isinstance(target, type):
         return (
-            f"{label} cannot be woven: it defines no public Python methods of its own; weave the class that does, or name "
-            f"one: '{label}.__init__'"
+            f"{label} cannot be woven: it defines no public Python methods of its own; weave the class that does, or "
+            f"name one: '{label}.__init__'"
         )
     return f"{label} cannot be woven: it defines no public functions of its own; name what it has: '{label}:...'"
 
