@@ -99,11 +99,18 @@ class _Finder:
 _finder: Any = _Finder()
 
 
+def _type_of_loader(loader: Any) -> type[Any]:
+    return type_of(loader._loader)
+
+
 class _Loader:
     """Another's loader, that tells when a module has been loaded."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
+
+    # Who asks what loader a spec has is told of the other one.
+    __class__: Any = property(_type_of_loader)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -122,14 +129,6 @@ class _Loader:
         name = spec.name if spec is not None else module.__name__
         self._loader.exec_module(module)
         _tell(name)
-
-
-def _type_of_loader(loader: _Loader) -> type[Any]:
-    return type_of(loader._loader)
-
-
-# Who asks what loader a spec has is told of the other one. No type checker lets a class say so.
-setattr(_Loader, "__class__", property(_type_of_loader))
 
 
 class _Spec(ModuleSpec):
