@@ -124,6 +124,7 @@ class Place:
         "_linker",
         "_ref",
         "_slot",
+        "_space",
         "_stub_code",
         "function",
         "instances",
@@ -138,12 +139,16 @@ class Place:
         "weak",
     )
 
-    def __init__(self, function: FunctionType, plain: CodeType, site: Site) -> None:
+    def __init__(
+        self, function: FunctionType, plain: CodeType, site: Site, target: Callable[..., Any] | None = None
+    ) -> None:
         self._ref = weakref.ref(function)
         self.plain = plain
         self.ours = plain
         self.site = site
-        self.original = copy_of(function, plain)
+        # What the chain calls: the function as it was, or what the function itself only hands its calls to.
+        self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
+        self._space = function.__globals__, function.__name__, None, function.__closure__
         self.weak = not is_permanent(function)
         self.opened = False
         # Somebody's code was in the function when ours was taken off: a copy of ours may live on in theirs.
@@ -284,8 +289,7 @@ class Place:
         found = self._template(chain, instances=instances)
         linked = linker.link(found, chain, None, {})
         slot.links = linked.links
-        original = self.original
-        bound = FunctionType(linked.code, original.__globals__, original.__name__, None, original.__closure__)
+        bound = FunctionType(linked.code, *self._space)
         bound.__dict__["slot"] = slot
         return bound
 

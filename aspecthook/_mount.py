@@ -425,7 +425,7 @@ class MountPoint:
             if place is not None and older is not None:
                 self._place = place.turned_to(older)
                 continue
-            made = Place(function, self._code(), self._get_site())
+            made = Place(function, self._code(), self._get_site(), self._target())
             if place is not None:
                 # A copy of the code of an older place may live on in what we are put over.
                 made.under = place if place.stranded else place.under
@@ -434,6 +434,10 @@ class MountPoint:
         self._reset_instances(place)
         function.__dict__.setdefault(MARK, self)
         place.open(self._active)
+
+    def _target(self) -> Callable[..., Any] | None:
+        """Give what the function only hands its calls to, if that is all it does."""
+        return None
 
     def _reset_instances(self, place: Place) -> None:
         for instance in list(self._instances.values()):

@@ -12,6 +12,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -46,8 +47,8 @@ else:
 
 def carrier(
     original: Callable[..., Any], signature: inspect.Signature | None, name: str, module: str, style: str
-) -> FunctionType:
-    """Make a function with these parameters that calls the original with what it was given itself."""
+) -> tuple[FunctionType, Callable[..., Any]]:
+    """Make a function with these parameters that calls the original with what it was given; and what it calls."""
     names = list(signature.parameters) if signature is not None else []
     if signature is None or not all(is_plain(one) for one in names):
         signature = inspect.Signature(
@@ -67,7 +68,8 @@ def carrier(
     end = ")" if style == "generator" else ""
     code = compile(f"{keyword}def carrier{head}: {lead} {forward}({_passed(parameters)}){end}", "<aspecthook>", "exec")
     body = next(one for one in code.co_consts if isinstance(one, CodeType))
-    made = FunctionType(body.replace(co_name=name, co_qualname=name), {forward: _forwarder(original, parameters)}, name)
+    called = _forwarder(original, parameters)
+    made = FunctionType(body.replace(co_name=name, co_qualname=name), {forward: called}, name)
     defaults = [one.default for one in parameters if one.kind in _POSITIONAL and one.default is not one.empty]
     made.__defaults__ = tuple(defaults) or None
     made.__kwdefaults__ = {
@@ -75,7 +77,7 @@ def carrier(
     } or None
     made.__module__ = module
     made.__doc__ = getattr(original, "__doc__", None)
-    return made
+    return made, called
 
 
 def style_of(original: Any) -> Literal["function", "async", "generator", "async generator"]:
@@ -127,19 +129,18 @@ class Proxy(_Base):
     """Stands for a callable, and calls what its mount point makes of it."""
 
     _self_mount: ProxyMountPoint
+    _self_call: Callable[..., Any]
 
     def __init__(self, original: object, mount: ProxyMountPoint) -> None:
         super().__init__(original)
         self._self_mount = mount
+        self._self_call = mount.carrier
 
     # `hooks` finds the mount point by this.
-    __aspecthook__ = property(lambda self: self._self_mount)
+    __aspecthook__ = property(attrgetter("_self_mount"))
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        mount = self._self_mount
-        if mount.stranded:
-            mount.heal()
-        return mount.carrier(*args, **kwargs)
+    # Not a method: what is looked up here is called at once, without another Python frame to pass the arguments on.
+    __call__: Any = property(attrgetter("_self_call"))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__wrapped__.__reduce_ex__(protocol)
@@ -209,8 +210,7 @@ class BoundProxy(_Base):
         super().__init__(bound)
         self._self_call = call
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._self_call(*args, **kwargs)
+    __call__: Any = property(attrgetter("_self_call"))
 
 
 def type_of(value: object) -> type[Any]:
@@ -229,13 +229,18 @@ def _bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
 class ProxyMountPoint(MountPoint):
     """The mount point of something without Python code. It is in its places for as long as it carries hooks."""
 
-    __slots__ = ("_cls", "binding", "carrier", "inherited", "original", "place", "proxy", "stranded")
+    __slots__ = ("_cls", "binding", "carrier", "forward", "inherited", "original", "place", "proxy", "stranded")
 
     def __init__(
-        self, original: Any, name: str, made: FunctionType, place: tuple[Any, str] | None, binding: Binding = "none"
+        self,
+        original: Any,
+        name: str,
+        made: tuple[FunctionType, Callable[..., Any]],
+        place: tuple[Any, str] | None,
+        binding: Binding = "none",
     ) -> None:
-        super().__init__(made, name)
-        self.carrier = made
+        super().__init__(made[0], name)
+        self.carrier, self.forward = made
         self.original = original
         self.binding: Binding = binding
         # Somebody else's is where our proxy was when it had to go: it may come back.
@@ -262,13 +267,24 @@ class ProxyMountPoint(MountPoint):
         with lock:
             owner = self._cls()
             if self._place is not None and self._place.opened:
-                self.stranded = False
+                self._strand(stranded=False)
             elif owner is not None and _space(owner).get(self.place) is self.proxy:
                 self._take()
 
+    def _target(self) -> Callable[..., Any]:
+        return self.forward
+
+    def _strand(self, *, stranded: bool) -> None:
+        self.stranded = stranded
+        self.proxy._self_call = self._call_and_heal if stranded else self.carrier
+
+    def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
+        self.heal()
+        return self.carrier(*args, **kwargs)
+
     def _open(self) -> None:
         super()._open()
-        self.stranded = False
+        self._strand(stranded=False)
         owner = self._cls()
         if not isinstance(owner, type):
             _replace(self.original, self.proxy)
@@ -281,7 +297,7 @@ class ProxyMountPoint(MountPoint):
 
     def _take(self) -> None:
         owner = self._cls()
-        self.stranded = owner is not None and _space(owner).get(self.place) is not self.proxy
+        self._strand(stranded=owner is not None and _space(owner).get(self.place) is not self.proxy)
         if not isinstance(owner, type):
             _replace(self.proxy, self.original)
         elif not self.stranded:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, imports, loops
+from . import calls, changes, imports, loops, weaving
 from .results import Contest, as_data, lines, machine, save, summary
 from .timing import Effort
 
@@ -21,6 +21,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "attach": changes.attach,
     "first": changes.first,
     "many": changes.many,
+    "weave": weaving.weaving,
     "import": imports.imports,
     "loop": loops.loops,
 }

@@ -1,0 +1,155 @@
+"""What it costs to weave many functions at once, and to call what is woven, beside others who patch at run time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import wrapt
+
+from aspecthook import Weaving, weave
+
+from . import targets
+from .results import OURS, Contest, Goal
+from .timing import Contender, Effort, race, shots
+
+try:
+    from ddtrace.internal import wrapping as ddtrace
+except ImportError:  # it has no wheels for the newest Pythons
+    ddtrace = None
+
+MANY = 1_000
+_numbers = count(1)
+
+
+def weaving(effort: Effort) -> list[Contest]:
+    """Weave 1,000 functions by one pointcut; and one call of a woven function, with one hook before and one after."""
+    many = MANY // effort.cut
+    return [_many(many, effort), _calls(effort), _accelerated(effort)]
+
+
+def _many(many: int, effort: Effort) -> Contest:
+    rounds = max(2, effort.rounds // 5)
+    ours = f"{OURS}, one pointcut"
+    prepared: dict[str, Callable[[], Callable[[], object]]] = {
+        ours: lambda: _woven(_module(many)),
+        f"{OURS}, taking them off": lambda: _unwoven(_module(many)),
+        "wrapt, wrap_function_wrapper each": lambda: _wrapt(_module(many)),
+        "mock, patch.object each": lambda: _mock(_module(many)),
+    }
+    if ddtrace is not None:
+        prepared["ddtrace, wrap each in place"] = lambda: _ddtrace(_module(many))
+    times = shots(prepared, rounds)
+    return Contest("weave", f"{many:,} functions, one pre hook", "ms", times, goals=[Goal(ours, 0.1 * many / MANY)])
+
+
+def _module(many: int) -> ModuleType:
+    module = ModuleType(f"bulk_{next(_numbers)}")
+    source = "\n".join(f"def work_{place}(x, y=1):\n    return x + y" for place in range(many))
+    exec(source, vars(module))
+    sys.modules[module.__name__] = module
+    return module
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [name for name in vars(module) if name.startswith("work_")]
+
+
+def _woven(module: ModuleType) -> Callable[[], object]:
+    return lambda: weave(f"{module.__name__}:*", pre=targets.nothing)
+
+
+def _unwoven(module: ModuleType) -> Callable[[], object]:
+    woven: Weaving = weave(f"{module.__name__}:*", pre=targets.nothing)
+    return woven.remove
+
+
+def _wrapper(wrapped: Any, instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    targets.nothing(args[0])
+    return wrapped(*args, **kwargs)
+
+
+def _wrapt(module: ModuleType) -> Callable[[], object]:
+    names = _functions(module)
+    return lambda: [wrapt.wrap_function_wrapper(module, name, _wrapper) for name in names]
+
+
+def _mock(module: ModuleType) -> Callable[[], object]:
+    patches = [mock.patch.object(module, name, autospec=False) for name in _functions(module)]
+    return lambda: [patch.start() for patch in patches]
+
+
+def _ddtrace(module: ModuleType) -> Callable[[], object]:
+    functions = [vars(module)[name] for name in _functions(module)]
+
+    def wrapper(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        targets.nothing(args[0])
+        return function(*args, **kwargs)
+
+    return lambda: [ddtrace.wrap(function, wrapper) for function in functions]
+
+
+# Calls
+
+
+def _calls(effort: Effort) -> Contest:
+    before, after = targets.hook("x"), targets.hook("result")
+    hand = "by hand"
+
+    def around(wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        before(args[0])
+        result = wrapped(*args, **kwargs)
+        after(result)
+        return result
+
+    def wrapper(wrapped: Any, instance: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return around(wrapped, args, kwargs)
+
+    ours = _new_function()
+    weave(ours, pre=before, post=after)
+    module = ModuleType(f"called_{next(_numbers)}")
+    setattr(module, "add", _new_function())
+    wrapt.wrap_function_wrapper(module, "add", wrapper)
+    spied = mock.Mock(wraps=_new_function())
+    contenders = [
+        Contender(hand, "f(1, 2)", {"f": targets.by_hand([before], [after])}),
+        Contender(OURS, "f(1, 2)", {"f": ours}),
+        Contender("wrapt", "f(1, 2)", {"f": vars(module)["add"]}),
+        Contender("mock, wraps= (calls no hooks)", "f(1, 2)", {"f": spied}),
+    ]
+    if ddtrace is not None:
+        theirs = _new_function()
+        ddtrace.wrap(theirs, around)
+        contenders.append(Contender("ddtrace, in place", "f(1, 2)", {"f": theirs}))
+    return Contest("weave", "A call of a woven function, 1 + 1", "ns", race(contenders, effort), hand)
+
+
+def _new_function() -> Any:
+    return targets.define(f"def woven_{next(_numbers)}(x, y):\n    return x + y\n")
+
+
+def _accelerated(effort: Effort) -> Contest:
+    """A C function has no code to put hooks into: a proxy stands in its place."""
+    import math
+
+    hook = targets.nothing
+    bare: Any = math.copysign
+    made = wrapt.FunctionWrapper(bare, _wrapper)
+    woven = weave("math:copysign", pre=hook)
+    proxy: Any = math.copysign
+    try:
+        times = race(
+            [
+                Contender("the C function alone", "f(1.0, -2.0)", {"f": bare}),
+                Contender(OURS, "f(1.0, -2.0)", {"f": proxy}),
+                Contender("wrapt", "f(1.0, -2.0)", {"f": made}),
+            ],
+            effort,
+        )
+    finally:
+        woven.remove()
+    return Contest("weave", "A call of a woven C function, 1 pre", "ns", times, "the C function alone")
