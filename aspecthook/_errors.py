@@ -6,6 +6,8 @@ what to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class AspecthookError(Exception):
     """The root of every error that aspecthook itself raises.
@@ -57,11 +59,17 @@ for _error in (AspecthookError, *AspecthookError.__subclasses__(), WeaveWarning)
     _error.__module__ = "aspecthook"
 
 
+_close_matches: Callable[..., list[str]] | None = None
+
+
 def nearest(word: str, words: list[str]) -> str:
     """Say which of ``words`` the misspelt ``word`` was probably meant to be, as the end of a message."""
-    from difflib import get_close_matches
+    global _close_matches  # noqa: PLW0603  # loaded by the first message, once
+    if _close_matches is None:
+        from difflib import get_close_matches
 
-    found = get_close_matches(word, words, n=1, cutoff=0.5)
+        _close_matches = get_close_matches
+    found = _close_matches(word, words, n=1, cutoff=0.5)
     if not found and len(word) > 1:
         found = [w for w in words if sorted(w) == sorted(word)][:1]
     return f"; did you mean {found[0]!r}?" if found else ""

@@ -206,6 +206,18 @@ class Guard:
         return True
 
 
+def check_options(kind: Kind, function: Callable[..., Any], options: Options, label: str) -> None:
+    """Say now what is wrong with the options of a hook that is added later.
+
+    Raises:
+        HookTypeError: An option is unknown, or has the wrong type.
+        HookOptionError: An option has a value that it cannot have.
+    """
+    hook = Hook.__new__(Hook)
+    hook.kind, hook.function, hook.name = kind, function, _name(options, function, kind, label)
+    hook._read_options(options, Who(label, hook))
+
+
 @final
 class Hook:
     """One callable on one mount point: what `hooks(f)` gives when it is iterated, and the handle to take it off.
@@ -278,12 +290,11 @@ class Hook:
         self.types = types
         self.paused = False
         self.failures = 0
-        self.gate = gate.holds if gate is not None else None
-        self.gate_asks = gate.asks if gate is not None else None
         self._mount = weakref.ref(mount)
         who = Who(site.label, self)
         self._read_options(options, who)
         self._resolve(site, who, of_instance=of_instance)
+        self.set_gate(gate)
 
     def _read_options(self, options: Options, who: Who) -> None:
         self.keys: frozenset[object] = frozenset((self.name, identity(self.function), id(self)))
@@ -333,6 +344,11 @@ class Hook:
             if when_flavour != "plain" and (when_flavour != "async" or site.signature.style not in awaiting):
                 raise HookTypeError(f"{resolver.who} is {when_flavour}, and its answer would always be true")
             self.when_awaits = when_flavour == "async"
+
+    def set_gate(self, gate: Gate | None) -> None:
+        """Let it act only while a gate is open."""
+        self.gate = gate.holds if gate is not None else None
+        self.gate_asks = gate.asks if gate is not None else None
         self.shape = (
             self.kind,
             self.asks,

@@ -76,6 +76,19 @@ def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Option
     return add(rest[0]) if rest else add
 
 
+def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
+    """Refuse what is no exception type.
+
+    Raises:
+        HookTypeError: Something is none, or this is no hook for exceptions.
+    """
+    if types and kind != "exception":
+        raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
+    unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
+    if unfit:
+        raise HookTypeError(f"{label}: {unfit[0]!r} is no exception type; give classes such as KeyError")
+
+
 def _types(value: object) -> tuple[type[BaseException], ...]:
     row = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
     fits = row and all(isinstance(one, type) and issubclass(one, BaseException) for one in row)
@@ -127,7 +140,9 @@ class MountPoint:
         "_place",
         "_ref",
         "_site",
+        "_theirs",
         "name",
+        "woven",
     )
 
     def __init__(self, function: FunctionType, name: str | None = None) -> None:
@@ -141,6 +156,10 @@ class MountPoint:
         self._site: Site | None = None
         self._instances: dict[int, Dependent] = {}
         self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
+        # The mark of another function's mount point, that functools.wraps has copied.
+        self._theirs: object = None
+        # What weavings share here; kept by the mount point, so that all of it goes together.
+        self.woven: dict[object, Any] = {}
 
     # Reading
 
@@ -262,7 +281,7 @@ class MountPoint:
         if kind not in KINDS:
             near = nearest(str(kind), list(KINDS))
             raise HookTypeError(f"{self.name}: there are no {kind!r} hooks, only {', '.join(KINDS)}{near}")
-        self._check_types(kind, types)
+        check_types(kind, types, self.name)
         site = self._get_site()
         kept = self.unbound(function)
         hook = Hook(
@@ -283,15 +302,6 @@ class MountPoint:
             self._mentions.count(hook, 1)
             self._change(lambda: self._store(lambda members: (*members, hook)))
         return hook
-
-    def _check_types(self, kind: Kind, types: tuple[object, ...]) -> None:
-        if types and kind != "exception":
-            raise HookTypeError(
-                f"{self.name}: only exception hooks take exception types, and this is a hook for {kind}"
-            )
-        unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
-        if unfit:
-            raise HookTypeError(f"{self.name}: {unfit[0]!r} is no exception type; give classes such as KeyError")
 
     def unbound(self, function: Any) -> Any:
         """Give what is kept of a hook; for an instance, its own methods without it."""
@@ -370,6 +380,20 @@ class MountPoint:
         with lock:
             self._change(store)
 
+    def regate(self, hook: Hook, gate: Gate | None, *, paused: bool) -> None:
+        """Change for which calls a hook acts; a gate of the same sort costs nothing but what it does."""
+
+        def store() -> None:
+            hook.set_gate(gate)
+            hook.paused = paused
+
+        with lock:
+            if hook in self._members and (hook.paused != paused or hook.gate is not (gate and gate.holds)):
+                self._change(store)
+
+    def ensure(self) -> None:
+        """Be where the hooks act; a function always is."""
+
     def _drop_instance(self, key: int) -> None:
         self._instances.pop(key, None)
         if self._place is not None:
@@ -432,7 +456,10 @@ class MountPoint:
             if self._place is place:
                 self._place = made
         self._reset_instances(place)
-        function.__dict__.setdefault(MARK, self)
+        mark: object = function.__dict__.get(MARK)
+        if not isinstance(mark, MountPoint) or mark._ref() is not function:
+            self._theirs = mark
+            function.__dict__[MARK] = self
         place.open(self._active)
 
     def _target(self) -> Callable[..., Any] | None:
@@ -447,7 +474,10 @@ class MountPoint:
         """Leave no trace in the function of a mount point that nobody asked to be there."""
         function = self._ref()
         if function is not None and "hooks" not in function.__dict__ and not self._members:
-            function.__dict__.pop(MARK, None)
+            mark: object = function.__dict__.pop(MARK, None)
+            if mark is not self or self._theirs is not None:
+                function.__dict__[MARK] = self._theirs if mark is self else mark
+            self._theirs = None
 
     def forget(self, key: int) -> None:
         """Take note that an instance which carried hooks has died."""

@@ -7,14 +7,16 @@ others have put in these places is left alone, and the proxy that they may keep 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from operator import attrgetter
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import wrapt
 
@@ -34,6 +36,7 @@ _FORMS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*{0}",
     inspect.Parameter.VAR_KEYWORD: "**{0}",
 }
+_REST, _NAMED_REST = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _ABSENT: Any = object()
 
 
@@ -45,10 +48,16 @@ else:
 # The carrier: a Python function with the parameters of the original, that hooks can be put into in place.
 
 
-def carrier(
-    original: Callable[..., Any], signature: inspect.Signature | None, name: str, module: str, style: str
-) -> tuple[FunctionType, Callable[..., Any]]:
-    """Make a function with these parameters that calls the original with what it was given; and what it calls."""
+class Carrier(NamedTuple):
+    """The function that hooks are put into, what a proxy calls, and what the chain calls in the end."""
+
+    function: FunctionType
+    enter: Callable[..., Any]
+    forward: Callable[..., Any]
+
+
+def carrier(original: Callable[..., Any], signature: inspect.Signature | None, label: str, style: str) -> Carrier:
+    """Make a function with these parameters that calls the original with what it was given."""
     names = list(signature.parameters) if signature is not None else []
     if signature is None or not all(is_plain(one) for one in names):
         signature = inspect.Signature(
@@ -68,8 +77,11 @@ def carrier(
     end = ")" if style == "generator" else ""
     code = compile(f"{keyword}def carrier{head}: {lead} {forward}({_passed(parameters)}){end}", "<aspecthook>", "exec")
     body = next(one for one in code.co_consts if isinstance(one, CodeType))
-    called = _forwarder(original, parameters)
-    made = FunctionType(body.replace(co_name=name, co_qualname=name), {forward: called}, name)
+    called, mine = _forwarder(original, parameters)
+    module, _, path = label.partition(":")
+    name = path.rpartition(".")[2]
+    made = FunctionType(body.replace(co_name=name, co_qualname=path), {forward: called}, name)
+    made.__qualname__ = path
     defaults = [one.default for one in parameters if one.kind in _POSITIONAL and one.default is not one.empty]
     made.__defaults__ = tuple(defaults) or None
     made.__kwdefaults__ = {
@@ -77,7 +89,9 @@ def carrier(
     } or None
     made.__module__ = module
     made.__doc__ = getattr(original, "__doc__", None)
-    return made, called
+    # The call of a coroutine or a generator runs later, and maybe elsewhere.
+    noted = mine is not None and style == "function"
+    return Carrier(made, _entering(made, mine) if noted else made, called)
 
 
 def style_of(original: Any) -> Literal["function", "async", "generator", "async generator"]:
@@ -93,54 +107,85 @@ def _passed(parameters: list[inspect.Parameter]) -> str:
     return ", ".join(_FORMS.get(one.kind, "{0}").format(one.name) for one in parameters)
 
 
-def _forwarder(original: Callable[..., Any], parameters: list[inspect.Parameter]) -> Callable[..., Any]:
-    """Call the original without the arguments that are only its defaults.
+# The call of a proxy that is under way here: whose it is, and the arguments as the caller gave them.
+_given: ContextVar[tuple[object, tuple[Any, ...], dict[str, Any]] | None] = ContextVar("aspecthook_given", default=None)
 
-    C functions may tell an argument that is not given from its documented default, and warn of one that is given.
+
+def _forwarder(
+    original: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> tuple[Callable[..., Any], object | None]:
+    """Give what calls the original just as the caller called it, and by what such calls are told from others.
+
+    C functions may tell an argument that is not given from its documented default, warn of one that is given by
+    position, and caches tell the two apart. Once a hook has replaced an argument, defaults are left out and what may be
+    named is named.
     """
-    if all(one.default is one.empty for one in parameters):
-        return original
     positional = [one for one in parameters if one.kind in _POSITIONAL]
-    defaults = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
+    if all(one.default is one.empty and one.kind not in _NAMED for one in parameters):
+        return original, None
+    names = [one.name for one in positional]
+    defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+    mine = object()
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        given = [
-            (one, value)
-            for one, value in zip(positional, args, strict=False)
-            if value is not one.default or one.default is one.empty
-        ]
-        rest = args[len(positional) :]
+        given = _given.get()
+        values = dict(zip(names, args, strict=False))
+        rest = args[len(names) :]
+        if given is not None and given[0] is mine and _is_same(given[1], given[2], values | kwargs, rest):
+            return original(*given[1], **given[2])
         kept = {name: value for name, value in kwargs.items() if value is not defaults.get(name, _ABSENT)}
-        count = 0
-        while count < len(given) and given[count][0] is positional[count]:
-            count += 1
-        loose = given[count:]
-        if rest or any(one.kind not in _NAMED for one, _ in loose):
+        if rest:
             return original(*args, **kept)
-        return original(*[value for _, value in given[:count]], **{one.name: value for one, value in loose}, **kept)
+        lead = [one for one in positional if one.default is one.empty or one.kind is one.POSITIONAL_ONLY]
+        while lead and values[lead[-1].name] is lead[-1].default:
+            lead.pop()
+        named = {
+            one.name: values[one.name]
+            for one in positional[len(lead) :]
+            if one.default is one.empty or values[one.name] is not one.default
+        }
+        return original(*[values[one.name] for one in lead], **named, **kept)
 
-    return forward
+    def _is_same(args: tuple[Any, ...], given: dict[str, Any], values: dict[str, Any], rest: tuple[Any, ...]) -> bool:
+        before = dict(zip(names, args, strict=False)) | given
+        loose = args[len(names) :]
+        return (
+            len(loose) == len(rest)
+            and all(one is other for one, other in zip(loose, rest, strict=True))
+            and before.keys() <= values.keys()
+            and all(before.get(name, defaults.get(name, _ABSENT)) is value for name, value in values.items())
+        )
+
+    return forward, mine
 
 
-# The proxies
+def _entering(made: FunctionType, mine: object) -> Callable[..., Any]:
+    """Give a function that notes how it is called, and calls the carrier."""
+
+    def enter(*args: Any, **kwargs: Any) -> Any:
+        token = _given.set((mine, args, kwargs))
+        try:
+            return made(*args, **kwargs)
+        finally:
+            _given.reset(token)
+
+    return enter
 
 
-class Proxy(_Base):
-    """Stands for a callable, and calls what its mount point makes of it."""
+# The proxies. No class has annotations of its own: they would hide those of what a proxy stands for.
 
-    _self_mount: ProxyMountPoint
-    _self_call: Callable[..., Any]
 
-    def __init__(self, original: object, mount: ProxyMountPoint) -> None:
+class _Shell(_Base):
+    def __init__(self, original: object, call: Callable[..., Any]) -> None:
         super().__init__(original)
-        self._self_mount = mount
-        self._self_call = mount.carrier
-
-    # `hooks` finds the mount point by this.
-    __aspecthook__ = property(attrgetter("_self_mount"))
+        self._self_call = call
 
     # Not a method: what is looked up here is called at once, without another Python frame to pass the arguments on.
-    __call__: Any = property(attrgetter("_self_call"))
+    __call__ = property(attrgetter("_self_call"))
+
+    # These would be those of the class, not of what it stands for.
+    __module__ = property(attrgetter("__wrapped__.__module__"))  # pyright: ignore[reportAssignmentType]
+    __doc__ = property(attrgetter("__wrapped__.__doc__"))  # pyright: ignore[reportAssignmentType]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__wrapped__.__reduce_ex__(protocol)
@@ -149,18 +194,32 @@ class Proxy(_Base):
         return self.__wrapped__.__reduce__()
 
     def __copy__(self) -> Any:
-        return _copied(self, "__copy__")
+        return _copied(self, copy.copy(self.__wrapped__))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return _copied(self, "__deepcopy__", memo)
+        return _copied(self, copy.deepcopy(self.__wrapped__, memo))
 
 
-def _copied(proxy: Any, how: str, *args: Any) -> Any:
-    import copy
+def _copied(proxy: Any, made: Any) -> Any:
+    """Give the proxy for the copy of something that is its own copy, as functions are."""
+    return proxy if made is proxy.__wrapped__ else made
 
-    wrapped = proxy.__wrapped__
-    made = copy.copy(wrapped) if how == "__copy__" else copy.deepcopy(wrapped, *args)
-    return proxy if made is wrapped else made
+
+class Proxy(_Shell):
+    """Stands for a callable, and calls what its mount point makes of it."""
+
+    def __init__(self, original: object, mount: ProxyMountPoint) -> None:
+        super().__init__(original, mount.enter)
+        self._self_mount = mount
+
+    # `hooks` finds the mount point by this.
+    __aspecthook__ = property(attrgetter("_self_mount"))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        mount = self._self_mount
+        reduced = self.__wrapped__.__reduce_ex__(protocol)
+        # By name, which is that of the class it is inherited from.
+        return (getattr, (mount.owner(), mount.short)) if mount.inherited and isinstance(reduced, str) else reduced
 
 
 class MethodProxy(Proxy):
@@ -168,49 +227,32 @@ class MethodProxy(Proxy):
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         mount = self._self_mount
-        if mount.stranded:
-            mount.heal()
+        own: Any = self
+        enter: Callable[..., Any] = self._self_call
         binding = mount.binding
         bound = _bind(self.__wrapped__, instance, owner)
         if binding == "none":
-            return self if bound is self.__wrapped__ else BoundProxy(bound, mount.carrier)
+            return self if bound is self.__wrapped__ else _Shell(bound, enter)
         if binding == "class":
-            return BoundProxy(bound, partial(mount.carrier, owner if owner is not None else type(instance)))
+            return _Shell(bound, partial(enter, owner if owner is not None else type(instance)))
         if instance is None:
-            return self if bound is self.__wrapped__ else BoundProxy(bound, mount.carrier)
+            return self if bound is self.__wrapped__ else _Shell(bound, enter)
         if isinstance(bound, MethodType) and bound.__func__ is self.__wrapped__:
-            return MethodType(self, instance)
-        return BoundProxy(bound, partial(mount.carrier, instance))
+            return MethodType(own, instance)
+        return _Shell(bound, partial(enter, instance))
 
 
 class ReadProxy(Proxy):
     """Stands for a descriptor that gives a value when it is read: a slot, a property without Python code."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        if instance is None:
-            return self
-        mount = self._self_mount
-        if mount.stranded:
-            mount.heal()
-        return mount.carrier(instance)
+        return self if instance is None else self._self_call(instance)
 
     def __set__(self, instance: object, value: object) -> None:
         self.__wrapped__.__set__(instance, value)
 
     def __delete__(self, instance: object) -> None:
         self.__wrapped__.__delete__(instance)
-
-
-class BoundProxy(_Base):
-    """What a `MethodProxy` gives: like what the original gives, but for the call."""
-
-    _self_call: Callable[..., Any]
-
-    def __init__(self, bound: object, call: Callable[..., Any]) -> None:
-        super().__init__(bound)
-        self._self_call = call
-
-    __call__: Any = property(attrgetter("_self_call"))
 
 
 def type_of(value: object) -> type[Any]:
@@ -226,85 +268,138 @@ def _bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
 # The mount point
 
 
-class ProxyMountPoint(MountPoint):
-    """The mount point of something without Python code. It is in its places for as long as it carries hooks."""
+class _Held(NamedTuple):
+    """A place that our proxy was put in: whose, under which name, and what was there."""
 
-    __slots__ = ("_cls", "binding", "carrier", "forward", "inherited", "original", "place", "proxy", "stranded")
+    owner: Callable[[], Any]
+    name: str
+    before: object
+
+    def now(self) -> object:
+        """Give what is there; None if the owner is gone."""
+        owner = self.owner()
+        return None if owner is None else _space(owner).get(self.name, _ABSENT)
+
+    def put(self, value: object) -> None:
+        """Put something there."""
+        owner = self.owner()
+        if not isinstance(owner, type):
+            _space(owner)[self.name] = value
+        elif value is _ABSENT:
+            type.__delattr__(owner, self.name)
+        else:
+            type.__setattr__(owner, self.name, value)
+
+
+class ProxyMountPoint(MountPoint):
+    """The mount point of something without Python code. Its proxy is in its places for as long as it carries hooks."""
+
+    __slots__ = ("_held", "_stranded", "binding", "carrier", "enter", "forward", "original", "owner", "proxy", "short")
 
     def __init__(
         self,
         original: Any,
         name: str,
-        made: tuple[FunctionType, Callable[..., Any]],
-        place: tuple[Any, str] | None,
+        made: Carrier,
+        place: tuple[type[Any], str] | None = None,
         binding: Binding = "none",
     ) -> None:
         super().__init__(made[0], name)
-        self.carrier, self.forward = made
+        self.carrier, self.enter, self.forward = made
         self.original = original
         self.binding: Binding = binding
-        # Somebody else's is where our proxy was when it had to go: it may come back.
-        self.stranded = False
-        owner, self.place = place if place is not None else (None, "")
-        self._cls: Callable[[], Any] = weakref.ref(owner) if owner is not None else lambda: None
-        in_class = isinstance(owner, type)
-        self.inherited = in_class and self.place not in vars(owner)
-        shell = (ReadProxy if binding == "read" else MethodProxy) if in_class else Proxy
+        # Where our proxy was put, and where somebody else's stood when it had to go: it may come back there.
+        self._held: list[_Held] = []
+        self._stranded: list[_Held] = []
+        self.owner: Callable[[], Any] = lambda: None
+        self.short = ""
+        shell: type[Proxy] = Proxy
+        if place is not None:
+            owner, self.short = place
+            self.owner = weakref.ref(owner)
+            self._held.append(_Held(self.owner, self.short, vars(owner).get(self.short, _ABSENT)))
+            shell = ReadProxy if binding == "read" else MethodProxy
         self.proxy: Proxy = shell(original, self)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether the class that it is in has it from another."""
+        return bool(self.short) and self._held[0].before is _ABSENT
+
+    @property
+    def opened(self) -> bool:
+        """Whether it carries hooks."""
+        return self._place is not None and self._place.opened
 
     @property
     def displaced(self) -> bool:
         """Whether somebody else has put theirs where our proxy was."""
-        if self.stranded:
-            self.heal()
-        owner = self._cls()
-        opened = self._place is not None and self._place.opened
-        away = owner is not None and _space(owner).get(self.place) is not self.proxy
-        return self.stranded or (opened and away)
-
-    def heal(self) -> None:
-        """Put the original back where somebody has put our proxy back after it had to go."""
         with lock:
-            owner = self._cls()
-            if self._place is not None and self._place.opened:
-                self._strand(stranded=False)
-            elif owner is not None and _space(owner).get(self.place) is self.proxy:
-                self._take()
+            if self.opened:
+                return any(self._is_theirs(held) for held in self._held)
+            self._heal()
+            return bool(self._stranded)
+
+    def ensure(self) -> None:
+        """Be wherever the original is: somebody may have put it back."""
+        if not self.opened:
+            return
+        if not self.short:
+            known = {(id(held.owner()), held.name) for held in self._held}
+            for module, name in list(_places(self.original)):
+                if (id(module), name) not in known:
+                    self._held.append(_Held(weakref.ref(module), name, self.original))
+        for held in self._held:
+            if held.now() is held.before:
+                held.put(self.proxy)
+
+    def moved_on(self, module: ModuleType) -> None:
+        """Take note that a module was run anew: what it has now is another object, and nobody has displaced ours."""
+        self._held = [held for held in self._held if held.owner() is not module or held.now() is self.proxy]
 
     def _target(self) -> Callable[..., Any]:
         return self.forward
 
-    def _strand(self, *, stranded: bool) -> None:
-        self.stranded = stranded
-        self.proxy._self_call = self._call_and_heal if stranded else self.carrier
-
-    def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
-        self.heal()
-        return self.carrier(*args, **kwargs)
+    def _change(self, store: Callable[[], None]) -> None:
+        super()._change(store)
+        self.ensure()
 
     def _open(self) -> None:
         super()._open()
-        self._strand(stranded=False)
-        owner = self._cls()
-        if not isinstance(owner, type):
-            _replace(self.original, self.proxy)
-        elif _space(owner).get(self.place, _ABSENT) is (_ABSENT if self.inherited else self.original):
-            type.__setattr__(owner, self.place, self.proxy)
+        self.proxy._self_call = self.enter
+        self._stranded = []
+        if not self.short:
+            self._held = []
+        self.ensure()
 
     def _forget(self) -> None:
         super()._forget()
-        self._take()
+        # Who has kept the proxy, and puts it back, is rid of it at the next call.
+        self.proxy._self_call = self._call_and_heal
+        self._stranded = [held for held in self._held if self._is_theirs(held)]
+        self._heal()
 
-    def _take(self) -> None:
-        owner = self._cls()
-        self._strand(stranded=owner is not None and _space(owner).get(self.place) is not self.proxy)
-        if not isinstance(owner, type):
-            _replace(self.proxy, self.original)
-        elif not self.stranded:
-            if self.inherited:
-                type.__delattr__(owner, self.place)
-            else:
-                type.__setattr__(owner, self.place, self.original)
+    def _is_theirs(self, held: _Held) -> bool:
+        now = held.now()
+        if not self.short and now is _ABSENT:
+            return False  # a module has dropped the name
+        return now is not self.proxy and now is not None and (self.opened or now is not held.before)
+
+    def _heal(self) -> None:
+        """Put back what was there before, wherever our proxy is though it carries no hooks."""
+        for held in self._held:
+            if held.now() is self.proxy:
+                held.put(held.before)
+        if not self.short:
+            for module, name in list(_places(self.proxy)):
+                _space(module)[name] = self.original
+        self._stranded = [held for held in self._stranded if self._is_theirs(held)]
+
+    def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            if not self.opened:
+                self._heal()
+        return self.carrier(*args, **kwargs)
 
 
 def _space(owner: Any) -> dict[str, Any]:
@@ -328,36 +423,38 @@ def modules() -> list[tuple[str, ModuleType]]:
     return [(name, one) for name, one in loaded if issubclass(type(one), ModuleType) and not is_ours(name)]
 
 
-def aliases(value: object) -> Iterator[tuple[dict[str, Any], str]]:
+def _places(value: object) -> Iterator[tuple[ModuleType, str]]:
     """Give every place in an imported module where an object is kept, those of this package left out."""
     for _, module in modules():
-        space = _space(module)
-        for word, held in list(space.items()):
+        for word, held in list(_space(module).items()):
             if held is value:
-                yield space, word
+                yield module, word
 
 
-def _replace(old: object, new: object) -> None:
-    for space, word in aliases(old):
-        space[word] = new
+def is_known(value: object) -> bool:
+    """Say whether any module knows an object."""
+    return next(_places(value), None) is not None
 
 
 _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValueDictionary()
 
 
 def proxied(value: object) -> ProxyMountPoint | None:
-    """Give the mount point of one of our proxies; None for anything else."""
-    return cast("Any", value)._self_mount if issubclass(type(value), Proxy) else None
+    """Give the mount point of one of our proxies, or of what one stands for now; None for anything else."""
+    if issubclass(type(value), Proxy):
+        mount: ProxyMountPoint = cast("Any", value)._self_mount
+        return mount
+    found = _known.get(id(value))
+    return found if found is not None and found.original is value and found.opened else None
 
 
-def mount_in_module(original: Any, place: tuple[ModuleType, str] | None, name: str) -> ProxyMountPoint:
+def mount_in_module(original: Any, name: str) -> ProxyMountPoint:
     """Give the mount point of a callable that modules have under one name or several."""
     with lock:
         found = _known.get(id(original))
         if found is None or found.original is not original:
-            module, _, short = name.partition(":")
-            made = carrier(original, signature_of(original), short, module, style_of(original))
-            found = _known[id(original)] = ProxyMountPoint(original, name, made, place)
+            made = carrier(original, signature_of(original), name, style_of(original))
+            found = _known[id(original)] = ProxyMountPoint(original, name, made)
         return found
 
 
@@ -366,20 +463,25 @@ def mount_in_class(original: Any, cls: type[Any], name: str, label: str, binding
     with lock:
         key = (id(cls), name)
         found = _known.get(key)
-        if found is None or found.original is not original or found._cls() is not cls:
-            module, _, short = label.partition(":")
+        if found is None or found.original is not original or found.owner() is not cls:
             call, signature = _as_function(original, cls, binding)
-            made = carrier(call, signature, short, module, style_of(_bind(original, None, cls)))
+            made = carrier(call, signature, label, style_of(_bind(original, None, cls)))
             found = _known[key] = ProxyMountPoint(original, label, made, (cls, name), binding)
         return found
 
 
 def signature_of(function: Any) -> inspect.Signature | None:
     """Give the parameters of a callable, if it tells."""
+    module: Any = sys.modules.get(str(getattr(function, "__module__", None)))
+    space: dict[str, Any] = getattr(module, "__dict__", {})
+    bare = "__builtins__" not in space
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None
+    finally:
+        if bare:  # evaluating the defaults of a C function leaves it there
+            space.pop("__builtins__", None)
 
 
 def _as_function(
@@ -399,6 +501,15 @@ def _as_function(
 
     def call_of_instance(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
         return original.__get__(bound, type(bound))(*args, **kwargs)
+
+    def init(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
+        # It takes what `__new__` has taken, unless somebody has an `__init__` of their own, as we have while woven.
+        if type(bound).__new__ is object.__new__:
+            original.__get__(bound, type(bound))(*args, **kwargs)
+
+    if original is vars(object).get("__init__"):
+        rest = [inspect.Parameter(*one) for one in (("args", _REST), ("kwargs", _NAMED_REST))]
+        return init, inspect.Signature([first, *rest])
 
     if binding == "read":
         return read, inspect.Signature([first])

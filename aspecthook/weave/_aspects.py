@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from inspect import getattr_static
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar, Unpack, cast, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
 from aspecthook._asks import Kind
 from aspecthook._errors import WeaveError
@@ -14,7 +14,10 @@ from aspecthook._hook import Options, inside
 _MARKS = "__aspecthook_marks__"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-_Decorator = Callable[[Method], Method]
+
+
+class _Decorator(Protocol):
+    def __call__(self, method: Method, /) -> Method: ...
 
 
 class Mark(NamedTuple):
@@ -42,7 +45,7 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
         raise WeaveError(f"the mark {kind!r} takes no exception types; only 'exception' does")
 
     def decorate(method: Any) -> Any:
-        function = inside(method)
+        function = _inside(method)
         if not isinstance(function, FunctionType):
             raise WeaveError(f"{method!r} cannot be marked {kind!r}: it is no method; put the mark on a function")
         marks: tuple[Mark, ...] = function.__dict__.get(_MARKS, ())
@@ -63,7 +66,7 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
 @overload
 def pre(method: Method, /) -> Method: ...
 @overload
-def pre(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator[Method]: ...
+def pre(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
 def pre(*args: Any, **options: Any) -> Any:
     """Mark a method of an aspect as a pre hook.
 
@@ -84,7 +87,7 @@ def pre(*args: Any, **options: Any) -> Any:
 @overload
 def around(method: Method, /) -> Method: ...
 @overload
-def around(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator[Method]: ...
+def around(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
 def around(*args: Any, **options: Any) -> Any:
     """Mark a method of an aspect as an around hook; used as `pre` is.
 
@@ -101,7 +104,7 @@ def around(*args: Any, **options: Any) -> Any:
 @overload
 def item(method: Method, /) -> Method: ...
 @overload
-def item(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator[Method]: ...
+def item(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
 def item(*args: Any, **options: Any) -> Any:
     """Mark a method of an aspect as an item hook, for generators; used as `pre` is.
 
@@ -110,7 +113,7 @@ def item(*args: Any, **options: Any) -> Any:
         >>> class Count:
         ...     seen = 0
         ...
-        ...     @item("os:walk")
+        ...     @item("os:fwalk")
         ...     def count(self):
         ...         self.seen += 1
     """
@@ -120,11 +123,9 @@ def item(*args: Any, **options: Any) -> Any:
 @overload
 def exception(method: Method, /) -> Method: ...
 @overload
-def exception(type_: type[BaseException], /, *types: type[BaseException]) -> _Decorator[Method]: ...
+def exception(type_: type[BaseException], /, *types: type[BaseException]) -> _Decorator: ...
 @overload
-def exception(
-    pointcut: str = ..., /, *types: type[BaseException], **options: Unpack[Options]
-) -> _Decorator[Method]: ...
+def exception(pointcut: str = ..., /, *types: type[BaseException], **options: Unpack[Options]) -> _Decorator: ...
 def exception(*args: Any, **options: Any) -> Any:
     """Mark a method of an aspect as an exception hook, for the types that are named or else for `Exception`.
 
@@ -145,7 +146,7 @@ def exception(*args: Any, **options: Any) -> Any:
 @overload
 def post(method: Method, /) -> Method: ...
 @overload
-def post(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator[Method]: ...
+def post(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
 def post(*args: Any, **options: Any) -> Any:
     """Mark a method of an aspect as a post hook; used as `pre` is.
 
@@ -162,7 +163,7 @@ def post(*args: Any, **options: Any) -> Any:
 @overload
 def always(method: Method, /) -> Method: ...
 @overload
-def always(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator[Method]: ...
+def always(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
 def always(*args: Any, **options: Any) -> Any:
     """Mark a method of an aspect as an always hook; used as `pre` is.
 

@@ -1,43 +1,57 @@
-"""Gates: what decides, before a hook's own conditions, whether a call is one that its weaving means."""
+"""Gates: what decides, before a hook's own conditions, whether a call is one that its weavings mean."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
+from aspecthook._changes import lock
 from aspecthook._hook import Gate
 from aspecthook._signature import Signature
 
-# The weavings of scope "context" whose `with` block this context is in. One variable for all: those that are made
-# as they are needed are never freed.
-_inside: ContextVar[frozenset[object]] = ContextVar("aspecthook_inside", default=frozenset())
+# The blocks that this context is inside of. One variable for all: those that are made as they are needed are never
+# freed. A token is a plain object, so that a context which lives on keeps nothing else alive.
+_inside: ContextVar[tuple[object, ...]] = ContextVar("aspecthook_inside", default=())
 
 _First: TypeAlias = Callable[[Any], bool]
 
 
-def enter(token: object) -> None:
-    """Note that this context is inside a block."""
-    _inside.set(_inside.get() | {token})
-
-
-def leave(token: object) -> None:
-    """Note that this context has left it."""
-    _inside.set(_inside.get() - {token})
-
-
 @final
 class Blocks:
-    """The blocks in which one hook acts, in whatever context they are."""
+    """The `with` blocks of one weaving of scope "context": whether this context is inside one of them."""
 
-    __slots__ = ("tokens",)
+    __slots__ = ("_open", "_tokens")
 
     def __init__(self) -> None:
-        self.tokens: frozenset[object] = frozenset()
+        self._open: tuple[object, ...] = ()
+        # Those by which calls are known; the last one stays when its block ends, for calls that are under way.
+        self._tokens: tuple[object, ...] = ()
 
     def __call__(self) -> bool:
-        return not self.tokens.isdisjoint(_inside.get())
+        tokens = self._tokens
+        for token in _inside.get():  # noqa: SIM110  # `any` with its generator would cost more than all of this
+            if token in tokens:
+                return True
+        return False
+
+    def enter(self) -> None:
+        """Begin a block in this context."""
+        token = object()
+        with lock:
+            self._open = self._tokens = (*self._open, token)
+        _inside.set((*_inside.get(), token))
+
+    def leave(self) -> None:
+        """End the latest block that this context is inside of, or else the latest one anywhere."""
+        inside = _inside.get()
+        with lock:
+            mine = [token for token in inside if token in self._open] or list(self._open)
+            self._open = tuple([token for token in self._open if token not in mine[-1:]])
+            if self._open:
+                self._tokens = self._open
+        _inside.set(tuple([token for token in inside if token not in mine[-1:]]))
 
 
 @final
@@ -54,26 +68,42 @@ class Heir:
         kind: type[Any] = first if self.of_class and isinstance(first, type) else type(first)
         return self.cls() in kind.__mro__
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Heir) and self.cls is other.cls and self.of_class == other.of_class
 
-    def __hash__(self) -> int:
-        return hash((id(self.cls), self.of_class))
+class Claim(NamedTuple):
+    """What one weaving wants of a hook: that it acts for these calls, or for all."""
+
+    heir: Heir | None
+    blocks: Blocks | None
 
 
-def gate(heir: Heir | None, blocks: Blocks | None, signature: Signature) -> Gate | None:
-    """Make one gate of what there is."""
-    if heir is None:
-        return Gate(blocks) if blocks is not None else None
-    holds = heir.__call__ if blocks is None else _both(blocks, heir)
+def gate(claims: Sequence[Claim], signature: Signature) -> Gate | None:
+    """Make one gate of what several weavings want; None: it is always open."""
+    if any(claim.heir is None and claim.blocks is None for claim in claims):
+        return None
+    if all(claim.heir is None for claim in claims):
+        blocks = [claim.blocks for claim in claims if claim.blocks is not None]
+        return Gate(blocks[0] if len(blocks) == 1 else lambda: any(one() for one in blocks))
+    holds = _any_of(tuple(claims))
     if signature.positional:
         return Gate(holds, (("", 0),))
-    return Gate(_of_first(holds), (("*", "args"),))  # def method(*args)
+    return Gate(_of_args(holds), (("*", "args"),))  # def method(*args)
 
 
-def _both(blocks: Blocks, heir: Heir) -> _First:
-    return lambda first: blocks() and heir(first)
+def _of_args(holds: _First) -> Callable[..., bool]:
+    def of_args(*args: Any) -> bool:
+        return bool(args) and holds(args[0])
+
+    return of_args
 
 
-def _of_first(holds: _First) -> Callable[..., bool]:
-    return lambda *args: bool(args) and holds(args[0])
+def _any_of(claims: tuple[Claim, ...]) -> _First:
+    if len(claims) == 1 and claims[0].blocks is None and claims[0].heir is not None:
+        return claims[0].heir.__call__
+
+    def holds(first: Any) -> bool:
+        for heir, blocks in claims:  # noqa: SIM110  # as above
+            if (blocks is None or blocks()) and (heir is None or heir(first)):
+                return True
+        return False
+
+    return holds

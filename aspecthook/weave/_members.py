@@ -131,13 +131,17 @@ def _expand(owner: Owner, segments: tuple[Segment, ...], path: tuple[str, ...], 
 def _in_class(
     cls: type[Any], segment: Segment, rest: tuple[Segment, ...], path: tuple[str, ...], term: Term
 ) -> Iterator[Member]:
-    yield from _expand(cls, rest, path, term) if rest else public(cls, path)
-    if segment.subclasses:
-        for derived in subclasses(cls):
-            if not rest:
-                yield from public(derived, path_of(derived))
-            elif not rest[0].exact or rest[0].glob in vars(derived):
-                yield from _expand(derived, rest, path_of(derived), term)
+    if not rest:
+        yield from public(cls, path)
+        for derived in subclasses(cls) if segment.subclasses else ():
+            yield from public(derived, path_of(derived))
+        return
+    name = rest[0].glob if rest[0].exact else None
+    defining = [one for one in subclasses(cls) if name is None or name in vars(one)]
+    if not segment.subclasses or not defining or name is None or any(name in vars(base) for base in cls.__mro__):
+        yield from _expand(cls, rest, path, term)
+    for derived in defining if segment.subclasses else ():
+        yield from _expand(derived, rest, path_of(derived), term)
 
 
 def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: bool) -> Iterator[Member]:
@@ -146,7 +150,10 @@ def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: 
         yield member._replace(accessor=word, path=(*member.path, word))
     elif exact:
         what = "a property, which has fget, fset and fdel" if isinstance(member.value, property) else "no class"
-        raise WeaveError(f"{term.text} cannot be woven: {member.label} is {what}; it has no {word!r}")
+        raise WeaveError(
+            f"{term.text} cannot be woven: {member.label} is {what}, and has no {word!r}; name it alone: "
+            f"'{member.label}'"
+        )
 
 
 def _named(owner: Owner, name: str, path: tuple[str, ...], term: Term) -> Member | None:
@@ -180,7 +187,12 @@ def _chosen(owner: Owner, segment: Segment) -> list[tuple[str, object]]:
 def _fits(owner: Owner, value: object) -> bool:
     """Say whether a glob may mean this: a class or a function that is defined here, and not only known here."""
     if isinstance(value, type):
-        return isinstance(owner, type) or value.__module__ == owner.__name__
+        if isinstance(owner, type):
+            return (value.__module__, value.__qualname__) == (
+                owner.__module__,
+                f"{owner.__qualname__}.{value.__name__}",
+            )
+        return value.__module__ == owner.__name__
     return _is_own(owner, value)
 
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from aspecthook._asks import KINDS, Kind
 from aspecthook._errors import WeaveError, nearest
-from aspecthook._hook import OPTIONS, Options
+from aspecthook._hook import OPTIONS, Options, check_options
+from aspecthook._mount import check_types
 
 from ._aspects import Marked, has_marks, marked
 from ._pointcut import Pointcut
@@ -48,7 +49,9 @@ def begin(
         if aspect is not None:
             more = _of_aspect(aspect, aimed, where, options)
             if not more:
-                raise WeaveError(f"the aspect {aspect!r} has no methods marked with pre, post and so on")
+                raise WeaveError(
+                    f"the aspect {aspect!r} has no marked methods; put @pre(...), @post(...) and so on on some"
+                )
             plans += more
     return Weaving(tuple(plans), scope=scope, again=again).begin()
 
@@ -82,6 +85,10 @@ def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish
             if kind != "exception":
                 raise WeaveError(f"{kind}= takes a hook or a list of hooks; only exception= takes a mapping from types")
             rows: Mapping[Any, Any] = cast("Any", given)
+            if () in rows:
+                raise WeaveError(
+                    f"exception= on {shown} has a hook for no types at all, (); name some, such as KeyError"
+                )
             for types, hooks in rows.items():
                 row = _row(types)
                 found += [Wish(kind, hook, row, options) for hook in _several(hooks)]
@@ -92,6 +99,9 @@ def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish
             raise WeaveError(
                 f"{wish.kind}={wish.function!r} is not callable, and cannot be a hook on {shown}; give a function"
             )
+        # Some targets may come later; what is wrong with the hooks is said now.
+        check_types(wish.kind, wish.types, shown)
+        check_options(wish.kind, wish.function, wish.options, shown)
     return found
 
 
@@ -115,6 +125,8 @@ def _of_aspect(aspect: Any, target: object, where: Callable[[Any], object] | Non
         if aimed is None:
             raise WeaveError(_why_no_target(aspect, one))
         own = cast("Options", {**options, **one.mark.options})
+        check_types(one.mark.kind, one.mark.types, repr(aspect))
+        check_options(one.mark.kind, one.method, own, repr(aspect))
         plans.append(Plan(aimed, (Wish(one.mark.kind, one.method, one.mark.types, own),), where))
     return plans
 

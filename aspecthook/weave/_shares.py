@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 from aspecthook._asks import Kind
 from aspecthook._changes import lock
-from aspecthook._hook import Hook, Options, identity
+from aspecthook._errors import AspecthookError
+from aspecthook._hook import Hook, Options, identity, priority_of
 from aspecthook._mount import MountPoint
 
-from ._gates import Blocks, Heir, gate
+from ._gates import Claim, gate
 
 
 class Wish(NamedTuple):
@@ -22,31 +23,39 @@ class Wish(NamedTuple):
     types: tuple[type[BaseException], ...]
     options: Options
 
-    def key(self, heir: Heir | None, *, scoped: bool) -> object:
-        """Give what tells it from others on one mount point."""
-        options = frozenset((name, _comparable(value)) for name, value in self.options.items())
-        return self.kind, identity(self.function), self.types, options, heir, scoped
+    @property
+    def key(self) -> object:
+        """What tells it from others on one mount point."""
+        options = frozenset((name, _comparable(name, value)) for name, value in self.options.items())
+        types = frozenset(self.types or (Exception,)) if self.kind == "exception" else None
+        return self.kind, identity(self.function), types, options
 
 
-def _comparable(value: Any) -> object:
+def _comparable(name: str, value: Any) -> object:
+    if name == "priority":
+        try:
+            return priority_of(value, name)
+        except AspecthookError:
+            return value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return frozenset(_comparable("", one) for one in cast("Any", value))
     return (type(value), value) if isinstance(value, (str, int)) else identity(value)
 
 
 @final
 class Share:
-    """One hook, and the weavings that hold it."""
+    """One hook, and what the weavings that hold it want of it."""
 
-    __slots__ = ("__weakref__", "blocks", "holders", "hook", "key", "mount", "watch")
+    __slots__ = ("__weakref__", "_claims", "_paused", "_signature", "_watches", "hook", "key", "mount")
 
-    def __init__(self, key: object, mount: MountPoint, hook: Hook, blocks: Blocks | None, heir: Heir | None) -> None:
+    def __init__(self, key: object, mount: MountPoint, hook: Hook) -> None:
         self.key = key
         self.mount = weakref.ref(mount)
         self.hook = hook
-        self.blocks = blocks
-        self.holders: set[object] = set()
-        cls = heir.cls() if heir is not None else None
-        taken: weakref.ref[Share] = weakref.ref(self)
-        self.watch = weakref.ref(cls, lambda _: _gone(taken)) if cls is not None else None
+        self._signature = mount._get_site().signature
+        self._claims: dict[object, Claim] = {}
+        self._paused: set[object] = set()
+        self._watches: dict[object, weakref.ref[type[Any]]] = {}
 
     @property
     def attached(self) -> bool:
@@ -60,53 +69,68 @@ class Share:
         mount = self.mount()
         return mount is not None and mount._ref() is not None
 
-    def hold(self, holder: object) -> None:
-        """Note one more weaving that wants the hook."""
-        self.holders.add(holder)
-        if self.blocks is not None:
-            self.blocks.tokens |= {holder}
+    def hold(self, holder: object, claim: Claim, *, paused: bool) -> None:
+        """Note what one more weaving wants of the hook; under the lock."""
+        self._claims[holder] = claim
+        if paused:
+            self._paused.add(holder)
+        cls = claim.heir.cls() if claim.heir is not None else None
+        if cls is not None:
+            taken: weakref.ref[Share] = weakref.ref(self)
+            self._watches[holder] = weakref.ref(cls, lambda _: _gone(taken, holder))
+        self._settle()
+
+    def pause(self, holder: object, *, paused: bool) -> None:
+        """Pause the hook for one weaving: it acts for as long as another one wants it to; under the lock."""
+        if holder in self._claims:
+            (self._paused.add if paused else self._paused.discard)(holder)
+            self._settle()
 
     def release(self, holder: object) -> None:
-        """Note that a weaving does not want it any more; the last one takes it off."""
+        """Note that a weaving does not want the hook any more; the last one takes it off."""
         with lock:
-            self.holders.discard(holder)
-            if self.blocks is not None:
-                self.blocks.tokens -= {holder}
-            if not self.holders:
-                mount = self.mount()
-                shares = _shares.get(mount) if mount is not None else None
-                if shares is not None and shares.get(self.key) is self:
-                    del shares[self.key]
-                    if not shares and mount is not None:
-                        del _shares[mount]
-                self.hook.remove()
+            self._watches.pop(holder, None)
+            self._paused.discard(holder)
+            if self._claims.pop(holder, None) is None:
+                return
+            mount = self.mount()
+            if self._claims:
+                self._settle()
+                return
+            if mount is not None and mount.woven.get(self.key) is self:
+                del mount.woven[self.key]
+            self.hook.remove()
+
+    def _settle(self) -> None:
+        """Let the hook act for the calls that somebody wants it to, and be paused if nobody does."""
+        mount = self.mount()
+        if mount is None:
+            return
+        active = [claim for holder, claim in self._claims.items() if holder not in self._paused]
+        closed = gate(active, self._signature) if active else None
+        mount.regate(self.hook, closed, paused=not active)
+        mount.ensure()
 
 
-_shares: weakref.WeakKeyDictionary[MountPoint, dict[object, Share]] = weakref.WeakKeyDictionary()
-
-
-def _gone(taken: weakref.ref[Share]) -> None:
+def _gone(taken: weakref.ref[Share], holder: object) -> None:
+    """Take note that a class is gone whose inherited method was woven."""
     share = taken()
     if share is not None:
-        share.hook.remove()
+        share.release(holder)
 
 
-def share(mount: MountPoint, wish: Wish, heir: Heir | None, *, holder: object, scoped: bool, again: bool) -> Share:
+def share(mount: MountPoint, wish: Wish, claim: Claim, *, holder: object, paused: bool, again: bool) -> Share:
     """Put a hook on a mount point for one weaving, or let it share the one that is there; under the lock.
 
     Raises:
         AspecthookError: The hook is refused.
     """
-    key = wish.key(heir, scoped=scoped)
-    if again:
-        key = (key, object())
-    shares = _shares.get(mount, {})
-    found = shares.get(key)
+    key = (wish.key, object()) if again else wish.key
+    found = mount.woven.get(key)
     if found is None or not found.attached:
-        blocks = Blocks() if scoped else None
-        closed = gate(heir, blocks, mount._get_site().signature)
+        closed = gate([claim], mount._get_site().signature)
         hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed)
-        found = Share(key, mount, hook, blocks, heir)
-        _shares.setdefault(mount, shares)[key] = found
-    found.hold(holder)
-    return found
+        found = mount.woven[key] = Share(key, mount, hook)
+    made = cast("Share", found)
+    made.hold(holder, claim, paused=paused)
+    return made

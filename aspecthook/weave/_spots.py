@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import sys
+import weakref
 from collections.abc import Callable
 from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
 from types import (
@@ -20,6 +21,7 @@ from types import (
     MemberDescriptorType,
     MethodDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
     WrapperDescriptorType,
 )
@@ -32,7 +34,7 @@ from aspecthook._instances import for_instance
 from aspecthook._mount import MountPoint
 
 from ._gates import Heir
-from ._members import CACHING, Member, space_of
+from ._members import ACCESSORS, CACHING, Member, space_of
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
@@ -53,6 +55,7 @@ class Spot(NamedTuple):
     function: Any
     mount: Callable[[], MountPoint]  # to be called under the lock
     heir: Heir | None = None
+    in_place: bool = False
 
 
 def spot_of(member: Member) -> Spot:
@@ -65,7 +68,7 @@ def spot_of(member: Member) -> Spot:
     if _proxy.is_ours(member.module):
         raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
     mount = _proxy.proxied(value)
-    if mount is not None and not (member.heir is not None and mount._cls() is not member.heir):
+    if mount is not None and (member.heir is None or mount.owner() is member.heir):
         return Spot(id(mount), mount.original, lambda: mount)
     function = _function_in(value, member.accessor)
     if function is not None and not (member.heir is not None and isinstance(value, staticmethod)):
@@ -77,12 +80,13 @@ def spot_of(member: Member) -> Spot:
 
 def _function_in(value: Any, accessor: str) -> FunctionType | None:
     """Give the Python function that a member is, or is made of."""
-    if isinstance(value, (classmethod, staticmethod)):
-        value = cast("Any", value).__func__
-    elif isinstance(value, property):
+    kind = _proxy.type_of(value)  # a wrapper of wrapt says that it is what it wraps
+    if issubclass(kind, (classmethod, staticmethod)):
+        value = value.__func__
+    elif issubclass(kind, property):
         value = getattr(value, accessor)
-    elif isinstance(value, cached_property):
-        value = cast("Any", value).func
+    elif issubclass(kind, cached_property):
+        value = value.func
     return value if type(value) is FunctionType else None
 
 
@@ -90,7 +94,9 @@ def _in_place(function: FunctionType, member: Member) -> Spot:
     if _proxy.is_ours(function.__module__):
         raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
     heir = Heir(member.heir, of_class=isinstance(member.value, classmethod)) if member.heir is not None else None
-    return Spot((id(function), heir), function, lambda: mount_for(function), heir)
+    # Told from others with the class: a hook that one weaving puts there for two classes acts for both, once a call.
+    cls = weakref.ref(member.heir) if member.heir is not None else None
+    return Spot((id(function), cls), function, lambda: mount_for(function), heir, in_place=True)
 
 
 # In a module
@@ -110,7 +116,9 @@ def _in_module(member: Member) -> Spot:
             return instance
     if member.owner is builtins and member.name in _needed():
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
-    return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
+    if member.name not in space_of(member.owner) and not _proxy.is_known(value):
+        raise _refusal(member.label, "is made anew whenever it is asked for", "weave the functions that call it")
+    return _aliased(value, member.label)
 
 
 def _instance(value: Any, label: str) -> Spot | None:
@@ -130,8 +138,8 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
     return Spot((id(function), id(instance)), function, lambda: for_instance(mount_for(function), instance))
 
 
-def _aliased(value: Any, label: str, place: tuple[ModuleType, str] | None) -> Spot:
-    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, place, label))
+def _aliased(value: Any, label: str) -> Spot:
+    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label))
 
 
 @lru_cache
@@ -167,6 +175,9 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
             f"belongs to the immutable C type {cls.__name__}, in which nothing can be replaced",
             f"weave a subclass of {cls.__name__}, or the functions that call it",
         )
+    if value is vars(object)["__new__"]:
+        why = "is that of object, which creates no instance any more once a class has had another one"
+        raise _refusal(member.label, why, f"weave '{member.module}:{'.'.join((*member.path[:-1], '__init__'))}'")
     inner = _proxy._bind(value, None, cls) if binding != "read" else None
     if _proxy.style_of(inner) == "async generator":
         raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
@@ -179,8 +190,13 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
 def _binding(value: Any, member: Member) -> _proxy.Binding:
     kind = kind_of(value)
     if isinstance(value, property):
-        if getattr(value, member.accessor) is None or member.accessor != "fget":
-            raise _refusal(member.label, f"has no Python function for {member.accessor}", "weave its getter")
+        if getattr(value, member.accessor) is None:
+            has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
+            raise _refusal(
+                member.label, f"has no {member.accessor}", f"name the one that it has: '{member.label}.{has}'"
+            )
+        if member.accessor != "fget":
+            raise _refusal(member.label, "is no Python function", "weave the functions that call it")
         return "read"
     if isinstance(value, _READ) or kind_of(value) == "_tuplegetter":
         return "read"
@@ -196,6 +212,8 @@ def _binding(value: Any, member: Member) -> _proxy.Binding:
         raise _refusal(member.label, f"is a value, of type {kind}", "weave a method that uses it")
     if isinstance(value, type):
         raise _refusal(member.label, "is a class", "weave its methods")
+    if hasattr(_proxy.type_of(value), "__get__") and hasattr(_proxy.type_of(value), "__set__"):
+        return "read"
     # A partial binds to nothing up to Python 3.13, where it warns that this will change.
     return "instance" if hasattr(_proxy.type_of(value), "__get__") and not isinstance(value, partial) else "none"
 
@@ -218,31 +236,41 @@ def spot_of_object(target: Any) -> Spot | None:
         cls: type[Any] = target.__objclass__
         return spot_of(_in_owner(cls, target.__name__, target, cls))
     function = _function_in(target, "fget")
+    made = _maker_of(function) if function is not None else None
+    if made is not None:
+        raise _refusal(made.label, "is made anew whenever it is asked for", f"name it in a pointcut: '{made.label}'")
     if function is not None:
         label = f"{function.__module__}:{function.__qualname__}"
         if _proxy.is_ours(function.__module__):
             raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
-        return Spot((id(function), None), function, lambda: mount_for(function))
+        return Spot((id(function), None), function, lambda: mount_for(function), in_place=True)
     owner = _owner_of(target)
     if owner is not None:
         return spot_of(owner)
     return _anywhere(target) if callable(target) else None
 
 
+def _maker_of(function: FunctionType) -> Member | None:
+    """Find the descriptor that makes a function anew whenever it is asked for it."""
+    found = _member_of(function)
+    makes = found is not None and isinstance(found.value, (partialmethod, singledispatchmethod))
+    return found if makes else None
+
+
 def _anywhere(target: Any) -> Spot:
     """Find a callable that does not say where it is."""
+    for _, module in _proxy.modules():
+        for word, held in list(space_of(module).items()):
+            if held is target:
+                return spot_of(Member(module, word, target, (word,)))
     bound = getattr(target, "__self__", None)
-    if isinstance(target, BuiltinFunctionType) and bound is not None and not isinstance(bound, ModuleType):
+    if isinstance(target, (BuiltinFunctionType, MethodWrapperType)) and not isinstance(bound, (ModuleType, type(None))):
         kind: type[Any] = bound if isinstance(bound, type) else _proxy.type_of(bound)
         raise _refusal(
             f"{kind.__name__}.{target.__name__}",
             f"is a method of one {kind.__name__}, which has no place for a hook",
             f"weave a subclass of {kind.__name__}, or the functions that call it",
         )
-    for _, module in _proxy.modules():
-        for word, held in list(space_of(module).items()):
-            if held is target:
-                return spot_of(Member(module, word, target, (word,)))
     instance = None if isinstance(target, (BuiltinFunctionType, partial, CACHING)) else _instance(target, repr(target))
     if instance is not None:
         return instance
@@ -261,7 +289,7 @@ def _method(target: MethodType) -> Spot | None:
                 if isinstance(member, classmethod) and cast("Any", member).__func__ is function:
                     return spot_of(_in_owner(base, name, vars(base)[name], instance))
     if type(function) is not FunctionType:
-        return spot_of_object(function)
+        raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
     return _of_instance(function, instance, label)
 
 
@@ -271,7 +299,12 @@ def _in_owner(base: type[Any], name: str, member: object, cls: type[Any]) -> Mem
 
 
 def _owner_of(target: Any) -> Member | None:
-    """Find a callable where its own name says that it is."""
+    found = _member_of(target)
+    return found if found is not None and found.value is target else None
+
+
+def _member_of(target: Any) -> Member | None:
+    """Find what is where the own name of a callable says that it is."""
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
     module = sys.modules.get(str(getattr(target, "__module__", None)))
     if not isinstance(name, str) or not isinstance(module, ModuleType) or isinstance(target, type):
@@ -280,9 +313,9 @@ def _owner_of(target: Any) -> Member | None:
     owner: Any = module
     for part in outer:
         owner = space_of(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
-    if not isinstance(owner, (ModuleType, type)) or space_of(owner).get(last) is not target:
+    if not isinstance(owner, (ModuleType, type)) or last not in space_of(owner):
         return None
-    return Member(owner, last, target, tuple(name.split(".")))
+    return Member(owner, last, space_of(owner)[last], tuple(name.split(".")))
 
 
 def _inner(value: Any) -> str:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from types import ModuleType, TracebackType
-from typing import Any, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, final
 
 from aspecthook import _proxy
 from aspecthook._changes import lock
-from aspecthook._errors import AspecthookError, WeaveError, WeaveWarning, nearest
+from aspecthook._errors import WeaveError, WeaveWarning, nearest
 from aspecthook._hook import Hook, code_of
 from aspecthook._mount import MountPoint
 
-from . import _gates
+from ._gates import Blocks, Claim
 from ._imports import is_under_way, unwatch, watch, watch_end
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._shares import Share, Wish, share
 from ._spots import IMMUTABLE, Spot, kind_of, spot_of, spot_of_object
+
+# What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
+_LOADED = (inspect, nearest("", []))
 
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
@@ -35,10 +40,11 @@ class Plan(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """One hook that was put on, for one spot and one wish."""
+    """One hook that was put on, for one spot and one wish; it is also what its share knows this weaving by."""
 
     share: Share
-    mount: MountPoint | None  # kept only where nothing else would while the proxy is away
+    # Nothing else would keep it while its proxy is away, and the proxy may be put back by whoever has kept it.
+    mount: MountPoint | None
 
 
 @final
@@ -59,18 +65,20 @@ class Weaving:
     """
 
     def __init__(self, plans: tuple[Plan, ...], *, scope: Scope, again: bool) -> None:
+        targets = [plan.target.text if isinstance(plan.target, Pointcut) else plan.target for plan in plans]
+        self._shown = ", ".join(dict.fromkeys(map(repr, targets)))
         self._plans = plans
-        self._scope = scope
         self._again = again
         self._pieces: dict[tuple[object, ...], _Piece] = {}
-        self._found: set[Term] = set()  # the terms that have chosen something
-        self._error: Exception | None = None
+        self._found: set[Term] = set()  # the terms that have chosen something, or never will
+        self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
+        self._holder = object()  # what shares know this weaving by, which must not keep it alive
         self._removed = False
         self._paused = False
-        self._blocks = 0
-        self._hooks_own = {
-            code for plan in plans for wish in plan.wishes if (code := code_of(wish.function)) is not None
-        }
+        self._displaced: tuple[MountPoint, ...] = ()
+        self._count = 0  # of `with` blocks
+        self._blocks = Blocks() if scope == "context" else None
+        self._own = {code for plan in plans for wish in plan.wishes if (code := code_of(wish.function)) is not None}
         self._pointcuts = [plan.target for plan in plans if isinstance(plan.target, Pointcut)]
 
     # Reading
@@ -93,7 +101,9 @@ class Weaving:
         ``waiting``: part of the target is not imported yet; ``woven``; ``removed``; ``displaced``: somebody else has
         put theirs where the hooks were, and it stays as it is.
         """
-        if any(mount.displaced for mount in self.mounts):
+        # All are asked: one that is not displaced any more puts itself right.
+        displaced = [mount for mount in {*self.mounts, *self._displaced} if mount.displaced]
+        if displaced:
             return "displaced"
         if self._removed:
             return "removed"
@@ -109,31 +119,32 @@ class Weaving:
             return
         if self._missing():
             self._weave(self._spots())
-        if self._error is not None:
-            raise self._error
+        for error in self._errors.values():
+            raise error
         missing = self._missing()
         if missing:
             raise WeaveError(f"nothing is woven on {missing[0].text!r}: {_why_waiting(missing[0])}")
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            repr(plan.target.text if isinstance(plan.target, Pointcut) else plan.target) for plan in self._plans[:3]
-        )
-        return f"<weaving of {shown}: {self.state}, {len(self.mounts)} mount points>"
+        return f"<weaving of {self._shown}: {self.state}, {len(self.mounts)} mount points>"
 
     # Changing
 
     def remove(self) -> None:
         """Take the hooks off; once they are off, do nothing."""
         with lock:
+            if self._removed:
+                return
             self._removed = True
             unwatch(self)
-            for piece in list(self._pieces.values()):
-                piece.share.release(self)
-        _gates.leave(self)
+            mounts = self.mounts
+            for key, piece in list(self._pieces.items()):
+                piece.share.release((self._holder, key))
+            # Nothing else may keep those mount points that have to remember what was put over them.
+            self._displaced = tuple(mount for mount in mounts if mount.displaced)
 
     def pause(self) -> None:
-        """Keep the hooks from acting, in all threads, until `resume`."""
+        """Keep the hooks from acting, in all threads, until `resume`; a hook that others wove too acts for them."""
         self._set_paused(paused=True)
 
     def resume(self) -> None:
@@ -143,24 +154,28 @@ class Weaving:
     def _set_paused(self, *, paused: bool) -> None:
         with lock:
             self._paused = paused
-            for mount in self.mounts:
-                own = tuple(piece.share.hook for piece in self._pieces.values() if piece.share.mount() is mount)
-                mount.set_paused(own, paused=paused)
+            for key, piece in list(self._pieces.items()):
+                piece.share.pause((self._holder, key), paused=paused)
 
     def __enter__(self) -> Weaving:
-        if self._scope == "context":
-            with lock:
-                self._blocks += 1
-            _gates.enter(self)
+        with lock:
+            if self._removed:
+                raise WeaveError(
+                    f"the weaving of {self._shown} has been removed, and a block of it would do nothing; weave anew"
+                )
+            self._count += 1
+        if self._blocks is not None:
+            self._blocks.enter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with lock:
-            self._blocks -= 1
-            last = self._blocks <= 0
-        _gates.leave(self)
+            self._count -= 1
+            last = self._count <= 0
+        if self._blocks is not None:
+            self._blocks.leave()
         if last:
             self.remove()
 
@@ -169,13 +184,33 @@ class Weaving:
     def begin(self) -> Weaving:
         """Weave what is there, and wait for what is not."""
         try:
+            for pointcut in self._pointcuts:
+                for term in pointcut.terms:
+                    _refuse_no_module(term)
             if self._pointcuts:
                 watch(self)
             self._weave(self._spots(strict=True))
+            self._judge()
         except BaseException:
             self.remove()
             raise
+        # What was given itself is woven now, and is not to be kept alive.
+        self._plans = tuple([plan for plan in self._plans if isinstance(plan.target, Pointcut)])
         return self
+
+    def _judge(self) -> None:
+        """Refuse a weaving that has found nothing where it could have."""
+        missing = self._missing()
+        there = [(one, module) for one in missing if one.exact_module for module in modules(one)]
+        for term, module in there:
+            if is_under_way(module):
+                continue
+            # A package may have nothing of its own, and what is below it all.
+            if not self._pieces or not all(segment.glob == "*" for segment in term.segments):
+                raise WeaveError(_why_nothing(term, module))
+            self._found.add(term)
+        if not self._pieces and not missing:
+            raise WeaveError(f"{self._shown}: nothing is left to weave: `where`, or what '!' excludes, refuses it all")
 
     def wants(self, name: str) -> bool:
         """Say whether the import of a module may bring something to weave."""
@@ -185,70 +220,84 @@ class Weaving:
 
     def imported(self, module: ModuleType) -> None:
         """Weave what a module has brought. An import is not broken by it: the error is warned of, and kept."""
+        name = module.__name__
         try:
+            for mount in self.mounts:
+                if isinstance(mount, _proxy.ProxyMountPoint):
+                    mount.moved_on(module)
             self._weave(self._spots(module))
-        except AspecthookError as error:
-            self._error = error
-            warnings.warn(f"the import of {module.__name__} is done, but: {error}", WeaveWarning, stacklevel=2)
+        except Exception as error:
+            self._errors[name] = error
+            message = f"{name} is imported, but {self._shown} could not be woven: {error}"
+            warnings.warn(message, WeaveWarning, stacklevel=2)
+        else:
+            self._errors.pop(name, None)
 
     def _missing(self) -> list[Term]:
         terms = [term for pointcut in self._pointcuts for term in pointcut.terms]
         return [term for term in terms if term not in self._found]
 
-    def _spots(self, module: ModuleType | None = None, *, strict: bool = False) -> list[tuple[Plan, Spot]]:
-        """Find where hooks go: everywhere, or in one module and in what has come with it."""
+    def _spots(self, ended: ModuleType | None = None, *, strict: bool = False) -> list[tuple[Plan, Spot]]:
+        """Find where hooks go: everywhere, or in the module whose import has ended and in what has come with it."""
         found: list[tuple[Plan, Spot]] = []
         for plan in self._plans:
             target = plan.target
             if isinstance(target, Pointcut):
-                found += [(plan, spot) for spot in self._chosen(target, plan.where, module, strict=strict)]
+                for term in target.terms:
+                    found += [(plan, spot) for spot in self._chosen(term, plan, ended, strict=strict)]
             elif strict:
                 found += [(plan, spot) for spot in _things(target, plan.where)]
         return found
 
-    def _chosen(
-        self, pointcut: Pointcut, where: Where | None, module: ModuleType | None, *, strict: bool
-    ) -> Iterator[Spot]:
-        for term in pointcut.terms:
-            everywhere = module is None or term.takes_subclasses
-            among = [one for one in modules(term) if everywhere or one is module]
-            spots: list[Spot] = []
-            for one in among:
-                spots += self._in_module(term, one, pointcut, where, strict=strict)
+    def _chosen(self, term: Term, plan: Plan, ended: ModuleType | None, *, strict: bool) -> Iterator[Spot]:
+        everywhere = ended is None or term.takes_subclasses
+        for module in modules(term):
+            if not everywhere and module is not ended:
+                continue
+            coming = is_under_way(module) and module is not ended
+            if coming:
+                watch_end(module)
+            try:
+                spots = list(self._in_module(term, module, plan))
+            except WeaveError:
+                if coming:
+                    continue  # it may yet become what is meant
+                raise
             if spots:
                 self._found.add(term)
-            elif strict and term.exact_module and among and not is_under_way(among[0]):
-                raise WeaveError(_why_nothing(term, among[0], where))
-            yield from spots
+            elif strict and term.exact and not coming and term not in self._found:
+                raise WeaveError(_why_nothing(term, module))
+            for spot in spots:
+                if plan.where is None or plan.where(spot.function):
+                    yield spot
 
-    def _in_module(
-        self, term: Term, module: ModuleType, pointcut: Pointcut, where: Where | None, *, strict: bool
-    ) -> list[Spot]:
-        coming = is_under_way(module)
-        if coming:
-            watch_end(module)
-        try:
-            members = find(term, module)
-        except WeaveError:
-            if coming:
-                return []
-            raise
-        chosen = [one for one in members if not is_excluded(one, pointcut)]
-        spots: list[Spot] = []
+    def _in_module(self, term: Term, module: ModuleType, plan: Plan) -> Iterator[Spot]:
+        """Give the places for hooks that a term means in a module; a glob passes over what has none.
+
+        Raises:
+            WeaveError: What is named is not there or has no place for hooks, or nothing of what a glob chooses has.
+        """
         refused: WeaveError | None = None
-        for member in chosen:
+        some = excluded = False
+        for member in find(term, module):
+            if is_excluded(member, cast("Pointcut", plan.target)):
+                excluded = True
+                continue
             try:
                 spot = spot_of(member)
             except WeaveError as error:
-                refused = refused or error
-                if term.exact:
+                if term.exact and len(member.path) == len(term.segments):
                     raise
+                refused = refused or error
                 continue
-            if (where is None or where(spot.function)) and code_of(spot.function) not in self._hooks_own:
-                spots.append(spot)
-        if refused is not None and not spots and strict:
+            # A hook that a glob happens to choose does not run before itself.
+            if term.exact or code_of(spot.function) not in self._own:
+                some = True
+                yield spot
+        if not some and refused is not None and term.exact_module:
             raise refused
-        return spots
+        if not some and excluded:
+            self._found.add(term)  # it is there, and is not wanted
 
     def _weave(self, found: list[tuple[Plan, Spot]]) -> None:
         """Put the hooks on, all or none."""
@@ -256,33 +305,32 @@ class Weaving:
         with lock:
             if self._removed:
                 return
+            in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
             try:
                 for plan, spot in found:
-                    for place, wish in enumerate(plan.wishes):
-                        # A spot that two terms or two marks mean gets the same hook once.
-                        key: tuple[object, ...] = (
-                            spot.key,
-                            wish.key(spot.heir, scoped=False),
-                            place if self._again else None,
-                        )
-                        piece = self._pieces.get(key)
-                        if piece is None or not piece.share.lives:
-                            done.append(key)
-                            self._pieces[key] = self._piece(spot, wish)
+                    # An inherited static method calls the one that is woven anyway.
+                    if spot.in_place or (id(plan), id(spot.function)) not in in_place:
+                        self._put(plan, spot, done)
             except BaseException:
                 for key in done:
-                    made = self._pieces.pop(key, None)
-                    if made is not None:
-                        made.share.release(self)
+                    piece = self._pieces.pop(key, None)
+                    if piece is not None:
+                        piece.share.release((self._holder, key))
                 raise
 
-    def _piece(self, spot: Spot, wish: Wish) -> _Piece:
-        mount = spot.mount()
-        scoped = self._scope == "context"
-        made = share(mount, wish, spot.heir, holder=self, scoped=scoped, again=self._again)
-        if self._paused:
-            mount.set_paused((made.hook,), paused=True)
-        return _Piece(made, mount if isinstance(mount, _proxy.ProxyMountPoint) else None)
+    def _put(self, plan: Plan, spot: Spot, done: list[tuple[object, ...]]) -> None:
+        for place, wish in enumerate(plan.wishes):
+            # A spot that two terms or two marks mean gets the same hook once.
+            key: tuple[object, ...] = (spot.key, wish.key, place if self._again else None)
+            piece = self._pieces.get(key)
+            if piece is None or not piece.share.lives:
+                done.append(key)
+                mount = spot.mount()
+                claim = Claim(spot.heir, self._blocks)
+                holder = (self._holder, key)
+                made = share(mount, wish, claim, holder=holder, paused=self._paused, again=self._again)
+                kept = mount if isinstance(mount, _proxy.ProxyMountPoint) else None
+                self._pieces[key] = _Piece(made, kept)
 
 
 def _things(target: Any, where: Where | None) -> list[Spot]:
@@ -301,7 +349,7 @@ def _things(target: Any, where: Where | None) -> list[Spot]:
             raise refused[0] if refused else WeaveError(_why_empty(target, label))
         chosen = [spot for spot in spots if where is None or where(spot.function)]
         if not chosen:
-            raise WeaveError(f"{label}: `where` refuses all {len(spots)} functions of it")
+            raise WeaveError(f"{label} is not woven: `where` refuses all {len(spots)} functions of it")
         return chosen
     spot = spot_of_object(target)
     if spot is None:
@@ -322,32 +370,54 @@ def _why_empty(target: Any, label: str) -> str:
         )
     if isinstance(target, type):
         return (
-            f"{label} cannot be woven: it defines no public Python methods of its own; weave the class that does, or "
-            f"name one: '{label}.__init__'"
+            f"{label} cannot be woven: it defines no public Python methods of its own; weave the class that does, "
+            f"or name one: '{label}.__init__'"
         )
-    return f"{label} cannot be woven: it defines no public functions of its own; name what it has: '{label}:...'"
+    return (
+        f"{label} cannot be woven: it defines no public functions of its own; name what it has, '{label}:...', or "
+        f"what is below it, '{label}.*:*'"
+    )
 
 
-def _why_nothing(term: Term, module: ModuleType, where: Where | None) -> str:
-    if where is not None:
-        return f"{term.text!r} chooses nothing in {module.__name__} that `where` accepts"
-    first = term.segments[0]
-    names = [one for one in vars(module) if not one.startswith("__")]
-    near = nearest(first.glob.strip("*"), names)
-    return f"{term.text!r} chooses nothing: no function or class that {module.__name__} itself defines is meant{near}"
+def _why_nothing(term: Term, module: ModuleType) -> str:
+    if _proxy.is_ours(module.__name__):
+        return f"{term.text!r} cannot be woven: {module.__name__} is part of what runs the hooks; weave what calls it"
+    held: Any = module
+    for segment in term.segments:
+        held = vars(held).get(segment.glob) if segment.exact and isinstance(held, (ModuleType, type)) else None
+    if isinstance(held, type):
+        return _why_empty(held, f"{held.__module__}:{held.__qualname__}")
+    word = term.segments[0].glob
+    names = [one for one in vars(module) if not one.startswith("__") and one != word]
+    near = nearest(word.strip("*"), names)
+    return (
+        f"{term.text!r} chooses nothing: {module.__name__} itself defines no function or class of such a name; name "
+        f"exactly what it has from elsewhere, or the module that defines it{near}"
+    )
+
+
+def _refuse_no_module(term: Term) -> None:
+    loaded: Any = sys.modules.get(term.module)
+    if loaded is not None and not issubclass(_proxy.type_of(loaded), ModuleType):
+        kind = kind_of(loaded)
+        raise WeaveError(
+            f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is no module, it is of type {kind}; give "
+            f"its functions themselves, as in weave({term.module}.f, ...)"
+        )
 
 
 def _why_waiting(term: Term) -> str:
+    _refuse_no_module(term)
     found = modules(term)
     if found:
-        return f"nothing in {found[0].__name__} is meant by it"
-    from importlib.util import find_spec
-
-    if term.exact_module:
+        return f"nothing in {found[0].__name__} is meant by it; write the name of something that is there"
+    parent = term.module.rpartition(".")[0]
+    if term.exact_module and (not parent or parent in sys.modules):
         try:
             there = find_spec(term.module) is not None
-        except (ImportError, ValueError, AttributeError):
+        except Exception:  # whatever a finder of somebody's does with it
             there = False
         if not there:
-            return f"there is no module {term.module!r} to import{nearest(term.module, sorted(sys.modules))}"
-    return f"no module {term.module!r} has been imported"
+            near = nearest(term.module, [name for name in sys.modules if name != term.module])
+            return f"there is no module {term.module!r} to import{near}"
+    return f"no module {term.module!r} has been imported; import it, or mend its name"

@@ -1,0 +1,210 @@
+"""asyncio's streams, tasks and time limits woven while they run over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from aspecthook import Args, Return, weave
+
+from .snapshot import no_trace_left
+
+
+@asynccontextmanager
+async def echo() -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
+    """A server that gives every line back in capitals, and a client of it."""
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        while line := await StreamReader.readline(reader):
+            writer.write(line.upper())
+            await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        served.set()
+
+    served = asyncio.Event()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+            await writer.wait_closed()
+            await served.wait()
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await main()
+
+    asyncio.run(asyncio.sleep(0))  # asyncio makes its policy as it first runs
+    with no_trace_left("asyncio"):
+        asyncio.run(whole())
+
+
+def test_hooks_on_a_coroutine_method_see_and_change_what_a_stream_reads() -> None:
+    async def main() -> None:
+        async with echo() as (reader, writer):
+            with weave("asyncio.streams:StreamReader.readline", post=lambda result: result.replace(b"TEA", b"***")):
+                assert inspect.iscoroutinefunction(StreamReader.readline)
+                writer.write(b"green tea\n")
+                # The server reads by the same method, before it makes capitals of it.
+                assert await reader.readline() == b"GREEN ***\n"
+            writer.write(b"green tea\n")
+            assert await reader.readline() == b"GREEN TEA\n"
+
+    run(main)
+
+
+def test_sync_and_async_hooks_stand_on_the_same_coroutine_method() -> None:
+    order: list[str] = []
+
+    async def slow() -> None:
+        order.append("slow begins")
+        await asyncio.sleep(0)
+        order.append("slow ends")
+
+    async def wrap(proceed: Callable[[], Awaitable[bytes]]) -> bytes:
+        order.append("in")
+        try:
+            return await proceed()
+        finally:
+            order.append("out")
+
+    async def main() -> None:
+        async with echo() as (reader, writer):
+            with weave(reader.readline, pre=[slow, lambda: order.append("quick")], around=wrap):
+                writer.write(b"one\n")
+                assert await reader.readline() == b"ONE\n"
+
+    run(main)
+    assert order == ["slow begins", "slow ends", "quick", "in", "out"]
+
+
+def test_what_is_written_is_changed_by_a_pre_hook_on_a_plain_method() -> None:
+    async def main() -> None:
+        async with echo() as (reader, writer):
+            with weave(writer.write, pre=lambda data: Args(data=data.replace(b"secret", b"******"))):
+                writer.write(b"a secret\n")
+                assert await reader.readline() == b"A ******\n"
+            writer.write(b"a secret\n")
+            assert await reader.readline() == b"A SECRET\n"
+
+    run(main)
+
+
+def test_open_connection_taken_by_name_before_is_retried_until_the_server_is_there() -> None:
+    early = asyncio.open_connection  # a copy, as `from asyncio import open_connection` makes one
+    tries: list[int] = []
+
+    async def retry(proceed: Callable[..., Awaitable[tuple[StreamReader, StreamWriter]]]) -> object:
+        while True:
+            tries.append(1)
+            try:
+                return await proceed()
+            except OSError:
+                servers.append(await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port))
+
+    servers: list[asyncio.Server] = []
+    port = 0
+
+    async def main() -> None:
+        nonlocal port
+        async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as closing:
+            port = closing.sockets[0].getsockname()[1]
+        with weave("asyncio.streams:open_connection", around=retry):
+            reader, writer = await early("127.0.0.1", port)
+            assert await reader.read() == b""
+            writer.close()
+            await writer.wait_closed()
+        servers[0].close()
+        await servers[0].wait_closed()
+
+    run(main)
+    assert len(tries) == 2
+
+
+def test_a_time_limit_cuts_through_a_woven_method_and_its_always_hooks_run() -> None:
+    ended: list[type[BaseException] | None] = []
+
+    async def main() -> None:
+        async with echo() as (reader, writer):
+            handled = lambda exc: Return(b"")  # not for cancellation, which passes it by
+            note = lambda exc: ended.append(type(exc) if exc else None)
+            with weave("asyncio:StreamReader.readexactly", exception=handled, always=note):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await reader.readexactly(1)
+                writer.write(b"x\n")
+                assert await reader.readexactly(2) == b"X\n"
+
+    run(main)
+    assert ended == [asyncio.CancelledError, None]
+
+
+def test_two_tasks_with_hooks_of_their_own_never_see_the_others() -> None:
+    async def main() -> None:
+        seen: dict[str, list[bytes]] = {"ann": [], "bob": []}
+
+        async def talk(name: str) -> None:
+            async with echo() as (reader, writer):
+                with weave(
+                    "asyncio.streams:StreamWriter.write", pre=lambda data: seen[name].append(data), scope="context"
+                ):
+                    for number in range(3):
+                        writer.write(f"{name} {number}\n".encode())
+                        await reader.readline()
+
+        async with asyncio.TaskGroup() as group:
+            for name in seen:
+                group.create_task(talk(name))
+        for name, lines in seen.items():
+            assert lines == [f"{name} {number}\n".encode() for number in range(3)]
+
+    run(main)
+
+
+def test_hooks_of_a_context_act_in_the_tasks_and_threads_started_in_it() -> None:
+    import textwrap
+
+    async def main() -> None:
+        seen: list[str] = []
+        with weave("textwrap:dedent", pre=lambda text: seen.append(text), scope="context"):
+
+            async def child() -> None:
+                textwrap.dedent("task")
+
+            await asyncio.create_task(child())
+            await asyncio.to_thread(textwrap.dedent, "thread")  # it runs in a copy of this context
+            await asyncio.get_running_loop().run_in_executor(None, textwrap.dedent, "executor")  # and this does not
+        textwrap.dedent("after")
+        assert seen == ["task", "thread"]
+
+    with no_trace_left("textwrap"):
+        run(main)
+
+
+def test_everything_public_in_asyncio_carries_hooks_and_works() -> None:
+    async def work() -> list[object]:
+        async with echo() as (reader, writer):
+            writer.write(b"all\n")
+            line = await reader.readline()
+        queue: asyncio.Queue[int] = asyncio.Queue()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(queue.put(1))
+            got = group.create_task(queue.get())
+        done, _ = await asyncio.wait([asyncio.ensure_future(asyncio.sleep(0, 5))])
+        return [line, got.result(), done.pop().result(), await asyncio.wait_for(asyncio.to_thread(abs, -2), 5)]
+
+    expected = asyncio.run(work())
+    count: list[int] = []
+    with no_trace_left("asyncio") as before, weave("asyncio.*:*", pre=lambda: count.append(1)):
+        assert asyncio.run(work()) == expected == [b"ALL\n", 1, 5, 2]
+        assert before.looks() == []
+    assert count

@@ -1,0 +1,727 @@
+"""What cannot be woven is refused: the message says which target, what is wrong and what to do, and nothing stays."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import re
+import sys
+import textwrap
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aspecthook
+from aspecthook import (
+    AspecthookError,
+    HookOptionError,
+    HookOrderError,
+    HookSignatureError,
+    HookTypeError,
+    Return,
+    WeaveError,
+    WeaveWarning,
+    Weaving,
+    hooks,
+    pre,
+    weave,
+)
+
+SHOP = """
+    from functools import partial, lru_cache
+    def a(n): return n
+    def b(n): return n
+    seven = partial(int, "7")
+    @lru_cache
+    def c(n): return n
+    def d(n): return n
+    def other(m): return m
+    value = 5
+    class Base:
+        @staticmethod
+        def fee(n): return n
+        def inherited(self, n): return n
+    class Till(Base):
+        rate = 3
+        def total(self, n): return n
+        @classmethod
+        def make(cls, n): return n
+        @property
+        def open(self): return 1
+        def odd(self, m): return m
+    class Call:
+        def __call__(self, n): return n
+    call = Call()
+    async def fetch(n): return n
+"""
+NAMES = ("a", "b", "seven", "c", "d", "other", "fetch", "call")
+# What a message may tell to do.
+ADVICE = re.compile(
+    r"weave[ (]|write |give |name |did you mean|say |as in|only |make |take |takes |offers|is none of|which has|refuses"
+)
+
+
+def ten(result: int) -> int:
+    return result * 10
+
+
+def no(n: int) -> None:
+    """Ask for what `other` and `odd` do not have."""
+
+
+Snapshot = dict[str, object]
+
+
+def state_of(space: types.ModuleType) -> Snapshot:
+    """Give all that a weaving could leave a trace in, by identity."""
+    found: Snapshot = {"meta_path": [id(finder) for finder in sys.meta_path]}
+    for owner in (space, space.Base, space.Till, space.Call):
+        for name, value in vars(owner).items():
+            where = f"{owner.__name__}.{name}"
+            function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+            code = getattr(function, "__code__", None)
+            inner = dict(vars(function)) if isinstance(function, types.FunctionType) else None
+            found[where] = (id(value), type(value), id(code), inner)
+    found["call"] = (type(space.call), dict(vars(space.call)))
+    return found
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module with some of everything, on which nothing may stay."""
+    made: Any = types.ModuleType("ahw_shop")
+    exec(textwrap.dedent(SHOP), vars(made))
+    monkeypatch.setitem(sys.modules, "ahw_shop", made)
+    before = state_of(made)
+    yield made
+    assert state_of(made) == before
+
+
+@pytest.fixture
+def finders() -> Iterator[None]:
+    """Whatever happens, the finders are put back; a test that lets ours stay fails."""
+    meta_path, before = sys.meta_path, list(sys.meta_path)
+    try:
+        yield
+        assert sys.meta_path == before
+    finally:
+        sys.meta_path = meta_path
+        sys.meta_path[:] = before
+
+
+pytestmark = pytest.mark.usefixtures("finders")
+
+
+def refused(target: object, *parts: str, error: type[AspecthookError] = WeaveError, **given: Any) -> str:
+    """Weave, and give the message with which it is refused; it must have these parts, in this order, and advice."""
+    made: list[Weaving] = []
+    try:
+        with pytest.raises(error) as caught:
+            made.append(weave(target, **(given or {"post": ten})))
+    finally:
+        for weaving in made:
+            weaving.remove()
+    message = str(caught.value)
+    places = [message.find(part) for part in parts]
+    assert -1 not in places, message
+    assert places == sorted(places), message
+    assert ADVICE.search(message), message
+    assert "\n" not in message
+    return message
+
+
+# Pointcuts
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", "!", "! ", "ahw_shop:a,", ",ahw_shop:a", "ahw_shop:a,,ahw_shop:b"])
+def test_an_empty_pointcut_is_refused(shop: Any, text: str) -> None:
+    assert repr(text) in refused(text, "empty", "module:name")
+
+
+def test_a_pointcut_without_a_colon_is_refused_with_one_that_has_it(shop: Any) -> None:
+    refused("ahw_shop", "'ahw_shop'", "colon", "'ahw_shop:*'")
+    refused("ahw_shop.a", "'ahw_shop.a'", "colon", "'ahw_shop:a'")
+    refused("ahw_shop:a, ahw_shop.b", "'ahw_shop.b'", "'ahw_shop:b'")
+
+
+@pytest.mark.parametrize("text", ["ahw_shop:", ":a", ":", "ahw_shop:a:b", "ahw_shop:a b", "ahw_shop: a", "ahw shop:a"])
+def test_a_pointcut_with_half_a_term_is_refused(shop: Any, text: str) -> None:
+    assert repr(text) in refused(text, "module:name")
+
+
+@pytest.mark.parametrize(
+    "text", ["ahw_shop:Till..total", "ahw_shop:.a", "ahw_shop:a.", "ahw_shop:+", "ahw_shop:Till++"]
+)
+def test_a_pointcut_with_an_empty_name_is_refused(shop: Any, text: str) -> None:
+    made: list[Weaving] = []
+    with pytest.raises(WeaveError, match=re.escape(repr(text))):
+        made.append(weave(text, post=ten))
+    assert not made
+
+
+def test_a_pointcut_that_only_excludes_is_refused(shop: Any) -> None:
+    refused("!ahw_shop:a", "'!ahw_shop:a'", "excludes", "as in")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ahw_shop:zzz*",
+        "ahw_shop:Till.zzz*",
+        "ahw_shop:a*, ahw_shop:zzz*",
+        "ahw_shop:_*",
+        "ahw_shop:*, !ahw_shop:*",
+        "ahw_shop:a, !ahw_shop:a",
+        "ahw_shop:*.zzz",
+    ],
+)
+def test_a_pointcut_that_chooses_nothing_in_an_imported_module_is_refused(shop: Any, text: str) -> None:
+    refused(text, "ahw_shop")
+
+
+def test_a_pointcut_whose_choice_is_all_refused_by_where_is_refused(shop: Any) -> None:
+    assert "where" in refused("ahw_shop:*", "ahw_shop:*", post=ten, where=lambda function: False)
+    assert "where" in refused("ahw_shop:a", "ahw_shop:a", post=ten, where=lambda function: False)
+    assert "where" in refused(shop.a, post=ten, where=lambda function: False)
+    assert "where" in refused(shop.Till, "Till", post=ten, where=lambda function: False)
+    assert "where" in refused(shop, "ahw_shop", post=ten, where=lambda function: False)
+
+
+def test_a_glob_of_modules_that_chooses_nothing_waits_and_check_says_so(shop: Any) -> None:
+    with weave("ahw_sh*:zzz*", post=ten) as weaving:
+        assert weaving.state == "waiting"
+        with pytest.raises(WeaveError, match=r"'ahw_sh\*:zzz\*'"):
+            weaving.check()
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("ahw_shop:seveen", "seven"),
+        ("ahw_shop:Tll", "Till"),
+        ("ahw_shop:Tll.total", "Till"),
+        ("ahw_shop:Till.totl", "total"),
+        ("ahw_shop:Till.inherted", "inherited"),
+        ("ahw_shop:Till+.totl", "total"),
+        ("ahw_shop:a, ahw_shop:othr", "other"),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_the_nearest(shop: Any, text: str, near: str) -> None:
+    refused(text, "ahw_shop", f"did you mean {near!r}?")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ahw_shop:value", "value"),
+        ("ahw_shop:Till.rate", "value"),
+        ("ahw_shop:a.b", "no class"),
+        ("ahw_shop:value.b", "no class"),
+        ("ahw_shop:Till.open.fgett", "fget"),
+        ("ahw_shop:Till.open.fset", "fset"),
+        ("ahw_shop:Till.total.x", "no class"),
+    ],
+)
+def test_a_name_of_something_that_is_no_function_is_refused(shop: Any, text: str, why: str) -> None:
+    refused(text, text.split(":", maxsplit=1)[0], why)
+
+
+def test_a_good_term_beside_a_bad_one_leaves_nothing(shop: Any) -> None:
+    refused("ahw_shop:a, ahw_shop:b, ahw_shop:seven, ahw_shop:value", "ahw_shop:value")
+
+
+# Targets that are values
+
+
+@pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, [ten], {"a": ten}, object(), Return(1)])
+def test_a_target_that_is_a_value_is_refused(target: object) -> None:
+    shown = "<object object" if type(target) is object else repr(target)
+    message = refused(target, shown, type(target).__name__)
+    assert "function" in message
+
+
+@pytest.mark.parametrize("target", [None, 5, [], object()])
+def test_a_target_that_is_a_value_is_refused_also_without_hooks(target: object) -> None:
+    with pytest.raises(WeaveError, match=type(target).__name__):
+        weave(target)
+
+
+def test_a_module_without_functions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = types.ModuleType("ahw_empty")
+    monkeypatch.setitem(sys.modules, "ahw_empty", empty)
+    refused(empty, "ahw_empty", "no public functions")
+    refused("ahw_empty:*", "ahw_empty:*")
+
+
+def test_a_class_without_methods_is_refused() -> None:
+    class Empty:
+        value = 5
+
+    refused(Empty, "Empty", "no public", "__init__")
+
+
+def test_a_function_that_is_in_no_module_and_has_no_python_code_is_refused() -> None:
+    from functools import partial
+
+    refused(partial(int, "7"), "partial", "no imported module")
+
+
+# What is written in C and cannot be changed
+
+
+@pytest.mark.parametrize(
+    "target", [dict, int, str, object, type, datetime.datetime, "builtins:dict", "builtins:object"]
+)
+def test_an_immutable_c_type_is_refused(target: object) -> None:
+    name = target.__name__ if isinstance(target, type) else str(target)
+    refused(target, name)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        (dict.get, "dict.get"),
+        (dict.fromkeys, "fromkeys"),
+        (str.upper, "str.upper"),
+        (int.__add__, "int.__add__"),
+        (object.__init__, "object.__init__"),
+        ([].append, "list.append"),
+        ("abc".upper, "str.upper"),
+        ((5).__add__, "int"),
+        (datetime.datetime.now, "datetime.now"),
+        (datetime.date.year, "date.year"),
+        ("builtins:dict.get", "dict.get"),
+        ("builtins:dict.get, builtins:dict.pop", "dict.get"),
+        ("builtins:d*.get", "get"),
+        ("datetime:datetime.now", "datetime.now"),
+        ("datetime:datetime.isoformat", "isoformat"),
+        ("builtins:str.maketrans", "maketrans"),
+    ],
+)
+def test_a_method_of_an_immutable_c_type_is_refused_with_what_to_weave_instead(target: object, name: str) -> None:
+    message = refused(target, name, "weave a subclass")
+    assert "functions that call it" in message
+
+
+def test_what_the_hooks_run_on_is_refused() -> None:
+    refused("builtins:isinstance", "builtins:isinstance", "weave what calls it")
+    refused("aspecthook:weave", "aspecthook", "weave what calls it")
+    refused(weave, "weave", "weave what calls it")
+    refused(Weaving, "Weaving")
+    refused(aspecthook, "aspecthook")
+    refused("wrapt:*", "wrapt")
+
+
+# Options and hooks
+
+
+def test_no_hooks_at_all_are_refused(shop: Any) -> None:
+    for given in ({"pre": None}, {"pre": []}, {"pre": ()}, {"exception": {}}, {"priority": 5}):
+        refused(shop.a, "no hooks", "pre=hook", **given)
+        refused("ahw_shop:a", "no hooks", "'ahw_shop:a'", "pre=hook", **given)
+    refused("ahw_later:a", "no hooks", "'ahw_later:a'", pre=[])
+
+
+@pytest.mark.parametrize(
+    ("option", "near"),
+    [("prority", "priority"), ("exeption", "exception"), ("pots", "post"), ("scop", "scope"), ("wheer", "where")],
+)
+@pytest.mark.parametrize("target", ["ahw_shop:a", "ahw_later:a"])
+def test_an_unknown_option_is_refused_with_the_nearest(shop: Any, target: str, option: str, near: str) -> None:
+    refused(target, repr(option), f"did you mean {near!r}?", pre=no, **{option: 5})
+
+
+@pytest.mark.parametrize("target", ["ahw_shop:a", "ahw_later:a"])
+def test_a_scope_or_predicate_that_is_none_is_refused(shop: Any, target: str) -> None:
+    refused(target, "'task'", "'everywhere'", "'context'", pre=no, scope="task")
+    refused(target, "where=5", pre=no, where=5)
+    refused(target, "scope=", pre=no, scope=[])
+
+
+@pytest.mark.parametrize("target", ["ahw_shop:a", "ahw_later:a"])
+@pytest.mark.parametrize("kind", ["pre", "around", "item", "exception", "post", "always"])
+@pytest.mark.parametrize("hook", [5, "name", [no, 5], (None,), object(), Return(1)])
+def test_a_hook_that_cannot_be_called_is_refused_also_while_it_waits(
+    shop: Any, target: str, kind: str, hook: object
+) -> None:
+    message = refused(target, f"{kind}=", "not callable", **{kind: hook})
+    assert target in message
+
+
+@pytest.mark.parametrize("kind", ["pre", "around", "item", "post", "always"])
+def test_only_exception_takes_a_mapping(shop: Any, kind: str) -> None:
+    refused("ahw_shop:a", f"{kind}=", "exception=", **{kind: {KeyError: no}})
+
+
+@pytest.mark.parametrize("target", ["ahw_shop:a", "ahw_later:a"])
+@pytest.mark.parametrize("types", [5, "KeyError", int, None, (KeyError, 5), (KeyError, int), (), KeyError("a")])
+def test_a_mapping_of_exceptions_with_a_wrong_key_is_refused(shop: Any, target: str, types: Any) -> None:
+    made: list[Weaving] = []
+    try:
+        with pytest.raises(AspecthookError, match="exception"):
+            made.append(weave(target, exception={types: lambda exc: None}))
+    finally:
+        for weaving in made:
+            weaving.remove()
+
+
+@pytest.mark.parametrize("hook", [5, [5], "name"])
+def test_a_mapping_of_exceptions_with_a_wrong_hook_is_refused(shop: Any, hook: Any) -> None:
+    refused("ahw_shop:a", "exception=", "not callable", exception={KeyError: hook})
+
+
+@pytest.mark.parametrize("hook", [None, []])
+def test_a_mapping_of_exceptions_without_hooks_is_refused(shop: Any, hook: Any) -> None:
+    refused("ahw_shop:a", exception={KeyError: hook})
+
+
+@pytest.mark.parametrize("target", ["ahw_shop:a", "ahw_later:a"])
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [
+        ("priority", 101, HookOptionError),
+        ("priority", "HIHG", HookOptionError),
+        ("priority", 2.5, HookTypeError),
+        ("times", 0, HookOptionError),
+        ("every", "two", HookTypeError),
+        ("once", 1, HookTypeError),
+        ("isolate", "yes", HookTypeError),
+        ("when", 5, HookTypeError),
+        ("name", 5, HookTypeError),
+        ("before", 5, HookTypeError),
+    ],
+)
+def test_an_option_with_a_value_that_it_cannot_have_is_refused_when_it_is_given(
+    shop: Any, target: str, option: str, value: object, error: type[AspecthookError]
+) -> None:
+    message = refused(target, option, error=error, pre=lambda n: None, **{option: value})
+    assert "hook" in message
+
+
+async def slow(n: int) -> None:
+    """An async hook, which no plain function can have."""
+
+
+def test_a_hook_that_could_never_work_on_one_of_the_targets_leaves_nothing_on_the_others(shop: Any) -> None:
+    refused("ahw_shop:fetch, ahw_shop:a", "ahw_shop:a", "slow", error=HookTypeError, pre=slow)
+
+
+# All or none
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ahw_shop:a, ahw_shop:b, ahw_shop:c, ahw_shop:d, ahw_shop:other",
+        "ahw_shop:seven, ahw_shop:c, ahw_shop:call, ahw_shop:a, ahw_shop:other",
+        "ahw_shop:Till.total, ahw_shop:Till.make, ahw_shop:Till.fee, ahw_shop:Till.inherited, ahw_shop:Till.odd",
+        "ahw_shop:Till.fee, ahw_shop:call, ahw_shop:fetch, ahw_shop:other",
+        "ahw_shop:[abd], ahw_shop:other",
+        "ahw_shop:*",
+        "ahw_shop:Till.*",
+        "ahw_shop:a, ahw_later:one, ahw_shop:other",
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"again": True}, {"scope": "context"}])
+def test_a_hook_refused_on_one_target_is_taken_off_the_others(shop: Any, text: str, options: dict[str, Any]) -> None:
+    def hook(args: Any, m: Any) -> None: ...
+
+    if "seven" in text or "*" in text or "call" in text:
+        # Only a hook that asks for no argument but one gets past what has no parameter `n`.
+        with pytest.raises(HookSignatureError):
+            weave(text, pre=[lambda args: None, hook], **options)
+        return
+    message = refused(
+        text, "ahw_shop:", "'no'", "'n'", error=HookSignatureError, pre=[lambda args: None, no], **options
+    )
+    assert "other" in message or "odd" in message
+
+
+def test_the_message_names_the_target_that_lacks_what_the_hook_asks_for(shop: Any) -> None:
+    message = refused("ahw_shop:a, ahw_shop:other", "ahw_shop:other", "'no'", "'n'", error=HookSignatureError, pre=no)
+    assert "ahw_shop:a" not in message
+    assert "m" in message.partition("offers")[2]
+
+
+def test_a_refused_weaving_leaves_what_others_have_woven(shop: Any) -> None:
+    seen: list[int] = []
+    with weave("ahw_shop:a, ahw_shop:b", pre=[no, seen.append]) as first:
+        before = [len(hooks(shop.a)), len(hooks(shop.b))]
+        with pytest.raises(HookSignatureError):
+            weave("ahw_shop:a, ahw_shop:b, ahw_shop:c, ahw_shop:d, ahw_shop:other", pre=no)  # partly the same hook
+        assert [len(hooks(shop.a)), len(hooks(shop.b))] == before
+        assert (first.state, len(first.hooks)) == ("woven", 4)
+        assert shop.a(3) == 3
+        assert len(seen) == 1
+
+
+def test_a_module_and_a_class_given_themselves_are_woven_whole_or_not_at_all(shop: Any) -> None:
+    refused(shop, "ahw_shop", "'no'", error=HookSignatureError, pre=no)
+    with pytest.raises(HookSignatureError, match="Till"):
+        weave(shop.Till, pre=no)
+
+
+def test_an_aspect_is_woven_whole_or_not_at_all(shop: Any) -> None:
+    class Aspect:
+        @pre("ahw_shop:a")
+        def first(self, n: int) -> None: ...
+
+        @pre("ahw_shop:b")
+        def second(self, nn: int) -> None: ...
+
+    message = refused(Aspect(), "ahw_shop:b", "second", "'nn'", error=HookSignatureError, aspect=None)
+    assert "'n'" in message
+
+
+def test_of_several_kinds_one_that_is_refused_takes_the_others_off(shop: Any) -> None:
+    refused("ahw_shop:a, ahw_shop:b", "'nn'", error=HookSignatureError, pre=no, post=ten, always=lambda nn: None)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ZeroDivisionError, MemoryError])
+def test_what_where_raises_half_way_comes_through_and_nothing_is_woven(shop: Any, error: type[BaseException]) -> None:
+    raised = error("mine")
+    asked: list[object] = []
+
+    def where(function: object) -> bool:
+        asked.append(function)
+        if len(asked) == 3:
+            raise raised
+        return True
+
+    for target in ("ahw_shop:*", "ahw_later:one, ahw_shop:*", shop, shop.Till):
+        asked.clear()
+        with pytest.raises(error) as caught:
+            weave(target, post=ten, where=where)
+        assert caught.value is raised
+
+
+class Interrupting:
+    """A hook in whose third reading Control-C is pressed."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def __call__(self, *args: Any) -> None: ...
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        self.read += 1
+        if self.read == 3:
+            raise KeyboardInterrupt
+        return inspect.Signature()
+
+
+def test_an_interrupt_after_two_targets_takes_both_off_again(shop: Any) -> None:
+    for text in ("ahw_shop:[abd]", "ahw_shop:seven, ahw_shop:Till.fee, ahw_shop:a, ahw_later:one"):
+        with pytest.raises(KeyboardInterrupt):
+            weave(text, pre=Interrupting())
+
+
+# Order
+
+
+def first() -> None: ...
+
+
+def second() -> None: ...
+
+
+def test_a_cycle_within_one_weaving_is_refused(shop: Any) -> None:
+    with weave("ahw_shop:b", pre=first, before="second", name="first"):
+        message = refused(
+            "ahw_shop:a, ahw_shop:b", "ahw_shop:b", error=HookOrderError, pre=second, before="first", name="second"
+        )
+        assert "first" in message
+        assert "second" in message
+        assert len(hooks(shop.b)) == 1
+
+
+def test_a_cycle_on_the_last_of_several_targets_takes_the_hook_off_the_others(shop: Any) -> None:
+    with weave("ahw_shop:Till.fee", pre=first, after="second"):
+        inside = state_of(shop)
+        with pytest.raises(HookOrderError):
+            weave("ahw_shop:a, ahw_shop:seven, ahw_shop:call, ahw_shop:Till.fee", pre=second, after="first")
+        assert {name: value for name, value in state_of(shop).items() if "fee" not in name} == {
+            name: value for name, value in inside.items() if "fee" not in name
+        }
+
+
+def test_a_hook_before_itself_is_refused(shop: Any) -> None:
+    with pytest.raises(HookOrderError, match="first"):
+        weave("ahw_shop:a, ahw_shop:b", pre=first, before="first")
+
+
+# Aspects
+
+
+def test_an_aspect_without_marks_is_refused(shop: Any) -> None:
+    class Plain:
+        def first(self) -> None: ...
+
+    refused(Plain(), "Plain", "marked", aspect=None)
+    refused("ahw_shop:a", "Plain", "marked", aspect=Plain())
+
+
+def test_a_class_of_an_aspect_is_refused_with_what_to_weave(shop: Any) -> None:
+    class Aspect:
+        @pre("ahw_shop:a")
+        def first(self) -> None: ...
+
+    refused(Aspect, "Aspect", "weave(Aspect())", aspect=None)
+
+
+def test_a_mark_without_a_pointcut_needs_a_target(shop: Any) -> None:
+    class Aspect:
+        @pre
+        def first(self) -> None: ...
+
+    refused(Aspect(), "'first'", "weave(target, aspect=...)", aspect=None)
+
+
+def test_a_mark_with_a_bad_pointcut_is_refused(shop: Any) -> None:
+    class Aspect:
+        @pre("ahw_shop.a")
+        def first(self) -> None: ...
+
+    refused(Aspect(), "'ahw_shop.a'", "'ahw_shop:a'", aspect=None)
+
+
+# Modules that fail, and what imports while it weaves
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[str, str]], None]]:
+    """Write modules that can be imported while the test lasts."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    written: list[str] = []
+
+    def add(files: dict[str, str]) -> None:
+        for name, source in files.items():
+            (tmp_path / f"{name}.py").write_text(textwrap.dedent(source))
+            written.append(name)
+        importlib.invalidate_caches()
+
+    yield add
+    for name in written:
+        sys.modules.pop(name, None)
+
+
+ONE = "def one(): return 1\nmade = one.__code__\n"
+
+
+def test_a_module_that_fails_to_import_fails_with_its_own_error_and_no_warning(write: Any) -> None:
+    write({"ahw_fails": ONE + "raise RuntimeError('mine')\n"})
+    with weave("ahw_fails:one", post=ten) as weaving:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with pytest.raises(RuntimeError, match="mine") as error:
+                importlib.import_module("ahw_fails")
+        assert (caught, error.value.__cause__, error.value.__context__) == ([], None, None)
+        assert (weaving.state, weaving.mounts) == ("waiting", ())
+        with pytest.raises(WeaveError, match="'ahw_fails:one'"):
+            weaving.check()
+
+
+def test_a_traceback_of_a_failed_import_ends_in_the_module_that_failed(write: Any) -> None:
+    write({"ahw_fails": "raise RuntimeError('mine')\n"})
+    with weave("ahw_fails:one", post=ten), pytest.raises(RuntimeError) as error:
+        importlib.import_module("ahw_fails")
+    assert error.traceback[-1].path.name == "ahw_fails.py"
+
+
+def test_a_hook_may_import_the_module_that_is_woven(write: Any) -> None:
+    write({"ahw_a": ONE + "factor = 7\n"})
+
+    def lazily(result: int) -> int:
+        import ahw_a  # type: ignore[import-not-found]
+
+        return result * int(ahw_a.factor)
+
+    with weave("ahw_a:one", post=lazily) as weaving:
+        a: Any = importlib.import_module("ahw_a")
+        assert (a.one(), weaving.state) == (7, "woven")
+    assert a.one.__code__ is a.made
+
+
+def test_a_hook_may_import_the_module_that_is_woven_while_that_is_reloaded(write: Any) -> None:
+    write({"ahw_a": "import sys\nold = sys.modules[__name__].__dict__.get('one')\nseen = old and old()\n" + ONE})
+
+    def lazily(result: int) -> int:
+        return result + int(importlib.import_module("ahw_a").__name__ == "ahw_a")
+
+    with weave("ahw_a:one", post=lazily):
+        a: Any = importlib.import_module("ahw_a")
+        importlib.reload(a)
+        assert (a.seen, a.one()) == (2, 2)
+    assert a.one.__code__ is a.made
+
+
+@pytest.mark.parametrize("other", ["ahw_a", "ahw_b"])
+def test_a_predicate_may_import_what_is_being_woven(write: Any, other: str) -> None:
+    write({"ahw_a": ONE, "ahw_b": ONE})
+
+    def where(function: Any) -> bool:
+        importlib.import_module(other)
+        return True
+
+    with weave("ahw_[ab]:one", post=ten, where=where) as weaving:
+        modules: list[Any] = [importlib.import_module(name) for name in ("ahw_a", "ahw_b")]
+        assert [module.one() for module in modules] == [10, 10]
+        assert len(weaving.mounts) == 2
+    assert all(module.one.__code__ is module.made for module in modules)
+
+
+def test_a_module_whose_import_weaves_and_removes_in_turn_ends_clean(write: Any) -> None:
+    write({"ahw_a": "import ahw_b\n" + ONE, "ahw_b": ONE})
+
+    def where(function: Any) -> bool:
+        weave("ahw_b:one", post=ten).remove()
+        return True
+
+    with weave("ahw_*:one", post=ten, where=where):
+        a: Any = importlib.import_module("ahw_a")
+        assert a.one() == a.ahw_b.one() == 10
+    assert a.one.__code__ is a.made
+    assert a.ahw_b.one.__code__ is a.ahw_b.made
+
+
+def test_a_hook_that_fails_while_a_module_is_imported_fails_in_the_module(write: Any) -> None:
+    write({"ahw_a": ONE, "ahw_b": "from ahw_a import one\none()\n"})
+
+    def failing() -> None:
+        raise ZeroDivisionError("mine")
+
+    with weave("ahw_a:one", pre=failing), pytest.raises(ZeroDivisionError, match="mine"):
+        importlib.import_module("ahw_b")
+    assert "ahw_b" not in sys.modules
+
+
+# The errors themselves
+
+
+def test_the_errors_are_also_the_nearest_builtins() -> None:
+    assert issubclass(WeaveError, AspecthookError)
+    assert issubclass(WeaveError, ValueError)
+    assert issubclass(WeaveWarning, RuntimeWarning)
+    assert (WeaveError.__module__, WeaveWarning.__module__) == ("aspecthook", "aspecthook")
+
+
+def test_a_second_positional_argument_is_refused_by_python(shop: Any) -> None:
+    with pytest.raises(TypeError, match="positional"):
+        weave(shop.a, ten)  # type: ignore[call-arg]
+
+
+def test_a_block_entered_after_removal_is_refused(shop: Any) -> None:
+    weaving = weave("ahw_shop:a", post=ten)
+    weaving.remove()
+    with pytest.raises(WeaveError, match="weave anew"), weaving:
+        pass
+    assert shop.a(1) == 1
+    assert weaving.state == "removed"

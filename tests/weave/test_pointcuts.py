@@ -1,0 +1,493 @@
+"""Pointcuts: which functions a text chooses, held against a model of the grammar; bad texts and what is said then."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from aspecthook import WeaveError, weave
+from aspecthook.weave._pointcut import Pointcut
+
+# A generated tree of modules
+
+MODULES = ("wov", "wov.a", "wov.a.b", "wov._p", "wovx")
+FUNCTIONS = ("f", "fa", "g", "_f", "__f", "__f__")
+CLASSES = ("A", "AB", "_C")
+METHODS = ("m", "mn", "_m", "__m__")
+SORTS = ("method", "classmethod", "staticmethod", "property")
+
+Where = tuple[str, tuple[str, ...]]  # the module, and the name in it
+
+
+@dataclass(frozen=True)
+class ClassShape:
+    """One class: its bases, by where they are; its methods; the classes in it."""
+
+    module: str
+    name: str
+    bases: tuple[int, ...]
+    methods: tuple[tuple[str, str], ...]
+    nested: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Modules with functions, and classes that derive from each other across them."""
+
+    functions: tuple[tuple[str, str], ...]
+    classes: tuple[ClassShape, ...]
+    borrowed: tuple[tuple[str, int], ...]  # which modules know which classes that are not theirs
+
+
+methods = st.dictionaries(st.sampled_from(METHODS), st.sampled_from(SORTS), max_size=3).map(lambda d: tuple(d.items()))
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    functions = st.tuples(st.sampled_from(MODULES), st.sampled_from(FUNCTIONS))
+    places = st.tuples(st.sampled_from(MODULES), st.sampled_from(CLASSES))
+    classes: list[ClassShape] = []
+    for module, name in draw(st.lists(places, unique=True, max_size=5)):
+        base = draw(st.none() | st.integers(0, len(classes) - 1)) if classes else None
+        bases = () if base is None else (base,)
+        nested = draw(st.lists(st.sampled_from(("N", "_N")), unique=True, max_size=1))
+        classes.append(ClassShape(module, name, bases, draw(methods), tuple(nested)))
+    borrowed = st.lists(st.tuples(st.sampled_from(MODULES), st.integers(0, max(0, len(classes) - 1))), max_size=2)
+    return Tree(
+        tuple(draw(st.lists(functions, unique=True, min_size=1, max_size=8))),
+        tuple(classes),
+        tuple(draw(borrowed)) if classes else (),
+    )
+
+
+class World:
+    """A tree, built."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.modules = {name: types.ModuleType(name) for name in MODULES}
+        self.classes: list[type] = []
+        for module, name in tree.functions:
+            setattr(self.modules[module], name, self._function(module, (name,)))
+        for shape in tree.classes:
+            bases = tuple(self.classes[base] for base in shape.bases)
+            cls = self._class(shape.module, (shape.name,), bases, shape.methods)
+            for name in shape.nested:
+                setattr(cls, name, self._class(shape.module, (shape.name, name), (), (("m", "method"),)))
+            setattr(self.modules[shape.module], shape.name, cls)
+            self.classes.append(cls)
+        for module, which in tree.borrowed:
+            cls = self.classes[which]
+            setattr(self.modules[module], f"B{which}", cls)
+            setattr(self.modules[module], "Rate", 3)
+
+    def _function(self, module: str, path: tuple[str, ...]) -> typing.Any:
+        made = types.FunctionType((lambda *args: None).__code__, {"__name__": module}, path[-1])
+        made.__module__, made.__qualname__ = module, ".".join(path)
+        return made
+
+    def _class(
+        self, module: str, path: tuple[str, ...], bases: tuple[type, ...], methods: tuple[tuple[str, str], ...]
+    ) -> type:
+        wrap: dict[str, typing.Any] = {
+            "method": lambda f: f,
+            "classmethod": classmethod,
+            "staticmethod": staticmethod,
+            "property": property,
+        }
+        space = {name: wrap[sort](self._function(module, (*path, name))) for name, sort in methods}
+        return type(path[-1], bases, {**space, "__module__": module, "__qualname__": ".".join(path)})
+
+    def all_classes(self) -> list[type]:
+        nested = [one for cls in self.classes for one in vars(cls).values() if isinstance(one, type)]
+        return self.classes + nested
+
+    @contextmanager
+    def imported(self) -> Iterator[None]:
+        """Have the modules where imported modules are."""
+        finders = list(sys.meta_path)
+        sys.modules.update(self.modules)
+        try:
+            yield
+        finally:
+            for name in MODULES:
+                del sys.modules[name]
+            sys.meta_path[:] = finders
+
+    def uses(self) -> dict[Where, typing.Any]:
+        """Give what calls each function, and each method on each class that has it."""
+        found: dict[Where, typing.Any] = {}
+        for name, module in self.modules.items():
+            for word, value in vars(module).items():
+                if isinstance(value, types.FunctionType):
+                    found[name, (word,)] = value
+        for cls in self.all_classes():
+            for word in METHODS:
+                if hasattr(cls, word):
+                    found[where_is(cls, word)] = lambda cls=cls, word=word: use(cls, word)
+        return found
+
+
+def where_is(cls: type, name: str) -> Where:
+    return cls.__module__, (*cls.__qualname__.split("."), name)
+
+
+def use(cls: type, name: str) -> None:
+    found = getattr(cls(), name)
+    if found is not None:
+        found()
+
+
+# The model of the grammar
+
+
+def matches(glob: str, name: str) -> bool:
+    """Say whether a glob means a name: wildcards are ``*``, ``?`` and sets in brackets."""
+    parts = re.findall(r"\[[^\]]+\]|.", glob)
+    kinds = {"*": ".*", "?": "."}
+    return (
+        re.fullmatch(
+            "".join(kinds.get(part, part.replace("[!", "[^") if len(part) > 1 else re.escape(part)) for part in parts),
+            name,
+        )
+        is not None
+    )
+
+
+def chooses(glob: str, name: str) -> bool:
+    """Say whether a glob chooses a name: underscores in front are asked for."""
+    lead = 2 if name.startswith("__") else 1 if name.startswith("_") else 0
+    return glob.startswith("_" * lead) and matches(glob, name)
+
+
+def is_exact(glob: str) -> bool:
+    return not set("*?[") & set(glob)
+
+
+class Missing(Exception):
+    """Something is named that is not there."""
+
+
+Choice = tuple[typing.Any, "type | None"]  # what is woven, as `vars` has it; the class that only inherits it
+
+
+class Model:
+    """What a term chooses, by looking at everything there is."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def chosen(self, text: str) -> set[Where]:
+        """Give the calls that a pointcut intercepts."""
+        terms = [part.strip() for part in text.split(",")]
+        excluded = [part[1:] for part in terms if part.startswith("!")]
+        choices: set[tuple[int, type | None]] = set()
+        for term in terms:
+            if not term.startswith("!"):
+                found = [one for one in self.term(term) if not any(self.is_out(one, no) for no in excluded)]
+                if not found and is_exact(term.partition(":")[0]):
+                    raise Missing(term)
+                choices |= {(id(value), heir) for _, value, heir in found}
+        return {where for where in self.world.uses() if self.is_woven(where, choices)}
+
+    def is_woven(self, where: Where, choices: set[tuple[int, type | None]]) -> bool:
+        module, path = where
+        if len(path) == 1:
+            return (id(vars(self.world.modules[module])[path[0]]), None) in choices
+        cls = next(one for one in self.world.all_classes() if where_is(one, path[-1]) == where)
+        value = next(vars(base)[path[-1]] for base in cls.__mro__ if path[-1] in vars(base))
+        return any((id(value), heir) in choices for heir in (None, *cls.__mro__))
+
+    def term(self, term: str) -> list[tuple[Where, typing.Any, type | None]]:
+        module_glob, _, name = term.partition(":")
+        segments = [(part.removesuffix("+"), part.endswith("+")) for part in name.split(".")]
+        must = all(is_exact(glob) for glob, _ in segments) and is_exact(module_glob)
+        found: list[tuple[Where, typing.Any, type | None]] = []
+        for name, module in self.world.modules.items():
+            if name == module_glob or (not is_exact(module_glob) and matches(module_glob, name)):
+                (glob, plus), *rest = segments
+                if is_exact(glob) and glob not in vars(module):
+                    if is_exact(module_glob):
+                        raise Missing(term)
+                    continue
+                for word, value in vars(module).items():
+                    own = is_exact(glob) or getattr(value, "__module__", None) == name
+                    if own and chooses(glob, word):
+                        if isinstance(value, type):
+                            found += self.in_class(value, (word,), name, plus, rest, must)
+                        elif isinstance(value, types.FunctionType) and not rest:
+                            found.append(((name, (word,)), value, None))
+        return found
+
+    def in_class(
+        self, cls: type, path: tuple[str, ...], module: str, plus: bool, rest: list[tuple[str, bool]], must: bool
+    ) -> list[tuple[Where, typing.Any, type | None]]:
+        del module  # a class is excluded by where it is defined
+        found: list[tuple[Where, typing.Any, type | None]] = []
+        glob, _ = rest[0] if rest else ("*", False)
+        kin = [one for one in self.world.all_classes() if issubclass(one, cls) and one is not cls] if plus else []
+        for one in (cls, *kin):
+            own = path if one is cls else tuple(one.__qualname__.split("."))
+            if is_exact(glob):
+                holders = [base for base in one.__mro__ if glob in vars(base)]
+                if not holders and one is cls and must:
+                    raise Missing(glob)
+                if holders and (one is cls or holders[0] is one):
+                    value = vars(holders[0])[glob]
+                    heir = one if holders[0] is not one else None
+                    if isinstance(value, type):
+                        found += self.in_class(value, (*own, glob), "", False, rest[1:], must)
+                    elif len(rest) == 1:
+                        found.append(((one.__module__, (*own, glob)), value, heir))
+                continue
+            for word, value in vars(one).items():
+                if chooses(glob, word):
+                    if isinstance(value, type):
+                        if rest:
+                            found += self.in_class(value, (*own, word), "", rest[0][1], rest[1:], must)
+                    elif word in METHODS and len(rest) < 2:
+                        found.append(((one.__module__, (*own, word)), value, None))
+        return found
+
+    def is_out(self, choice: tuple[Where, typing.Any, type | None], term: str) -> bool:
+        (module, path), _, _ = choice
+        module_glob, _, name = term.partition(":")
+        segments = name.split(".")
+        if not matches(module_glob, module) or len(path) < len(segments):
+            return False
+        return all(matches(glob, word) for glob, word in zip(segments, path, strict=False))
+
+
+module_globs = st.sampled_from((*MODULES, "wov*", "wov.*", "wov.a*", "*v.a", "wov?", "wov.?", "wov[.x]*", "wov*b"))
+function_globs = st.sampled_from((*FUNCTIONS, "*", "f*", "?", "_*", "__*", "[fg]*", "?a", "__*__", "[!f]"))
+class_globs = st.sampled_from((*CLASSES, "*", "A*", "?", "_*", "[AB]*"))
+method_globs = st.sampled_from((*METHODS, "*", "m*", "?", "_*", "__*", "[!n]*"))
+plus = st.sampled_from(("", "", "+"))
+paths = st.one_of(
+    function_globs,
+    st.tuples(class_globs, plus).map("".join),
+    st.tuples(class_globs, plus, method_globs).map(lambda t: f"{t[0]}{t[1]}.{t[2]}"),
+    st.tuples(class_globs, st.sampled_from(("N", "*", "_N")), method_globs).map(".".join),
+)
+choosing = st.tuples(module_globs, paths).map(":".join)
+excluding = st.tuples(module_globs, paths.filter(lambda path: "+" not in path)).map(lambda t: f"!{t[0]}:{t[1]}")
+
+
+# A class and one that inherits all from it: both are chosen, and its methods still carry one hook.
+HEIRS = Tree(
+    (),
+    (
+        ClassShape("wov", "A", (), (("m", "method"), ("mn", "staticmethod")), ()),
+        ClassShape("wov.a", "AB", (0,), (), ()),
+    ),
+    (),
+)
+
+
+@given(trees(), st.lists(choosing, min_size=1, max_size=2), st.lists(excluding, max_size=2))
+@settings(max_examples=100)
+@example(HEIRS, ["wov*:[AB]*.m"], [])
+@example(HEIRS, ["wov:A.m", "wov.a:AB.m"], [])
+@example(HEIRS, ["wov*:A*.mn"], ["!wov:A.mn"])
+def test_a_pointcut_intercepts_just_the_calls_that_the_grammar_says_each_once(
+    tree: Tree, terms: list[str], excluded: list[str]
+) -> None:
+    world = World(tree)
+    text = ", ".join(terms + excluded)
+    with world.imported():
+        try:
+            expected = Model(world).chosen(text)
+        except Missing:
+            with pytest.raises(WeaveError):
+                weave(text, pre=lambda: None)
+            return
+        uses = world.uses()
+        runs: list[int] = []
+        counts: dict[Where, int] = {}
+        with weave(text, pre=lambda: runs.append(1)):
+            for where, call in uses.items():
+                runs.clear()
+                call()
+                counts[where] = len(runs)
+        assert {where for where, count in counts.items() if count} == expected
+        assert max(counts.values(), default=0) <= 1, counts
+        for call in uses.values():
+            runs.clear()
+            call()
+            assert not runs
+
+
+@given(trees(), st.lists(choosing, min_size=1, max_size=2), st.lists(excluding, max_size=2))
+@settings(max_examples=60)
+def test_a_pointcut_leaves_modules_and_classes_as_they_were(tree: Tree, terms: list[str], excluded: list[str]) -> None:
+    world = World(tree)
+
+    def portrait() -> list[object]:
+        owners = [*world.modules.values(), *world.all_classes()]
+        return [(owner.__name__, key, id(value)) for owner in owners for key, value in vars(owner).items()]
+
+    with world.imported():
+        before = portrait()
+        try:
+            weave(", ".join(terms + excluded), pre=lambda: None).remove()
+        except WeaveError:
+            pass
+        assert portrait() == before
+
+
+# By example
+
+
+@pytest.fixture
+def world() -> Iterator[types.SimpleNamespace]:
+    """Give a module `wov` with two classes, and another that holds them."""
+    made = World(
+        Tree(
+            (("wov", "f"), ("wov", "fa"), ("wov", "_f"), ("wov.a", "f")),
+            (
+                ClassShape("wov", "A", (), (("m", "method"), ("_m", "method")), ("N",)),
+                ClassShape("wov.a", "AB", (0,), (("mn", "method"),), ()),
+            ),
+            (),
+        )
+    )
+    with made.imported():
+        yield types.SimpleNamespace(wov=made.modules["wov"], a=made.modules["wov.a"], world=made)
+
+
+def names(text: str) -> set[str]:
+    with weave(text, pre=lambda: None) as weaving:
+        return {f"{mount.function.__module__}:{mount.function.__qualname__}" for mount in weaving.mounts}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wov:f", {"wov:f"}),
+        ("wov*:f", {"wov:f", "wov.a:f"}),
+        ("wov:*", {"wov:f", "wov:fa", "wov:A.m"}),
+        ("wov:_*", {"wov:_f"}),
+        ("wov:A", {"wov:A.m"}),
+        ("wov:A.*", {"wov:A.m", "wov:A.N.m"}),
+        ("wov:A._*", {"wov:A._m"}),
+        ("wov:A+", {"wov:A.m", "wov.a:AB.mn"}),
+        ("wov:A+._*", {"wov:A._m"}),
+        ("wov:*, !wov:f*", {"wov:A.m"}),
+        ("wov:*,!wov:A", {"wov:f", "wov:fa"}),
+        ("!wov:fa,wov:*", {"wov:f", "wov:A.m"}),
+        ("wov:A+,!wov.a:*", {"wov:A.m"}),
+        ("wov:f,wov.a:f", {"wov:f", "wov.a:f"}),
+    ],
+)
+def test_a_pointcut_chooses(world: types.SimpleNamespace, text: str, expected: set[str]) -> None:
+    assert names(text) == expected
+
+
+def test_a_glob_does_not_reach_a_class_that_another_only_holds(world: types.SimpleNamespace) -> None:
+    stranger = type("Stranger", (), {"work": lambda self: None, "__module__": "elsewhere"})
+    world.wov.A.kind = stranger
+    world.wov.A.other = world.wov.A
+    assert names("wov:A.*") == {"wov:A.m", "wov:A.N.m"}
+    assert names("wov:*.*") == {"wov:A.m", "wov:A.N.m"}
+
+
+def test_a_glob_does_not_reach_what_a_module_only_imports(world: types.SimpleNamespace) -> None:
+    world.a.borrowed, world.a.Borrowed = world.wov.f, world.wov.A
+    assert names("wov.a:*") == {"wov.a:f", "wov.a:AB.mn"}
+    assert names("wov.a:borrowed") == {"wov:f"}
+    assert names("wov.a:Borrowed") == {"wov:A.m"}
+
+
+def test_a_function_under_two_names_in_its_module_is_woven_once(world: types.SimpleNamespace) -> None:
+    world.wov.again = world.wov.f
+    runs: list[int] = []
+    with weave("wov:*", pre=lambda: runs.append(1)):
+        world.wov.again()
+    assert runs == [1]
+
+
+def test_subclasses_made_later_are_woven_when_a_module_is_imported(
+    world: types.SimpleNamespace, tmp_path: typing.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wov_later.py").write_text("from wov import A\nclass Late(A):\n    def m(self):\n        return 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    runs: list[int] = []
+    try:
+        with weave("wov:A+.m", pre=lambda: runs.append(1)):
+            import wov_later
+
+            assert wov_later.Late().m() == 3
+    finally:
+        sys.modules.pop("wov_later", None)
+    assert runs == [1]
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", "wov:f,", ",wov:f", "wov:f,,wov:fa", "!", "wov:*,!"])
+def test_an_empty_pattern_is_refused_with_the_form_to_write(world: types.SimpleNamespace, text: str) -> None:
+    with pytest.raises(WeaveError, match="'module:name'"):
+        weave(text, pre=lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("wov", "'wov:*'"),
+        ("wov.a.f", "'wov.a:f'"),
+        (":f", "'module:name'"),
+        ("wov:", "'module:name'"),
+        ("wov:f:g", "'module:name'"),
+        ("wov:f wov:g", "'module:name'"),
+        ("wov:A..m", "empty name"),
+        ("wov:.m", "empty name"),
+        ("wov:A++", "empty name"),
+        ("wov:+", "empty name"),
+        ("!wov:f", "only excludes"),
+        ("wov:fb", "did you mean 'f'"),
+        ("wov:A.mm", "did you mean"),
+        ("wov:B*", "chooses nothing"),
+        ("wov:A.m.x", "no class"),
+        ("wov:f.x", "no class"),
+        ("wov:*, !wov:*", "chooses nothing"),
+    ],
+)
+def test_a_bad_pattern_is_refused_and_says_what_is_wrong(world: types.SimpleNamespace, text: str, says: str) -> None:
+    before = [(owner, dict(vars(owner))) for owner in (world.wov, world.a, world.wov.A)]
+    with pytest.raises(WeaveError) as caught:
+        weave(text, pre=lambda: None)
+    assert says in str(caught.value)
+    assert [(owner, dict(vars(owner))) for owner in (world.wov, world.a, world.wov.A)] == before
+
+
+@pytest.mark.parametrize("text", ["wov:f", "wov:A", "wov:*"])
+def test_a_pattern_that_excludes_what_it_chooses_says_so(world: types.SimpleNamespace, text: str) -> None:
+    with pytest.raises(WeaveError, match="exclude"):
+        weave(f"{text},!wov:*", pre=lambda: None)
+
+
+@given(st.text(alphabet="wov:*.,!+?[] _fA", max_size=14))
+@settings(max_examples=300)
+def test_every_text_is_a_pointcut_or_is_refused_with_a_weave_error(text: str) -> None:
+    try:
+        read = Pointcut(text)
+    except WeaveError as error:
+        said = str(error)
+    else:
+        said = repr(text)
+        assert read.terms
+        assert all(term.module and term.segments for term in read.terms + read.excluded)
+    assert repr(text) in said
+
+
+@given(st.text(alphabet="ab.*?[]_", max_size=6), st.text(alphabet="ab._", max_size=6))
+def test_a_star_crosses_dots_in_the_module_part_alone(glob: str, name: str) -> None:
+    if glob and "[" not in glob and "]" not in glob:
+        expected = name == glob if is_exact(glob) else matches(glob, name)
+        assert Pointcut(f"{glob}:f").terms[0].in_module(name) is expected
