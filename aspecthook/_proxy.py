@@ -176,9 +176,10 @@ def _entering(made: FunctionType, mine: object) -> Callable[..., Any]:
 
 
 class _Shell(_Base):
-    def __init__(self, original: object, call: Callable[..., Any]) -> None:
+    def __init__(self, original: object, call: Callable[..., Any], path: tuple[object, str] | None = None) -> None:
         super().__init__(original)
         self._self_call = call
+        self._self_path = path  # where it is found, if not under its own name
 
     # Not a method: what is looked up here is called at once, without another Python frame to pass the arguments on.
     __call__ = property(attrgetter("_self_call"))
@@ -188,7 +189,10 @@ class _Shell(_Base):
     __doc__ = property(attrgetter("__wrapped__.__doc__"))  # pyright: ignore[reportAssignmentType]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__wrapped__.__reduce_ex__(protocol)
+        path = self._self_path
+        reduced = path if path and type(self.__wrapped__) is FunctionType else self.__wrapped__.__reduce_ex__(protocol)
+        # A function, or what pickles by name as functions do.
+        return (getattr, path) if path and (reduced is path or isinstance(reduced, str)) else reduced
 
     def __reduce__(self) -> Any:
         return self.__wrapped__.__reduce__()
@@ -209,17 +213,11 @@ class Proxy(_Shell):
     """Stands for a callable, and calls what its mount point makes of it."""
 
     def __init__(self, original: object, mount: ProxyMountPoint) -> None:
-        super().__init__(original, mount.enter)
+        super().__init__(original, mount.enter, mount.path)
         self._self_mount = mount
 
     # `hooks` finds the mount point by this.
     __aspecthook__ = property(attrgetter("_self_mount"))
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        mount = self._self_mount
-        reduced = self.__wrapped__.__reduce_ex__(protocol)
-        # By name, which is that of the class it is inherited from.
-        return (getattr, (mount.owner(), mount.short)) if mount.inherited and isinstance(reduced, str) else reduced
 
 
 class MethodProxy(Proxy):
@@ -232,11 +230,11 @@ class MethodProxy(Proxy):
         binding = mount.binding
         bound = _bind(self.__wrapped__, instance, owner)
         if binding == "none":
-            return self if bound is self.__wrapped__ else _Shell(bound, enter)
+            return self if bound is self.__wrapped__ else _Shell(bound, enter, self._self_path)
         if binding == "class":
             return _Shell(bound, partial(enter, owner if owner is not None else type(instance)))
         if instance is None:
-            return self if bound is self.__wrapped__ else _Shell(bound, enter)
+            return self if bound is self.__wrapped__ else _Shell(bound, enter, self._self_path)
         if isinstance(bound, MethodType) and bound.__func__ is self.__wrapped__:
             return MethodType(own, instance)
         return _Shell(bound, partial(enter, instance))
@@ -322,9 +320,10 @@ class ProxyMountPoint(MountPoint):
         self.proxy: Proxy = shell(original, self)
 
     @property
-    def inherited(self) -> bool:
-        """Whether the class that it is in has it from another."""
-        return bool(self.short) and self._held[0].before is _ABSENT
+    def path(self) -> tuple[object, str] | None:
+        """Where it is found, if its own name says another place, that of the class which it is inherited from."""
+        inherited = bool(self.short) and self._held[0].before is _ABSENT
+        return (self.owner(), self.short) if inherited else None
 
     @property
     def opened(self) -> bool:

@@ -49,9 +49,7 @@ def begin(
         if aspect is not None:
             more = _of_aspect(aspect, aimed, where, options)
             if not more:
-                raise WeaveError(
-                    f"the aspect {aspect!r} has no marked methods; put @pre(...), @post(...) and so on on some"
-                )
+                raise WeaveError(f"the aspect {aspect!r} has no marked methods; write @pre(...) above some")
             plans += more
     return Weaving(tuple(plans), scope=scope, again=again).begin()
 

@@ -210,7 +210,7 @@ class Weaving:
                 raise WeaveError(_why_nothing(term, module))
             self._found.add(term)
         if not self._pieces and not missing:
-            raise WeaveError(f"{self._shown}: nothing is left to weave: `where`, or what '!' excludes, refuses it all")
+            raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
 
     def wants(self, name: str) -> bool:
         """Say whether the import of a module may bring something to weave."""

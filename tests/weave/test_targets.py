@@ -251,9 +251,9 @@ CASES = [
     Case("Stock.__repr__", lambda s: repr(s.Stock(a=6)), "{'a': 6}"),
     Case("Stock.__eq__", lambda s: s.Stock(a=6) == 3, False),
     Case("Made.__init__", lambda s: s.Made(2).n, 2, woven=2, kind="none"),
-    Case("Begun.__new__", lambda s: s.Begun(2).n, 2, woven=2, kind="none"),
+    Case("Begun.__new__", lambda s: s.Begun(2).n, 2, kind="none", refused="object"),
     Case("Empty.__init__", lambda s: type(s.Empty()).__name__, "Empty", woven="Empty", kind="none"),
-    Case("Empty.__new__", lambda s: type(s.Empty()).__name__, "Empty", woven="Empty", kind="none"),
+    Case("Empty.__new__", lambda s: type(s.Empty()).__name__, "Empty", kind="none", refused="object"),
     Case("Empty.__hash__", lambda s: hash(s.Empty()) == 7, False, answer=7, woven=True),
     Case("Empty.__eq__", lambda s: s.Empty() == 6, False),
     Case("Empty.__repr__", lambda s: repr(s.Empty()).startswith("<"), True, woven=False),
@@ -427,7 +427,9 @@ def check(shop: Shop, case: Case, target: object, refused: str) -> None:
             assert case.call(shop) == case.woven
             assert watch.seen, "the pre hook has not seen the call"
             woven = facts(shop, case)
-        assert not differing(woven, looks), "while woven"
+        # Inherited and pickled by a name, that of the base: what is woven is not what has that name.
+        renamed = case.at in ("Cart.rate", "Cart.inherited_cached")
+        assert not {key for key in differing(woven, looks) if not (renamed and key[1] == "pickle")}, "while woven"
         assert weaving.state == "removed"
     assert [one for one in itertools.zip_longest(everything(shop), before) if one[0] != one[1]] == []
     assert not differing(facts(shop, case), looks), "after removal"
