@@ -24,8 +24,9 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.stamp-package ## Run the tour of the library
+demo: $(VENV)/.stamp-package ## Run the tour of the library, and weave sqlite3
 	$(BIN)/python examples/tour.py
+	$(BIN)/python examples/sql_timing.py
 
 test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that need no PyTorch (minutes)
 	$(BIN)/python -m pytest -m "not torch" $(PYTEST_ARGS)

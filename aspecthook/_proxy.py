@@ -234,7 +234,7 @@ class MethodProxy(Proxy):
         if binding == "class":
             return _Shell(bound, partial(enter, owner if owner is not None else type(instance)))
         if instance is None:
-            return self if bound is self.__wrapped__ else _Shell(bound, enter, self._self_path)
+            return self if bound is self.__wrapped__ else _Shell(bound, enter)
         if isinstance(bound, MethodType) and bound.__func__ is self.__wrapped__:
             return MethodType(own, instance)
         return _Shell(bound, partial(enter, instance))
@@ -503,10 +503,11 @@ def _as_function(
 
     def init(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
         # It takes what `__new__` has taken, unless somebody has an `__init__` of their own, as we have while woven.
-        if type(bound).__new__ is object.__new__:
+        kind: Any = type(bound)
+        if kind.__new__ is object.__new__:
             original.__get__(bound, type(bound))(*args, **kwargs)
 
-    if original is vars(object).get("__init__"):
+    if original is vars(object)["__init__"]:
         rest = [inspect.Parameter(*one) for one in (("args", _REST), ("kwargs", _NAMED_REST))]
         return init, inspect.Signature([first, *rest])
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -27,3 +29,19 @@ def test_the_tour_reads_repairs_and_rejects_and_leaves_no_trace() -> None:
 
 def test_the_tour_has_help() -> None:
     assert "--brief" in run(str(EXAMPLES / "tour.py"), "--help")
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("sql_timing", ("ran 342 times", "read as before? True", "that it was? True")),
+        ("audit", ("The script was stopped", "kept: True", "that it was? True")),
+        ("retry_and_redact", ("****-9010", "that it was? True")),
+    ],
+)
+def test_an_example_of_weaving_says_what_it_should(name: str, facts: tuple[str, ...]) -> None:
+    if name == "retry_and_redact":
+        pytest.importorskip("requests")
+    out = run(str(EXAMPLES / f"{name}.py"))
+    for fact in facts:
+        assert fact in out

@@ -296,7 +296,9 @@ class Weaving:
                 yield spot
         if not some and refused is not None and term.exact_module:
             raise refused
-        if not some and excluded:
+        if not some and excluded and term.exact:
+            raise WeaveError(f"{term.text!r} chooses nothing: a term with '!' excludes it; take one of the two out")
+        if not some and excluded and term.exact_module:
             self._found.add(term)  # it is there, and is not wanted
 
     def _weave(self, found: list[tuple[Plan, Spot]]) -> None:
