@@ -281,10 +281,14 @@ class Place:
             self._aside = self.bind(self._chain(), instances=bool(self.instances))
         return self._aside
 
-    def bind(self, chain: Chain, *, instances: bool = False) -> Callable[..., Any]:
+    def bind(
+        self, chain: Chain, *, instances: bool = False, target: Callable[..., Any] | None = None
+    ) -> Callable[..., Any]:
         """Give a function of its own that runs a chain on this target, whatever is in the target's place."""
         slot = Slot(self._enter)
         facts = self._linker.facts | {"moved": Moved(), "slot": weakref.ref(slot)}
+        if target is not None:
+            facts["target"] = target
         linker = Linker(self.site.signature, self.plain, self.site.label, facts)
         found = self._template(chain, instances=instances)
         linked = linker.link(found, chain, None, {})

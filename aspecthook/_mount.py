@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _added = count()
 
+# Told of every hook that is added, once it is in. Replaced as a whole: adding a hook only looks whether it is empty.
+listeners: tuple[Callable[[MountPoint, Hook], None], ...] = ()
+
 
 @final
 class KindHooks(tuple[Hook, ...]):
@@ -301,6 +304,8 @@ class MountPoint:
                     arrange([*(one for one in members if one.kind == kind), hook], self.name)
             self._mentions.count(hook, 1)
             self._change(lambda: self._store(lambda members: (*members, hook)))
+        for listener in listeners:
+            listener(self, hook)
         return hook
 
     def unbound(self, function: Any) -> Any:

@@ -28,6 +28,7 @@ from types import (
 from typing import Any, NamedTuple, cast
 
 from aspecthook import _proxy
+from aspecthook._carrier import style_of
 from aspecthook._errors import MountError, WeaveError
 from aspecthook._hookable import mount_for
 from aspecthook._instances import for_instance
@@ -38,7 +39,7 @@ from ._members import ACCESSORS, CACHING, Member, space_of
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
-IMMUTABLE = 1 << 8  # Py_TPFLAGSIMMUTABLETYPE
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 # Builtins that calls of hooks are made with; `print` is not, though `explain` prints.
 _SPARED = frozenset(("print",))
 
@@ -108,7 +109,7 @@ def _in_module(member: Member) -> Spot:
         raise _refusal(member.label, f"is a value, of type {kind_of(value)}", "weave a function that uses it")
     if isinstance(value, type):  # pragma: no cover  # classes are opened before
         raise _refusal(member.label, "is a class", "weave its methods")
-    if _proxy.style_of(value) == "async generator":
+    if style_of(value) == "async generator":
         raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
     if not isinstance(value, (BuiltinFunctionType, partial, CACHING)):
         instance = _instance(value, member.label)
@@ -179,7 +180,7 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
         why = "is that of object, which creates no instance any more once a class has had another one"
         raise _refusal(member.label, why, f"weave '{member.module}:{'.'.join((*member.path[:-1], '__init__'))}'")
     inner = _proxy._bind(value, None, cls) if binding != "read" else None
-    if _proxy.style_of(inner) == "async generator":
+    if style_of(inner) == "async generator":
         raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
     original = value if member.heir is None or not _proxy.proxied(value) else value.__wrapped__
     key = (id(cls), member.name)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, final
 
@@ -20,8 +18,9 @@ from ._gates import Blocks, Claim
 from ._imports import is_under_way, unwatch, watch, watch_end
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
+from ._reasons import refuse_no_module, why_empty, why_nothing, why_waiting
 from ._shares import Share, Wish, share
-from ._spots import IMMUTABLE, Spot, kind_of, spot_of, spot_of_object
+from ._spots import Spot, kind_of, spot_of, spot_of_object
 
 # What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
 _LOADED = (inspect, nearest("", []))
@@ -123,7 +122,7 @@ class Weaving:
             raise error
         missing = self._missing()
         if missing:
-            raise WeaveError(f"nothing is woven on {missing[0].text!r}: {_why_waiting(missing[0])}")
+            raise WeaveError(f"nothing is woven on {missing[0].text!r}: {why_waiting(missing[0])}")
 
     def __repr__(self) -> str:
         return f"<weaving of {self._shown}: {self.state}, {len(self.mounts)} mount points>"
@@ -186,7 +185,7 @@ class Weaving:
         try:
             for pointcut in self._pointcuts:
                 for term in pointcut.terms:
-                    _refuse_no_module(term)
+                    refuse_no_module(term)
             if self._pointcuts:
                 watch(self)
             self._weave(self._spots(strict=True))
@@ -207,7 +206,7 @@ class Weaving:
                 continue
             # A package may have nothing of its own, and what is below it all.
             if not self._pieces or not all(segment.glob == "*" for segment in term.segments):
-                raise WeaveError(_why_nothing(term, module))
+                raise WeaveError(why_nothing(term, module))
             self._found.add(term)
         if not self._pieces and not missing:
             raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
@@ -266,7 +265,7 @@ class Weaving:
             if spots:
                 self._found.add(term)
             elif strict and term.exact and not coming and term not in self._found:
-                raise WeaveError(_why_nothing(term, module))
+                raise WeaveError(why_nothing(term, module))
             for spot in spots:
                 if plan.where is None or plan.where(spot.function):
                     yield spot
@@ -348,7 +347,7 @@ def _things(target: Any, where: Where | None) -> list[Spot]:
                 refused.append(error)
         label = f"{target.__module__}:{target.__qualname__}" if isinstance(target, type) else target.__name__
         if not spots:
-            raise refused[0] if refused else WeaveError(_why_empty(target, label))
+            raise refused[0] if refused else WeaveError(why_empty(target, label))
         chosen = [spot for spot in spots if where is None or where(spot.function)]
         if not chosen:
             raise WeaveError(f"{label} is not woven: `where` refuses all {len(spots)} functions of it")
@@ -362,64 +361,3 @@ def _things(target: Any, where: Where | None) -> list[Spot]:
     if where is not None and not where(spot.function):
         raise WeaveError(f"{target!r} is not woven: `where` refuses it")
     return [spot]
-
-
-def _why_empty(target: Any, label: str) -> str:
-    if isinstance(target, type) and target.__flags__ & IMMUTABLE:
-        return (
-            f"{label} cannot be woven: it is an immutable C type, in which nothing can be replaced; weave a subclass, "
-            f"or the functions that call it"
-        )
-    if isinstance(target, type):
-        return (
-            f"{label} cannot be woven: it defines no public Python methods of its own; weave the class that does, "
-            f"or name one: '{label}.__init__'"
-        )
-    return (
-        f"{label} cannot be woven: it defines no public functions of its own; name what it has, '{label}:...', or "
-        f"what is below it, '{label}.*:*'"
-    )
-
-
-def _why_nothing(term: Term, module: ModuleType) -> str:
-    if _proxy.is_ours(module.__name__):
-        return f"{term.text!r} cannot be woven: {module.__name__} is part of what runs the hooks; weave what calls it"
-    held: Any = module
-    for segment in term.segments:
-        held = vars(held).get(segment.glob) if segment.exact and isinstance(held, (ModuleType, type)) else None
-    if isinstance(held, type):
-        return _why_empty(held, f"{held.__module__}:{held.__qualname__}")
-    word = term.segments[0].glob
-    names = [one for one in vars(module) if not one.startswith("__") and one != word]
-    near = nearest(word.strip("*"), names)
-    return (
-        f"{term.text!r} chooses nothing: {module.__name__} itself defines no function or class of such a name; name "
-        f"exactly what it has from elsewhere, or the module that defines it{near}"
-    )
-
-
-def _refuse_no_module(term: Term) -> None:
-    loaded: Any = sys.modules.get(term.module)
-    if loaded is not None and not issubclass(_proxy.type_of(loaded), ModuleType):
-        kind = kind_of(loaded)
-        raise WeaveError(
-            f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is no module, it is of type {kind}; give "
-            f"its functions themselves, as in weave({term.module}.f, ...)"
-        )
-
-
-def _why_waiting(term: Term) -> str:
-    _refuse_no_module(term)
-    found = modules(term)
-    if found:
-        return f"nothing in {found[0].__name__} is meant by it; write the name of something that is there"
-    parent = term.module.rpartition(".")[0]
-    if term.exact_module and (not parent or parent in sys.modules):
-        try:
-            there = find_spec(term.module) is not None
-        except Exception:  # whatever a finder of somebody's does with it
-            there = False
-        if not there:
-            near = nearest(term.module, [name for name in sys.modules if name != term.module])
-            return f"there is no module {term.module!r} to import{near}"
-    return f"no module {term.module!r} has been imported; import it, or mend its name"

@@ -1,0 +1,162 @@
+"""Carriers: Python functions with the parameters of something that has no Python code, for hooks to be put into.
+
+The invariant: the original is called just as the caller called it, unless a hook has replaced an argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import CodeType, FunctionType
+from typing import Any, Literal, NamedTuple
+
+from ._signature import is_plain
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_FORMS: dict[Any, str] = {
+    inspect.Parameter.KEYWORD_ONLY: "{0}={0}",
+    inspect.Parameter.VAR_POSITIONAL: "*{0}",
+    inspect.Parameter.VAR_KEYWORD: "**{0}",
+}
+_ABSENT: Any = object()
+
+
+class Carrier(NamedTuple):
+    """The function that hooks are put into, what a proxy calls, and what the chain calls in the end."""
+
+    function: FunctionType
+    enter: Callable[..., Any]
+    forward: Callable[..., Any]
+
+
+def carrier(original: Callable[..., Any], signature: inspect.Signature | None, label: str, style: str) -> Carrier:
+    """Make a function with these parameters that calls the original with what it was given."""
+    names = list(signature.parameters) if signature is not None else []
+    if signature is None or not all(is_plain(one) for one in names):
+        signature = inspect.Signature(
+            [
+                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+            ]
+        )
+    parameters = list(signature.parameters.values())
+    forward = "forward"
+    while forward in names:
+        forward += "_"
+    bare = [one.replace(annotation=inspect.Parameter.empty, default=inspect.Parameter.empty) for one in parameters]
+    head = str(inspect.Signature(bare))
+    lead = {"async": "return await", "generator": "return (yield from"}.get(style, "return")
+    keyword = "async " if style == "async" else ""
+    end = ")" if style == "generator" else ""
+    code = compile(f"{keyword}def carrier{head}: {lead} {forward}({_passed(parameters)}){end}", "<aspecthook>", "exec")
+    body = next(one for one in code.co_consts if isinstance(one, CodeType))
+    called, mine = _forwarder(original, parameters)
+    module, _, path = label.partition(":")
+    name = path.rpartition(".")[2]
+    made = FunctionType(body.replace(co_name=name, co_qualname=path), {forward: called}, name)
+    made.__qualname__ = path
+    defaults = [one.default for one in parameters if one.kind in _POSITIONAL and one.default is not one.empty]
+    made.__defaults__ = tuple(defaults) or None
+    made.__kwdefaults__ = {
+        one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is not one.empty
+    } or None
+    made.__module__ = module
+    made.__doc__ = getattr(original, "__doc__", None)
+    # The call of a coroutine or a generator runs later, and maybe elsewhere.
+    noted = mine is not None and style == "function"
+    return Carrier(made, _entering(made, mine) if noted else made, called)
+
+
+def style_of(original: Any) -> Literal["function", "async", "generator", "async generator"]:
+    """Say what a call of a callable gives."""
+    if inspect.iscoroutinefunction(original):
+        return "async"
+    if inspect.isasyncgenfunction(original):
+        return "async generator"
+    return "generator" if inspect.isgeneratorfunction(original) else "function"
+
+
+def _passed(parameters: list[inspect.Parameter]) -> str:
+    return ", ".join(_FORMS.get(one.kind, "{0}").format(one.name) for one in parameters)
+
+
+# The call of a proxy that is under way here: whose it is, and the arguments as the caller gave them.
+_given: ContextVar[tuple[object, tuple[Any, ...], dict[str, Any]] | None] = ContextVar("aspecthook_given", default=None)
+
+
+def _forwarder(
+    original: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> tuple[Callable[..., Any], object | None]:
+    """Give what calls the original just as the caller called it, and by what such calls are told from others.
+
+    C functions may tell an argument that is not given from its documented default, warn of one that is given by
+    position, and caches tell the two apart. Once a hook has replaced an argument, defaults are left out and what may be
+    named is named.
+    """
+    positional = [one for one in parameters if one.kind in _POSITIONAL]
+    if all(one.default is one.empty and one.kind not in _NAMED for one in parameters):
+        return original, None
+    names = [one.name for one in positional]
+    defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+    mine = object()
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        given = _given.get()
+        values = dict(zip(names, args, strict=False))
+        rest = args[len(names) :]
+        if given is not None and given[0] is mine and _is_same(given[1], given[2], values | kwargs, rest):
+            return original(*given[1], **given[2])
+        kept = {name: value for name, value in kwargs.items() if value is not defaults.get(name, _ABSENT)}
+        if rest:
+            return original(*args, **kept)
+        lead = [one for one in positional if one.default is one.empty or one.kind is one.POSITIONAL_ONLY]
+        while lead and values[lead[-1].name] is lead[-1].default:
+            lead.pop()
+        named = {
+            one.name: values[one.name]
+            for one in positional[len(lead) :]
+            if one.default is one.empty or values[one.name] is not one.default
+        }
+        return original(*[values[one.name] for one in lead], **named, **kept)
+
+    def _is_same(args: tuple[Any, ...], given: dict[str, Any], values: dict[str, Any], rest: tuple[Any, ...]) -> bool:
+        before = dict(zip(names, args, strict=False)) | given
+        loose = args[len(names) :]
+        return (
+            len(loose) == len(rest)
+            and all(one is other for one, other in zip(loose, rest, strict=True))
+            and before.keys() <= values.keys()
+            and all(before.get(name, defaults.get(name, _ABSENT)) is value for name, value in values.items())
+        )
+
+    return forward, mine
+
+
+def _entering(made: FunctionType, mine: object) -> Callable[..., Any]:
+    """Give a function that notes how it is called, and calls the carrier."""
+
+    def enter(*args: Any, **kwargs: Any) -> Any:
+        token = _given.set((mine, args, kwargs))
+        try:
+            return made(*args, **kwargs)
+        finally:
+            _given.reset(token)
+
+    return enter
+
+
+def signature_of(function: Any) -> inspect.Signature | None:
+    """Give the parameters of a callable, if it tells."""
+    module: Any = sys.modules.get(str(getattr(function, "__module__", None)))
+    space: dict[str, Any] = getattr(module, "__dict__", {})
+    bare = "__builtins__" not in space
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+    finally:
+        if bare:  # evaluating the defaults of a C function leaves it there
+            space.pop("__builtins__", None)

@@ -1,0 +1,338 @@
+"""Tracing one call: which hooks ran, in which order, what each was given and what it answered.
+
+The call runs the compiled chain itself, on clones of the hooks that note what happens to them; nothing that others
+see is changed, and no call of theirs is noted.
+"""
+
+from __future__ import annotations
+
+import copy
+import reprlib
+from collections.abc import AsyncGenerator, Callable, Generator
+from itertools import pairwise
+from types import FunctionType, MethodType
+from typing import Any, cast, final
+
+from aspecthook._changes import lock
+from aspecthook._errors import HookLookupError, nearest
+from aspecthook._hook import Hook
+from aspecthook._hookable import hooks
+from aspecthook._instances import InstanceMountPoint
+from aspecthook._mount import MountPoint
+from aspecthook._order import Chain
+
+TARGET = "target"
+_shorten = reprlib.Repr()
+_shorten.maxother = _shorten.maxstring = 60
+
+
+@final
+class Step:
+    """One hook of a traced call, or its target: ``kind``, ``name``, ``given``, its ``answer`` or what it ``raised``.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def double(n):
+        ...     return 2 * n
+        >>> trace_of(double)(3)["double"]
+        target double(n=3) → 6
+    """
+
+    __slots__ = ("answer", "given", "kind", "name", "raised")
+
+    def __init__(self, kind: str, name: str, given: dict[str, object]) -> None:
+        self.kind = kind
+        self.name = name
+        self.given = given
+        self.answer: object = None
+        self.raised: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.line}"
+
+    @property
+    def line(self) -> str:
+        """What it was given and what came of it, on one line."""
+        given = ", ".join(f"{name}={_shorten.repr(value)}" for name, value in self.given.items())
+        came = f"raised {self.raised!r}" if self.raised is not None else f"→ {_shorten.repr(self.answer)}"
+        return f"{self.name}({given}) {came}"
+
+
+@final
+class Trace:
+    """What happened in one call: its ``steps`` in the order in which they began, and its ``result`` or ``exc``.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def double(n):
+        ...     return 2 * n
+        >>> @double.post
+        ... def increase(result):
+        ...     return result + 1
+        >>> trace = trace_of(double)(3)
+        >>> trace.names, trace.result, trace.before("double", "increase")
+        (('double', 'increase'), 7, True)
+    """
+
+    __slots__ = ("exc", "label", "result", "steps")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.steps: list[Step] = []
+        self.result: object = None
+        self.exc: BaseException | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps, in the order in which they began."""
+        return tuple(step.name for step in self.steps)
+
+    def ran(self, name: str) -> bool:
+        """Say whether a hook of this name ran."""
+        return name in self.names
+
+    def before(self, first: str, second: str) -> bool:
+        """Say whether every run of the one began before every run of the other; true if either did not run."""
+        earlier = [place for place, name in enumerate(self.names) if name == first]
+        later = [place for place, name in enumerate(self.names) if name == second]
+        return not earlier or not later or max(earlier) < min(later)
+
+    def __getitem__(self, name: str) -> Step:
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise HookLookupError(
+            f"{self.label}: {name!r} did not run in this call; what ran: {', '.join(self.names) or 'nothing'}"
+            f"{nearest(name, list(self.names))}"
+        )
+
+    def draw(self) -> str:
+        """Draw the call, a line a step."""
+        came = f"raised {self.exc!r}" if self.exc is not None else f"→ {_shorten.repr(self.result)}"
+        width = max((len(step.kind) for step in self.steps), default=0)
+        return "\n".join([f"{self.label} {came}", *(f"  {step.kind:<{width}}  {step.line}" for step in self.steps)])
+
+    def __str__(self) -> str:
+        return self.draw()
+
+    __repr__ = __str__
+
+
+# Any: the traced function takes what the function takes, and an async one gives an awaitable of the trace.
+def trace_of(function: Any, /) -> Callable[..., Any]:
+    """Give a function that makes one call and gives its `Trace`, whatever the call gives or raises.
+
+    Of a coroutine function it gives an awaitable of the trace. A generator is run to its end; its items are the result.
+
+    Raises:
+        HookLookupError: The function is no mount point.
+
+    Example:
+        >>> from aspecthook import Args, hookable
+        >>> @hookable
+        ... def price(item, qty=1):
+        ...     return 2.0 * qty
+        >>> @price.pre
+        ... def at_least_one(qty):
+        ...     return Args(qty=max(qty, 1))
+        >>> print(trace_of(price)("tea", 0))
+        aspecthook.testing._trace:price → 2.0
+          pre     at_least_one(qty=0) → Args(qty=1)
+          target  price(item='tea', qty=1) → 2.0
+    """
+    mount = hooks(function)
+    bound = (function.__self__,) if isinstance(function, MethodType) else ()
+    style = mount._get_site().signature.style
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        trace = Trace(mount.name)
+        call = _compiled(mount, trace)
+        if style == "coroutine":
+            return _awaited(trace, lambda: call(*bound, *args, **kwargs))
+        if style == "async generator":
+            return _collected(trace, lambda: call(*bound, *args, **kwargs))
+        try:
+            result = call(*bound, *args, **kwargs)
+            trace.result = list(result) if style == "generator" else result
+        except BaseException as error:  # the trace holds it
+            trace.exc = error
+        return trace
+
+    return traced
+
+
+async def _awaited(trace: Trace, call: Callable[[], Any]) -> Trace:
+    try:
+        trace.result = await call()
+    except BaseException as error:
+        trace.exc = error
+    return trace
+
+
+async def _collected(trace: Trace, call: Callable[[], Any]) -> Trace:
+    try:
+        trace.result = [item async for item in call()]
+    except BaseException as error:
+        trace.exc = error
+    return trace
+
+
+def _compiled(mount: MountPoint, trace: Trace) -> Callable[..., Any]:
+    """Compile the chain as it is now, on clones that note what they do."""
+    with lock:
+        place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+        names = mount._get_site().signature.names
+        chain = Chain(tuple([_noting(hook, names, trace) for hook in mount._active().everything()]))
+        if place is None or not place.opened:
+            return _noting_target(mount.function, mount, trace)
+        call: Any = place.bind(chain, target=_noting_target(place.original, mount, trace))
+        function: Any = mount.function
+        call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+        return cast("Callable[..., Any]", call)
+
+
+def _noting(hook: Hook, names: tuple[str, ...], trace: Trace) -> Hook:
+    clone = copy.copy(hook)
+    asked = [(how, what if isinstance(what, str) else names[cast("int", what)]) for how, what in hook.asks]
+
+    def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
+        words = [word for how, word in asked if not how]
+        values: dict[str, object] = dict(zip(words, args, strict=False))
+        if len(args) > len(words):
+            values["args"] = args[len(words) :]
+        return {word: value for word, value in (values | kwargs).items() if word != "proceed"}
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+        step = Step(hook.kind, hook.name, given(args, kwargs))
+        trace.steps.append(step)
+        return step
+
+    clone.function = _RECORDERS[hook.flavour](hook.function, begin)
+    return clone
+
+
+Begin = Callable[[tuple[Any, ...], dict[str, Any]], Step]
+
+
+def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        step = begin(args, kwargs)
+        try:
+            step.answer = function(*args, **kwargs)
+        except BaseException as error:
+            step.raised = error
+            raise
+        return step.answer
+
+    return plain
+
+
+def _async(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    async def later(*args: Any, **kwargs: Any) -> Any:
+        step = begin(args, kwargs)
+        try:
+            step.answer = await function(*args, **kwargs)
+        except BaseException as error:
+            step.raised = error
+            raise
+        return step.answer
+
+    return later
+
+
+def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        step = begin(args, kwargs)
+        try:
+            step.answer = yield from function(*args, **kwargs)
+        except BaseException as error:
+            step.raised = error
+            raise
+        return step.answer
+
+    return generator
+
+
+def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        begin(args, kwargs)
+        made: AsyncGenerator[Any, Any] = function(*args, **kwargs)
+        return made
+
+    return stream
+
+
+_RECORDERS: dict[str, Callable[[Callable[..., Any], Begin], Callable[..., Any]]] = {
+    "plain": _plain,
+    "async": _async,
+    "generator": _generator,
+    "async generator": _async_generator,
+}
+
+
+def _noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
+    signature = mount._get_site().signature
+    flavour = {"function": "plain", "coroutine": "async"}.get(signature.style, signature.style)
+    named = signature.names[: signature.positional]
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+        given: dict[str, object] = dict(zip(named, args, strict=False))
+        if len(args) > len(named):
+            given[signature.names[cast("int", signature.varargs)]] = args[len(named) :]
+        step = Step(TARGET, mount.function.__name__, given | kwargs)
+        trace.steps.append(step)
+        return step
+
+    return _RECORDERS[flavour](function, begin)
+
+
+def draw_chain(mount: MountPoint) -> str:
+    """Draw the chain of a mount point: a line a hook, in the order in which a call may run them."""
+    rows = [(hook.kind, hook.name, _conditions(hook)) for hook in mount]
+    width = max((len(kind) for kind, _, _ in rows), default=0)
+    lines = [f"  {kind:<{width}}  {name}{conditions}" for kind, name, conditions in rows]
+    return "\n".join([f"{mount.name}, {len(rows)} hooks", *lines])
+
+
+def _conditions(hook: Hook) -> str:
+    parts = [f"priority={hook.priority}"] if hook.priority != 50 else []
+    parts += [f"{name}={value!r}" for name, value in hook.options.items() if name not in ("name", "priority")]
+    parts += ["paused"] if hook.paused else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def assert_order(function: Any, /, *names: str) -> None:
+    """Assert that hooks run in this order, by the chain as it is now; the function's own name stands for the target.
+
+    Raises:
+        AssertionError: They do not, or one of them is not there; the message draws the chain.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def save(order): ...
+        >>> @save.pre(before="validate")
+        ... def authenticate(): ...
+        >>> @save.pre
+        ... def validate(order): ...
+        >>> assert_order(save, "authenticate", "validate", "save")
+    """
+    mount = hooks(function)
+    order = _order(mount)
+    for name in names:
+        if name not in order:
+            raise AssertionError(f"no hook {name!r}{nearest(name, order)}\n{draw_chain(mount)}")
+    for first, second in pairwise(names):
+        last = len(order) - 1 - order[::-1].index(first)
+        if last > order.index(second):
+            raise AssertionError(f"{first!r} does not run before {second!r}\n{draw_chain(mount)}")
+
+
+def _order(mount: MountPoint) -> list[str]:
+    rows = {"pre": mount.pre, "around": mount.around}
+    before = [hook.name for row in rows.values() for hook in row]
+    after = [hook.name for row in (mount.item, mount.exception, mount.post, mount.always) for hook in row]
+    function = cast("FunctionType", mount.function)
+    return [*before, function.__name__, *after]

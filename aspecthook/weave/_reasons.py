@@ -1,0 +1,76 @@
+"""Why something is not woven, in words: what was found in its place, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from aspecthook import _proxy
+from aspecthook._errors import WeaveError, nearest
+
+from ._members import modules
+from ._pointcut import Term
+from ._spots import IMMUTABLE, kind_of
+
+
+def why_empty(target: Any, label: str) -> str:
+    if isinstance(target, type) and target.__flags__ & IMMUTABLE:
+        return (
+            f"{label} cannot be woven: it is an immutable C type, in which nothing can be replaced; weave a subclass, "
+            f"or the functions that call it"
+        )
+    if isinstance(target, type):
+        return (
+            f"{label} cannot be woven: it defines no public Python methods of its own; weave the class that does, "
+            f"or name one: '{label}.__init__'"
+        )
+    return (
+        f"{label} cannot be woven: it defines no public functions of its own; name what it has, '{label}:...', or "
+        f"what is below it, '{label}.*:*'"
+    )
+
+
+def why_nothing(term: Term, module: ModuleType) -> str:
+    if _proxy.is_ours(module.__name__):
+        return f"{term.text!r} cannot be woven: {module.__name__} is part of what runs the hooks; weave what calls it"
+    held: Any = module
+    for segment in term.segments:
+        held = vars(held).get(segment.glob) if segment.exact and isinstance(held, (ModuleType, type)) else None
+    if isinstance(held, type):
+        return why_empty(held, f"{held.__module__}:{held.__qualname__}")
+    word = term.segments[0].glob
+    names = [one for one in vars(module) if not one.startswith("__") and one != word]
+    near = nearest(word.strip("*"), names)
+    return (
+        f"{term.text!r} chooses nothing: {module.__name__} itself defines no function or class of such a name; name "
+        f"exactly what it has from elsewhere, or the module that defines it{near}"
+    )
+
+
+def refuse_no_module(term: Term) -> None:
+    loaded: Any = sys.modules.get(term.module)
+    if loaded is not None and not issubclass(_proxy.type_of(loaded), ModuleType):
+        kind = kind_of(loaded)
+        raise WeaveError(
+            f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is no module, it is of type {kind}; give "
+            f"its functions themselves, as in weave({term.module}.f, ...)"
+        )
+
+
+def why_waiting(term: Term) -> str:
+    refuse_no_module(term)
+    found = modules(term)
+    if found:
+        return f"nothing in {found[0].__name__} is meant by it; write the name of something that is there"
+    parent = term.module.rpartition(".")[0]
+    if term.exact_module and (not parent or parent in sys.modules):
+        try:
+            there = find_spec(term.module) is not None
+        except Exception:  # whatever a finder of somebody's does with it
+            there = False
+        if not there:
+            near = nearest(term.module, [name for name in sys.modules if name != term.module])
+            return f"there is no module {term.module!r} to import{near}"
+    return f"no module {term.module!r} has been imported; import it, or mend its name"
