@@ -22,6 +22,12 @@ from ._order import Chain
 MARK = "__aspecthook__"
 
 
+# Linking itself calls functions, and one of them may be the one that is to be linked. A signal handler or a finalizer
+# may also come in the middle and call something hooked; deeper than that, a call is that of linking, and runs bare.
+_DEEPEST = 3
+_depth = 0
+
+
 @final
 class Moved:
     """Where stale code leaves its calls; None while the code is where it belongs."""
@@ -243,27 +249,38 @@ class Place:
 
     def current(self) -> Callable[..., Any]:
         """Give a function that runs the chain as it is now, and put its code in its place."""
+        global _depth  # noqa: PLW0603  # under the lock: how many links are under way, each in the middle of another
         with lock:
-            while True:
-                function = self._ref()
-                if function is None or not self.opened:
-                    self.heal()
-                    return self.original
-                if self.displaced:
-                    return self._set_aside()
-                # Made before the chain is looked at: a signal handler may change the chain, or link it, at any point
-                # of what follows. What it changes marks this code as stale, and it is made anew.
-                moved = self.moved = Moved()
-                chain = self._chain()
-                if not self.instances and not chain.everything():
-                    # What a change that was interrupted has left: nothing to run, and the stand-in still there.
-                    self.close()
-                    return self.original
-                code = self._link(chain, moved)
-                if moved is self.moved and moved.run is None:
-                    break
-            self._put(code)
-            return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+            before = _depth
+            if before == _DEEPEST:
+                return self.original
+            try:
+                _depth = before + 1
+                return self._current()
+            finally:
+                _depth = before
+
+    def _current(self) -> Callable[..., Any]:
+        while True:
+            function = self._ref()
+            if function is None or not self.opened:
+                self.heal()
+                return self.original
+            if self.displaced:
+                return self._set_aside()
+            # Made before the chain is looked at: a signal handler may change the chain, or link it, at any point of
+            # what follows. What it changes marks this code as stale, and it is made anew.
+            moved = self.moved = Moved()
+            chain = self._chain()
+            if not self.instances and not chain.everything():
+                # What a change that was interrupted has left: nothing to run, and the stand-in still there.
+                self.close()
+                return self.original
+            code = self._link(chain, moved)
+            if moved is self.moved and moved.run is None:
+                break
+        self._put(code)
+        return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _link(self, chain: Chain, moved: Moved) -> CodeType:
         found = self._template(chain, instances=bool(self.instances))

@@ -396,6 +396,13 @@ class MountPoint:
             if hook in self._members and (hook.paused != paused or hook.gate is not (gate and gate.holds)):
                 self._change(store)
 
+    def tidy(self) -> None:
+        """End what an interrupted change has left half done."""
+        with lock:
+            self._settle()
+            if not self._members and (self._place is None or not self._place.opened):
+                self._forget()
+
     def ensure(self) -> None:
         """Be where the hooks act; a function always is."""
 
@@ -462,10 +469,15 @@ class MountPoint:
                 self._place = made
         self._reset_instances(place)
         mark: object = function.__dict__.get(MARK)
-        if not isinstance(mark, MountPoint) or mark._ref() is not function:
-            self._theirs = mark
-            function.__dict__[MARK] = self
-        place.open(self._active)
+        try:
+            if not isinstance(mark, MountPoint) or mark._ref() is not function:
+                self._theirs = mark
+                function.__dict__[MARK] = self
+            place.open(self._active)
+        except BaseException:  # an interrupt: there is nothing to run yet
+            if not place.opened:
+                self._forget()
+            raise
 
     def _target(self) -> Callable[..., Any] | None:
         """Give what the function only hands its calls to, if that is all it does."""
@@ -479,9 +491,11 @@ class MountPoint:
         """Leave no trace in the function of a mount point that nobody asked to be there."""
         function = self._ref()
         if function is not None and "hooks" not in function.__dict__ and not self._members:
-            mark: object = function.__dict__.pop(MARK, None)
-            if mark is not self or self._theirs is not None:
-                function.__dict__[MARK] = self._theirs if mark is self else mark
+            if function.__dict__.get(MARK) is self:
+                if self._theirs is None:
+                    del function.__dict__[MARK]
+                else:
+                    function.__dict__[MARK] = self._theirs
             self._theirs = None
 
     def forget(self, key: int) -> None:

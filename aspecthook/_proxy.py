@@ -8,6 +8,7 @@ others have put in these places is left alone, and the proxy that they may keep 
 from __future__ import annotations
 
 import copy
+import copyreg
 import inspect
 import sys
 import weakref
@@ -54,6 +55,9 @@ class _Shell(_Base):
     __doc__ = property(attrgetter("__wrapped__.__doc__"))  # pyright: ignore[reportAssignmentType]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        reducer: Any = copyreg.dispatch_table.get(type_of(self.__wrapped__))
+        if reducer is not None:
+            return reducer(self.__wrapped__)
         path = self._self_path
         reduced = path if path and type(self.__wrapped__) is FunctionType else self.__wrapped__.__reduce_ex__(protocol)
         # A function, or what pickles by name as functions do.
@@ -83,6 +87,18 @@ class Proxy(_Shell):
 
     # `hooks` finds the mount point by this.
     __aspecthook__ = property(attrgetter("_self_mount"))
+
+
+class FunctionProxy(Proxy):
+    """Stands for a callable of a module that binds as functions do, should somebody take it into a class."""
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        own: Any = self
+        bound = _bind(self.__wrapped__, instance, owner)
+        if bound is self.__wrapped__:
+            return self
+        plainly = isinstance(bound, MethodType) and bound.__func__ is self.__wrapped__
+        return MethodType(own, instance) if plainly else bound
 
 
 class MethodProxy(Proxy):
@@ -157,7 +173,19 @@ class _Held(NamedTuple):
 class ProxyMountPoint(MountPoint):
     """The mount point of something without Python code. Its proxy is in its places for as long as it carries hooks."""
 
-    __slots__ = ("_held", "_stranded", "binding", "carrier", "enter", "forward", "original", "owner", "proxy", "short")
+    __slots__ = (
+        "_held",
+        "_named",
+        "_stranded",
+        "binding",
+        "carrier",
+        "enter",
+        "forward",
+        "original",
+        "owner",
+        "proxy",
+        "short",
+    )
 
     def __init__(
         self,
@@ -174,9 +202,11 @@ class ProxyMountPoint(MountPoint):
         # Where our proxy was put, and where somebody else's stood when it had to go: it may come back there.
         self._held: list[_Held] = []
         self._stranded: list[_Held] = []
+        # The places of a module's callable that users named; what becomes of its other names is nobody's business.
+        self._named: set[tuple[int, str]] = set()
         self.owner: Callable[[], Any] = lambda: None
         self.short = ""
-        shell: type[Proxy] = Proxy
+        shell: type[Proxy] = FunctionProxy if hasattr(type_of(original), "__get__") else Proxy
         if place is not None:
             owner, self.short = place
             self.owner = weakref.ref(owner)
@@ -243,7 +273,13 @@ class ProxyMountPoint(MountPoint):
         self._stranded = [held for held in self._held if self._is_theirs(held)]
         self._heal()
 
+    def name_place(self, module: ModuleType, name: str) -> None:
+        """Note that this is where it is said to be."""
+        self._named.add((id(module), name))
+
     def _is_theirs(self, held: _Held) -> bool:
+        if not self.short and (id(held.owner()), held.name) not in self._named:
+            return False
         now = held.now()
         if not self.short and now is _ABSENT:
             return False  # a module has dropped the name
@@ -312,13 +348,14 @@ def proxied(value: object) -> ProxyMountPoint | None:
     return found if found is not None and found.original is value and found.opened else None
 
 
-def mount_in_module(original: Any, name: str) -> ProxyMountPoint:
+def mount_in_module(original: Any, name: str, place: tuple[ModuleType, str]) -> ProxyMountPoint:
     """Give the mount point of a callable that modules have under one name or several."""
     with lock:
         found = _known.get(id(original))
         if found is None or found.original is not original:
             made = carrier(original, signature_of(original), name, style_of(original))
             found = _known[id(original)] = ProxyMountPoint(original, name, made)
+        found.name_place(*place)
         return found
 
 

@@ -73,8 +73,9 @@ def _spec_of(module: ModuleType) -> Any:
 def watch_end(module: ModuleType) -> None:
     """Tell the watchers when an import ends that began before anybody watched."""
     spec = _spec_of(module)
-    if type(spec) is machinery.ModuleSpec and is_under_way(module):
-        spec.__class__ = ModuleSpec
+    with lock:
+        if type(spec) is machinery.ModuleSpec and is_under_way(module):
+            spec.__class__ = ModuleSpec
 
 
 def _tell(name: str) -> None:
@@ -184,12 +185,12 @@ class ModuleSpec(machinery.ModuleSpec):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_initializing" and not value:
-            object.__setattr__(self, "__class__", machinery.ModuleSpec)
             try:
-                module: Any = sys.modules.get(self.name)
-                if module is not None:  # else it has failed
+                if sys.modules.get(self.name) is not None:  # else it has failed
                     _tell(self.name)
             finally:
-                machinery.ModuleSpec.__setattr__(self, name, value)
+                with lock:
+                    object.__setattr__(self, "__class__", machinery.ModuleSpec)
+                    machinery.ModuleSpec.__setattr__(self, name, value)
         else:
             machinery.ModuleSpec.__setattr__(self, name, value)

@@ -27,7 +27,6 @@ _METHODS = (
     singledispatchmethod,
     CACHING,
 )
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, CACHING)
 
 
 class Member(NamedTuple):
@@ -120,8 +119,8 @@ def _expand(owner: Owner, segments: tuple[Segment, ...], path: tuple[str, ...], 
     else:
         found = [Member(owner, name, value, (*path, name)) for name, value in _chosen(owner, first)]
     for member in found:
-        if isinstance(member.value, type):
-            yield from _in_class(member.value, first, rest, member.path, term)
+        if issubclass(_proxy.type_of(member.value), type):
+            yield from _in_class(cast("type[Any]", member.value), first, rest, member.path, term)
         elif rest:
             yield from _accessors(member, rest, term, exact=first.exact)
         elif first.exact or _is_own(owner, member.value):
@@ -198,5 +197,27 @@ def _fits(owner: Owner, value: object) -> bool:
 
 def _is_own(owner: Owner, value: object) -> bool:
     if isinstance(owner, type):
-        return isinstance(value, _METHODS)
-    return isinstance(value, _FUNCTIONS) and getattr(value, "__module__", None) == owner.__name__
+        return isinstance(value, _METHODS) or (_is_function(value) and _home(value) == _home_of(owner))
+    return _is_function(value) and getattr(value, "__module__", None) == owner.__name__
+
+
+def _home(value: Any) -> tuple[object, object]:
+    return value.__module__, getattr(value, "__qualname__", "").rpartition(".")[0]
+
+
+def _home_of(owner: type[Any]) -> tuple[object, object]:
+    return owner.__module__, owner.__qualname__
+
+
+def _is_function(value: Any) -> bool:
+    """Say whether this is a function, Python's or a compiled one of whatever type, and no object that can be called."""
+    kind = _proxy.type_of(value)
+    if kind is FunctionType or issubclass(kind, (BuiltinFunctionType, CACHING)):
+        return True
+    call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
+    if call is None or issubclass(kind, type) or isinstance(call, FunctionType):
+        return False
+    try:
+        return isinstance(value.__name__, str) and isinstance(value.__module__, str)
+    except Exception:  # a stand-in for what is not there now
+        return False

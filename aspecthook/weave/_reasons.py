@@ -49,6 +49,10 @@ def why_nothing(term: Term, module: ModuleType) -> str:
     )
 
 
+def why_excluded(term: Term) -> str:
+    return f"{term.text!r} chooses nothing: terms with '!' exclude all of it; take some of the two out"
+
+
 def refuse_no_module(term: Term) -> None:
     loaded: Any = sys.modules.get(term.module)
     if loaded is not None and not issubclass(_proxy.type_of(loaded), ModuleType):

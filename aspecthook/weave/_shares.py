@@ -89,17 +89,25 @@ class Share:
     def release(self, holder: object) -> None:
         """Note that a weaving does not want the hook any more; the last one takes it off."""
         with lock:
+            if holder not in self._claims:
+                return
             self._watches.pop(holder, None)
             self._paused.discard(holder)
-            if self._claims.pop(holder, None) is None:
-                return
             mount = self.mount()
-            if self._claims:
-                self._settle()
+            if len(self._claims) > 1:
+                claim = self._claims.pop(holder)
+                try:
+                    self._settle()
+                except BaseException:  # an interrupt: to be done again
+                    self._claims[holder] = claim
+                    raise
                 return
+            self.hook.remove()
+            if mount is not None:
+                mount.tidy()
             if mount is not None and mount.woven.get(self.key) is self:
                 del mount.woven[self.key]
-            self.hook.remove()
+            self._claims.pop(holder, None)  # last: an interrupted release can be done again
 
     def _settle(self) -> None:
         """Let the hook act for the calls that somebody wants it to, and be paused if nobody does."""
@@ -126,11 +134,22 @@ def share(mount: MountPoint, wish: Wish, claim: Claim, *, holder: object, paused
         AspecthookError: The hook is refused.
     """
     key = (wish.key, object()) if again else wish.key
-    found = mount.woven.get(key)
-    if found is None or not found.attached:
-        closed = gate([claim], mount._get_site().signature)
-        hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed)
-        found = mount.woven[key] = Share(key, mount, hook)
-    made = cast("Share", found)
-    made.hold(holder, claim, paused=paused)
+    before = mount.members
+    try:
+        found = mount.woven.get(key)
+        if found is None or not found.attached:
+            closed = gate([claim], mount._get_site().signature)
+            hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed)
+            found = mount.woven[key] = Share(key, mount, hook)
+        made = cast("Share", found)
+        made.hold(holder, claim, paused=paused)
+    except BaseException:  # an interrupt may come between any two steps
+        found = mount.woven.get(key)
+        if found is not None:
+            found.release(holder)
+        for hook in mount.members:
+            if hook not in before and hook.kind == wish.kind and hook.options is wish.options:
+                hook.remove()
+        mount.tidy()
+        raise
     return made

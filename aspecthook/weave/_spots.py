@@ -16,6 +16,7 @@ from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
     CodeType,
+    DynamicClassAttribute,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -42,6 +43,11 @@ _READ = (MemberDescriptorType, GetSetDescriptorType)
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 # Builtins that calls of hooks are made with; `print` is not, though `explain` prints.
 _SPARED = frozenset(("print",))
+# What these answer depends on who calls them, and that would be us.
+_LOOKING_BACK = frozenset(
+    {("builtins", name) for name in ("locals", "globals", "vars", "dir", "eval", "exec", "super")}
+    | {("sys", "_getframe"), ("sys", "_getframemodulename"), ("inspect", "currentframe"), ("inspect", "stack")}
+)
 
 
 def kind_of(value: object) -> str:
@@ -68,8 +74,12 @@ def spot_of(member: Member) -> Spot:
     value = member.value
     if _proxy.is_ours(member.module):
         raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
+    if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
+        raise _refusal(member.label, "looks at who calls it, and that would be the hooks", "weave what calls it")
     mount = _proxy.proxied(value)
     if mount is not None and (member.heir is None or mount.owner() is member.heir):
+        if isinstance(member.owner, ModuleType):
+            mount.name_place(member.owner, member.name)
         return Spot(id(mount), mount.original, lambda: mount)
     function = _function_in(value, member.accessor)
     if function is not None and not (member.heir is not None and isinstance(value, staticmethod)):
@@ -84,7 +94,7 @@ def _function_in(value: Any, accessor: str) -> FunctionType | None:
     kind = _proxy.type_of(value)  # a wrapper of wrapt says that it is what it wraps
     if issubclass(kind, (classmethod, staticmethod)):
         value = value.__func__
-    elif issubclass(kind, property):
+    elif issubclass(kind, (property, DynamicClassAttribute)):
         value = getattr(value, accessor)
     elif issubclass(kind, cached_property):
         value = value.func
@@ -109,8 +119,7 @@ def _in_module(member: Member) -> Spot:
         raise _refusal(member.label, f"is a value, of type {kind_of(value)}", "weave a function that uses it")
     if isinstance(value, type):  # pragma: no cover  # classes are opened before
         raise _refusal(member.label, "is a class", "weave its methods")
-    if style_of(value) == "async generator":
-        raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
+    _refuse_streams(value, member)
     if not isinstance(value, (BuiltinFunctionType, partial, CACHING)):
         instance = _instance(value, member.label)
         if instance is not None:
@@ -119,7 +128,17 @@ def _in_module(member: Member) -> Spot:
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
     if member.name not in space_of(member.owner) and not _proxy.is_known(value):
         raise _refusal(member.label, "is made anew whenever it is asked for", "weave the functions that call it")
-    return _aliased(value, member.label)
+    return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
+
+
+def _refuse_streams(value: Any, member: Member) -> None:
+    try:
+        style = style_of(value)
+    except Exception as error:  # of a stand-in for what is not there now, as web frameworks have them
+        why = f"stands for something that cannot be had now ({error!r:.60})"
+        raise _refusal(member.label, why, "weave what it stands for, or the functions that call it") from None
+    if style == "async generator":
+        raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
 
 
 def _instance(value: Any, label: str) -> Spot | None:
@@ -139,8 +158,8 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
     return Spot((id(function), id(instance)), function, lambda: for_instance(mount_for(function), instance))
 
 
-def _aliased(value: Any, label: str) -> Spot:
-    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label))
+def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
+    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label, place))
 
 
 @lru_cache
@@ -180,33 +199,45 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
         why = "is that of object, which creates no instance any more once a class has had another one"
         raise _refusal(member.label, why, f"weave '{member.module}:{'.'.join((*member.path[:-1], '__init__'))}'")
     inner = _proxy._bind(value, None, cls) if binding != "read" else None
-    if style_of(inner) == "async generator":
-        raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
+    _refuse_streams(inner, member)
     original = value if member.heir is None or not _proxy.proxied(value) else value.__wrapped__
     key = (id(cls), member.name)
     function = getattr(value, "__func__", value)
     return Spot(key, function, lambda: _proxy.mount_in_class(original, cls, member.name, member.label, binding))
 
 
+def _refuse_unread(value: property, member: Member) -> None:
+    if getattr(value, member.accessor) is None:
+        has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
+        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{member.label}.{has}'")
+    if member.accessor != "fget":
+        raise _refusal(member.label, "is no Python function", "weave the functions that call it")
+
+
 def _binding(value: Any, member: Member) -> _proxy.Binding:
     kind = kind_of(value)
     if isinstance(value, property):
-        if getattr(value, member.accessor) is None:
-            has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
-            raise _refusal(
-                member.label, f"has no {member.accessor}", f"name the one that it has: '{member.label}.{has}'"
-            )
-        if member.accessor != "fget":
-            raise _refusal(member.label, "is no Python function", "weave the functions that call it")
+        _refuse_unread(value, member)
         return "read"
-    if isinstance(value, _READ) or kind_of(value) == "_tuplegetter":
+    if isinstance(value, _READ) or kind == "_tuplegetter":
+        if member.name.startswith("__"):
+            raise _refusal(member.label, "is what Python itself looks at", "weave a method that uses it")
         return "read"
-    if isinstance(value, (classmethod, ClassMethodDescriptorType)):
+    # What stands around another method binds as that one does.
+    inner: Any = value.func if isinstance(value, (partialmethod, singledispatchmethod)) else value
+    if isinstance(inner, (classmethod, ClassMethodDescriptorType)):
+        if isinstance(getattr(cast("object", inner), "__func__", None), property):
+            raise _refusal(member.label, "is a property of the class", "weave the function that its getter calls")
         return "class"
-    if isinstance(value, staticmethod):
+    if isinstance(inner, staticmethod):
         return "none"
     if isinstance(value, (partialmethod, singledispatchmethod, CACHING, *_C_METHODS)):
         return "instance"
+    return _binding_of_other(value, member)
+
+
+def _binding_of_other(value: Any, member: Member) -> _proxy.Binding:
+    kind = kind_of(value)
     if isinstance(value, cached_property) or (not callable(value) and hasattr(_proxy.type_of(value), "__get__")):
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
     if not callable(value):
@@ -215,8 +246,12 @@ def _binding(value: Any, member: Member) -> _proxy.Binding:
         raise _refusal(member.label, "is a class", "weave its methods")
     if hasattr(_proxy.type_of(value), "__get__") and hasattr(_proxy.type_of(value), "__set__"):
         return "read"
+    get = getattr(_proxy.type_of(value), "__get__", None)
+    if isinstance(get, FunctionType):
+        raise _refusal(member.label, f"is a descriptor of type {kind}, with its own way to bind", _inner(value))
     # A partial binds to nothing up to Python 3.13, where it warns that this will change.
-    return "instance" if hasattr(_proxy.type_of(value), "__get__") and not isinstance(value, partial) else "none"
+    bare = get is None or (isinstance(value, partial) and sys.version_info < (3, 14))
+    return "none" if bare else "instance"
 
 
 # Given as objects

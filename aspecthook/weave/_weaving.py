@@ -18,7 +18,7 @@ from ._gates import Blocks, Claim
 from ._imports import is_under_way, unwatch, watch, watch_end
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
-from ._reasons import refuse_no_module, why_empty, why_nothing, why_waiting
+from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_waiting
 from ._shares import Share, Wish, share
 from ._spots import Spot, kind_of, spot_of, spot_of_object
 
@@ -70,9 +70,11 @@ class Weaving:
         self._again = again
         self._pieces: dict[tuple[object, ...], _Piece] = {}
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
+        self._excluded: set[Term] = set()  # those of which nothing is left
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
         self._holder = object()  # what shares know this weaving by, which must not keep it alive
-        self._removed = False
+        self._removed = False  # or being removed
+        self._gone = False
         self._paused = False
         self._displaced: tuple[MountPoint, ...] = ()
         self._count = 0  # of `with` blocks
@@ -132,7 +134,7 @@ class Weaving:
     def remove(self) -> None:
         """Take the hooks off; once they are off, do nothing."""
         with lock:
-            if self._removed:
+            if self._gone:
                 return
             self._removed = True
             unwatch(self)
@@ -140,7 +142,8 @@ class Weaving:
             for key, piece in list(self._pieces.items()):
                 piece.share.release((self._holder, key))
             # Nothing else may keep those mount points that have to remember what was put over them.
-            self._displaced = tuple(mount for mount in mounts if mount.displaced)
+            self._displaced = tuple([mount for mount in mounts if mount.displaced])
+            self._gone = True  # last: an interrupted removal can be done again
 
     def pause(self) -> None:
         """Keep the hooks from acting, in all threads, until `resume`; a hook that others wove too acts for them."""
@@ -206,7 +209,7 @@ class Weaving:
                 continue
             # A package may have nothing of its own, and what is below it all.
             if not self._pieces or not all(segment.glob == "*" for segment in term.segments):
-                raise WeaveError(why_nothing(term, module))
+                raise WeaveError(why_excluded(term) if term in self._excluded else why_nothing(term, module))
             self._found.add(term)
         if not self._pieces and not missing:
             raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
@@ -243,12 +246,12 @@ class Weaving:
             target = plan.target
             if isinstance(target, Pointcut):
                 for term in target.terms:
-                    found += [(plan, spot) for spot in self._chosen(term, plan, ended, strict=strict)]
+                    found += [(plan, spot) for spot in self._chosen(term, plan, ended)]
             elif strict:
                 found += [(plan, spot) for spot in _things(target, plan.where)]
         return found
 
-    def _chosen(self, term: Term, plan: Plan, ended: ModuleType | None, *, strict: bool) -> Iterator[Spot]:
+    def _chosen(self, term: Term, plan: Plan, ended: ModuleType | None) -> Iterator[Spot]:
         everywhere = ended is None or term.takes_subclasses
         for module in modules(term):
             if not everywhere and module is not ended:
@@ -264,8 +267,6 @@ class Weaving:
                 raise
             if spots:
                 self._found.add(term)
-            elif strict and term.exact and not coming and term not in self._found:
-                raise WeaveError(why_nothing(term, module))
             for spot in spots:
                 if plan.where is None or plan.where(spot.function):
                     yield spot
@@ -295,10 +296,8 @@ class Weaving:
                 yield spot
         if not some and refused is not None and term.exact_module:
             raise refused
-        if not some and excluded and term.exact:
-            raise WeaveError(f"{term.text!r} chooses nothing: a term with '!' excludes it; take one of the two out")
         if not some and excluded and term.exact_module:
-            self._found.add(term)  # it is there, and is not wanted
+            self._excluded.add(term)
 
     def _weave(self, found: list[tuple[Plan, Spot]]) -> None:
         """Put the hooks on, all or none."""

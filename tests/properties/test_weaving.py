@@ -334,6 +334,8 @@ class Carrier:
     was_open: bool = False
     # Whether theirs was in the place when ours had to go; None: it was, but has been gone since
     stranded: bool | None = False
+    # Whether theirs was in the place when the hooks came: then it was never ours
+    never_ours: bool = False
 
     @property
     def open(self) -> bool:
@@ -440,6 +442,7 @@ class Weavings(RuleBasedStateMachine):
             assert place is not None
             if now_open and not carrier.was_open:
                 carrier.stranded = False
+                carrier.never_ours = place.form == "function" and self.is_theirs(before[place], carrier)
                 for one in self.places:
                     if place.form == "function":
                         assert one.own() is not carrier.target, f"{one.pointcut} was left out"
@@ -686,7 +689,7 @@ class Weavings(RuleBasedStateMachine):
         elsewhere = any(id(one) in self.theirs for one in others)
         if carrier.open:
             if held is not carrier.proxy:
-                return {True}
+                return {True, False} if carrier.never_ours else {True}
             return {True, False} if any(one is not carrier.proxy for one in others) else {False}
         if not self.is_theirs(held, carrier):
             return {True, False} if elsewhere else {False}

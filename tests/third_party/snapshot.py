@@ -103,7 +103,7 @@ def proxies() -> list[tuple[str, str]]:
     """Give every place of an imported module where a proxy of ours is."""
     found: list[tuple[str, str]] = []
     for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and name.partition(".")[0] not in ("aspecthook", "wrapt"):
+        if issubclass(type(module), ModuleType) and name.partition(".")[0] not in ("aspecthook", "wrapt"):
             space = object.__getattribute__(module, "__dict__")
             found += [
                 (name, word) for word, held in list(space.items()) if type(held).__module__ == "aspecthook._proxy"
@@ -115,7 +115,7 @@ def _modules(packages: tuple[str, ...]) -> dict[str, ModuleType]:
     return {
         name: module
         for name, module in sorted(sys.modules.items())
-        if isinstance(module, ModuleType) and _within(name, packages)
+        if issubclass(type(module), ModuleType) and _within(name, packages)
     }
 
 

@@ -190,12 +190,18 @@ class Model:
         terms = [part.strip() for part in text.split(",")]
         excluded = [part[1:] for part in terms if part.startswith("!")]
         choices: set[tuple[int, type | None]] = set()
+        empty: list[str] = []
         for term in terms:
             if not term.startswith("!"):
                 found = [one for one in self.term(term) if not any(self.is_out(one, no) for no in excluded)]
                 if not found and is_exact(term.partition(":")[0]):
-                    raise Missing(term)
+                    # A module may have nothing of its own, as long as another term means something.
+                    if set(term.partition(":")[2].split(".")) != {"*"}:
+                        raise Missing(term)
+                    empty.append(term)
                 choices |= {(id(value), heir) for _, value, heir in found}
+        if empty and not choices:
+            raise Missing(empty[0])
         return {where for where in self.world.uses() if self.is_woven(where, choices)}
 
     def is_woven(self, where: Where, choices: set[tuple[int, type | None]]) -> bool:

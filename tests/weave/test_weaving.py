@@ -1191,3 +1191,25 @@ def test_a_weaving_that_fails_on_its_last_target_takes_the_first_ones_off() -> N
         weave(f"{__name__}:double, {__name__}:triple, {__name__}:Cart.*", pre=hook)
     assert noted() == []
     assert noted(triple) == []
+
+
+@pytest.mark.parametrize("where", ["_settle", "Share"])
+def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    # What was put on between the admission of the hook and its entry in the weaving stayed for good.
+    from aspecthook.weave import _shares
+
+    def strike(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    code = double.__code__
+    with monkeypatch.context() as patched:
+        if where == "_settle":
+            patched.setattr(_shares.Share, "_settle", strike)
+        else:
+            patched.setattr(_shares, "Share", strike)
+        with pytest.raises(KeyboardInterrupt):
+            weave(double, pre=note)
+    assert double.__code__ is code
+    assert noted() == []

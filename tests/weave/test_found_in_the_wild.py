@@ -1,0 +1,276 @@
+"""What weaving whole libraries, and interrupting it, brought to light; each test says what broke."""
+
+from __future__ import annotations
+
+import contextlib
+import copyreg
+import functools
+import json
+import pickle
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from aspecthook import WeaveError, hooks, weave
+
+log: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    log.clear()
+    yield
+    assert not [finder for finder in sys.meta_path if type(finder).__module__.startswith("aspecthook")]
+
+
+def note(args: tuple[Any, ...]) -> None:
+    log.append(args)
+
+
+class Neg:
+    @functools.singledispatchmethod
+    @classmethod
+    def of(cls, x: object) -> object:
+        return cls.__name__, x
+
+    @functools.singledispatchmethod
+    @staticmethod
+    def same(x: object) -> object:
+        return x
+
+    @classmethod
+    def _make(cls, a: int, b: int) -> object:
+        return cls.__name__, a, b
+
+    make = functools.partialmethod(_make, 1)
+
+    @staticmethod
+    def _pair(a: int, b: int) -> object:
+        return a, b
+
+    pair = functools.partialmethod(_pair, 1)
+
+
+class More(Neg):
+    pass
+
+
+def uses() -> list[object]:
+    neg: Any = Neg
+    more: Any = More
+    return [
+        *(neg.of(1), neg().of(1), more.of(1), neg.same(1), neg().same(1), more.same(1)),
+        *(neg.make(2), neg().make(2), more.make(2), neg.pair(2), neg().pair(2), more().pair(2)),
+    ]
+
+
+@pytest.mark.parametrize("name", ["of", "same", "make", "pair"])
+@pytest.mark.parametrize("cls", [Neg, More])
+def test_what_stands_around_a_class_or_static_method_binds_as_that_does(cls: type, name: str) -> None:
+    # The instance, or nothing, was passed on as if the inner method took `self`.
+    plain = uses()
+    with weave(f"{__name__}:{cls.__name__}.{name}", pre=note):
+        assert uses() == plain
+        assert log
+    assert uses() == plain
+
+
+class OwnWay:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.func = function
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return functools.partial(self.func, owner)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.func(*args)
+
+
+class Owner:
+    @OwnWay
+    def method(cls: Any, x: int) -> object:
+        return cls.__name__, x
+
+
+def test_a_descriptor_with_its_own_way_to_bind_is_refused() -> None:
+    with pytest.raises(WeaveError, match="its own way to bind; weave the function inside it"):
+        weave(f"{__name__}:Owner.method", pre=note)
+
+
+@functools.lru_cache
+def shout(self: object) -> str:
+    return "x"
+
+
+def test_a_proxy_taken_into_a_class_binds_as_the_original_would_also_after_removal() -> None:
+    weaving = weave(f"{__name__}:shout", pre=note)
+
+    class Taken:
+        method = shout
+
+    assert cast("Any", Taken()).method() == "x"
+    weaving.remove()
+    assert cast("Any", Taken()).method() == "x"
+
+
+class Special(functools.partial):  # type: ignore[type-arg]
+    pass
+
+
+special = Special(int, "3")
+
+
+def test_what_copyreg_pickles_is_pickled_so_while_woven() -> None:
+    copyreg.pickle(Special, lambda one: (Special, (int, "4")))  # type: ignore[arg-type]
+    try:
+        plain = pickle.dumps(special)
+        with weave(f"{__name__}:special", pre=note):
+            assert pickle.dumps(special) == plain
+    finally:
+        del copyreg.dispatch_table[Special]
+
+
+class Absent:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("nobody is here now")
+
+    @property
+    def __name__(self) -> str:
+        raise RuntimeError("nobody is here now")
+
+
+absent = Absent()
+
+
+def test_a_stand_in_for_what_is_not_there_is_passed_over_by_globs_and_refused_by_name() -> None:
+    with pytest.raises(WeaveError):
+        weave(f"{__name__}:absent", pre=note)
+    weave(f"{__name__}:sh*", pre=note).remove()
+
+
+@pytest.mark.parametrize("name", ["__class__", "__dict__"])
+def test_what_python_itself_looks_at_is_refused(name: str) -> None:
+    with pytest.raises(WeaveError, match="what Python itself looks at"):
+        weave(f"{__name__}:Neg.{name}", pre=note)
+
+
+@pytest.mark.parametrize("name", ["builtins:locals", "builtins:globals", "builtins:eval", "sys:_getframe"])
+def test_what_looks_at_its_caller_and_does_nothing_else_is_refused(name: str) -> None:
+    with pytest.raises(WeaveError, match="looks at who calls it"):
+        weave(name, pre=note)
+
+
+@pytest.mark.parametrize(
+    "pointcut",
+    ["typing:cast", "contextlib:_GeneratorContextManager.__enter__, contextlib:_GeneratorContextManager.__exit__"],
+)
+def test_what_linking_itself_calls_can_be_woven(pointcut: str) -> None:
+    # Each link called it, which had to be linked first, and so on.
+    with (
+        weave(pointcut, pre=lambda: None, post=lambda result: None),
+        weave("json:dumps", post=[lambda result: None] * 3, around=lambda proceed: proceed()),
+    ):
+        assert json.dumps(1) == "1"
+        with contextlib.closing(types.SimpleNamespace(close=lambda: log.append("closed"))):
+            pass
+    assert log == ["closed"]
+
+
+def strike_in(name: str, file: str) -> Callable[..., None]:
+    """Give a trace function that interrupts the first function of this name in a file."""
+
+    def trace(frame: types.FrameType, event: str, _: object) -> None:
+        if frame.f_code.co_name == name and frame.f_code.co_filename.endswith(file):
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    return trace
+
+
+def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
+    before = sys.gettrace()
+    sys.settrace(strike_in(name, file))
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("_discard", "_mount.py"), ("close", "_inplace.py")]
+
+
+@pytest.mark.parametrize(("name", "file"), [*STEPS, ("unwatch", "_imports.py"), ("_change", "_mount.py")])
+def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
+    # It was noted as done before it was, and the hooks stayed for good.
+    code = json.dumps.__code__
+    weaving = weave("json:dumps", post=lambda result: "hooked")
+    assert interrupted(weaving.remove, name, file)
+    weaving.remove()
+    assert (weaving.state, json.dumps(1)) == ("removed", "1")
+    assert json.dumps.__code__ is code
+    assert vars(json.dumps) == {}
+
+
+OPENING = [("open", "_inplace.py"), ("_stub", "_inplace.py"), ("hold", "_inplace.py"), ("_store", "_mount.py")]
+
+
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "_order.py"), ("hold", "_shares.py")])
+def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
+    # The mark of the mount point stayed in the function's __dict__.
+    code = json.dumps.__code__
+    assert interrupted(lambda: weave("json:dumps", post=lambda result: "hooked"), name, file)
+    assert (json.dumps(1), vars(json.dumps)) == ("1", {})
+    assert json.dumps.__code__ is code
+
+
+def test_a_variable_that_held_a_c_function_is_not_its_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Rebinding it was taken for somebody's patch, and the weaving said that it was displaced.
+    monkeypatch.setitem(globals(), "kept", time.sleep)
+    weaving = weave(time.sleep, pre=note)
+    monkeypatch.setitem(globals(), "kept", 1)
+    assert weaving.state == "woven"
+    weaving.remove()
+    assert weaving.state == "removed"
+
+
+def test_a_spec_is_of_its_own_class_again_though_a_weaving_began_as_its_import_ended() -> None:
+    sys.modules.pop("colorsys", None)
+    inner: list[Any] = []
+
+    def where(function: object) -> bool:
+        if not inner:
+            inner.append(weave("colorsys:*", pre=lambda: None))
+        return True
+
+    weaving = weave("colorsys:*", post=lambda result: None, where=where)
+    import colorsys
+
+    weaving.remove()
+    inner[0].remove()
+    assert type(colorsys.__spec__).__module__ == "_frozen_importlib"
+
+
+def test_compiled_functions_of_any_type_are_chosen_by_globs() -> None:
+    # Only builtin functions were, so that whole compiled modules were passed over in silence.
+    class Compiled(functools.partial):  # type: ignore[type-arg]
+        __slots__ = ()
+
+    module: Any = types.ModuleType("ahw_compiled")
+    module.work = Compiled(int, "3")
+    module.work.__dict__.update(__name__="work", __module__="ahw_compiled")
+    sys.modules["ahw_compiled"] = module
+    try:
+        with weave("ahw_compiled:*", pre=note) as weaving:
+            assert module.work() == 3
+            assert [mount.name for mount in weaving.mounts] == ["ahw_compiled:work"]
+            assert hooks(module.work).pre
+        assert log == [()]
+    finally:
+        del sys.modules["ahw_compiled"]
