@@ -97,6 +97,13 @@ class InstanceMountPoint(MountPoint):
         parent = self._parent
         parent._change(store_with_parent)
 
+    def tidy(self) -> None:
+        """End what an interrupted change has left half done."""
+        with lock:
+            if not self._members and self._parent._instances.get(self._key) is self:
+                self._parent._drop_instance(self._key)
+            self._parent.tidy()
+
     def reset(self, place: Place | None) -> None:
         """Let the next call for this instance link its chain anew."""
         if place is not None:
