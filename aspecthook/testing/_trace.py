@@ -160,6 +160,7 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
             trace.exc = error
         return trace
 
+    traced.__dict__["function"] = function  # mount points do not keep their functions alive
     return traced
 
 
@@ -233,11 +234,12 @@ def _async(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     async def later(*args: Any, **kwargs: Any) -> Any:
         step = begin(args, kwargs)
         try:
-            step.answer = await function(*args, **kwargs)
+            answer: Any = await function(*args, **kwargs)
         except BaseException as error:
             step.raised = error
             raise
-        return step.answer
+        step.answer = answer
+        return answer
 
     return later
 
@@ -245,8 +247,9 @@ def _async(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
 def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         step = begin(args, kwargs)
+        made: Generator[Any, Any, Any] = function(*args, **kwargs)
         try:
-            step.answer = yield from function(*args, **kwargs)
+            step.answer = yield from made
         except BaseException as error:
             step.raised = error
             raise

@@ -1,0 +1,77 @@
+"""The test kit: property-test the order of hooks, look at what a call did. Needs the extra ``aspecthook[testing]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._candidates import Candidate
+    from ._laws import LawError, law, run_laws
+    from ._machine import HookMachine
+    from ._strategies import (
+        HookSpec,
+        OrderSpec,
+        Outcome,
+        Target,
+        answers,
+        chains,
+        failures,
+        hooks_for,
+        orders,
+        signature,
+        signatures,
+        targets,
+    )
+    from ._tape import Called, Tape, assert_calls, called
+    from ._trace import Step, Trace, assert_order, trace_of
+
+__all__ = [
+    "Called",
+    "Candidate",
+    "HookMachine",
+    "HookSpec",
+    "LawError",
+    "OrderSpec",
+    "Outcome",
+    "Step",
+    "Tape",
+    "Target",
+    "Trace",
+    "answers",
+    "assert_calls",
+    "assert_order",
+    "called",
+    "chains",
+    "failures",
+    "hooks_for",
+    "law",
+    "orders",
+    "run_laws",
+    "signature",
+    "signatures",
+    "targets",
+    "trace_of",
+]
+
+# Each is loaded when it is asked for: who only traces does not wait for hypothesis.
+_MODULES = {
+    "_candidates": ("Candidate",),
+    "_laws": ("LawError", "law", "run_laws"),
+    "_machine": ("HookMachine",),
+    "_strategies": (
+        *("HookSpec", "OrderSpec", "Outcome", "Target", "answers", "chains", "failures", "hooks_for", "orders"),
+        *("signature", "signatures", "targets"),
+    ),
+    "_tape": ("Called", "Tape", "assert_calls", "called"),
+    "_trace": ("Step", "Trace", "assert_order", "trace_of"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found

@@ -1,0 +1,76 @@
+"""Making calls of a target of any style, and what can be known of it without calling it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from aspecthook._hookable import hooks
+from aspecthook._mount import MountPoint
+
+# A scratch copy of the target, which nobody calls.
+
+
+def blank_of(mount: MountPoint) -> FunctionType:
+    """Make a function that takes what the target takes."""
+    code = mount._code()
+    cells = tuple([CellType() for _ in code.co_freevars])
+    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, None, cells)
+    function: Any = mount.function
+    blank.__defaults__ = getattr(function, "__defaults__", None)
+    blank.__kwdefaults__ = getattr(function, "__kwdefaults__", None)
+    return blank
+
+
+def bound_of(target: object) -> tuple[object, ...]:
+    """Give what a target passes by itself before what it is called with."""
+    return (target.__self__,) if isinstance(target, MethodType) else ()
+
+
+def code_in(mount: MountPoint) -> CodeType | None:
+    """Give the code that is in the target now."""
+    return getattr(mount.function, "__code__", None)
+
+
+class Given(NamedTuple):
+    """What a call was given."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return ", ".join([*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())])
+
+
+def settled(target: Any, given: Given) -> Awaitable[None] | None:
+    """Make a call and run it to its end, whatever comes of it; of an async target, give an awaitable of that."""
+    try:
+        made = (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs)
+        if inspect.isawaitable(made) or inspect.isasyncgen(made):
+            return settled_async(made)
+        if inspect.isgenerator(made):
+            list(made)
+    except Exception:
+        pass
+    return None
+
+
+# Any: a coroutine or an async generator, of whatever it gives.
+async def settled_async(made: Any) -> None:
+    """Run what an async target gives to its end, whatever comes of it."""
+    try:
+        if inspect.isasyncgen(made):
+            async for _ in made:
+                pass
+        else:
+            await made
+    except Exception:
+        pass
+
+
+# Any: what is awaited gives whatever it gives.
+async def finished(awaitable: Awaitable[Any]) -> Any:
+    """Make a coroutine of an awaitable."""
+    return await awaitable

@@ -1,0 +1,151 @@
+"""What a `HookMachine` may put on its mount point: the user's hooks, or small ones of the kit's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from inspect import getattr_static
+from itertools import pairwise
+from typing import Any, Unpack, cast, final
+
+from aspecthook._answers import Args, Return
+from aspecthook._asks import KINDS, Kind
+from aspecthook._errors import HookTypeError
+from aspecthook._hook import Options, name_of
+from aspecthook._mount import MountPoint
+from aspecthook.weave._aspects import _MARKS as MARKS
+
+
+@final
+class Candidate:
+    """A hook that a `HookMachine` may add: its kind, the function, for exceptions the types, and options.
+
+    Example:
+        >>> def auth(): ...
+        >>> Candidate("pre", auth, before="audit")
+        pre auth, before='audit'
+    """
+
+    __slots__ = ("_drawn", "function", "kind", "options", "types")
+
+    def __init__(
+        self, kind: Kind, function: Callable[..., Any], /, *types: type[BaseException], **options: Unpack[Options]
+    ) -> None:
+        self.kind: Kind = kind
+        self.function = function
+        self.types = types
+        self.options = options
+        self._drawn: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """How the hook is called: its ``name=``, or that of the function."""
+        return self.options.get("name") or name_of(self.function)
+
+    def leaves_open(self, option: str) -> bool:
+        """Say whether an option is not the candidate's own."""
+        return option not in self.options or option in self._drawn
+
+    def varied(self, options: Options) -> Candidate:
+        """Give the same hook with options that are not its own."""
+        made = Candidate(self.kind, self.function, *self.types, **cast("Options", {**self.options, **options}))
+        made._drawn = self._drawn | options.keys()
+        return made
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={value!r}" for name, value in self.options.items() if name != "name"]
+        return ", ".join([f"{self.kind} {self.name}", *shown])
+
+
+def read(given: Iterable[Any]) -> Iterator[Candidate]:
+    """Read candidates: each is one, or a function with the marks of some."""
+    for one in given:
+        if isinstance(one, Candidate):
+            yield one
+            continue
+        marks = getattr(one, MARKS, ())
+        if not marks:
+            raise HookTypeError(f"{one!r} is no candidate; give Candidate(kind, function), or mark it as `pre` does")
+        for mark in marks:
+            yield Candidate(mark.kind, one, *mark.types, **mark.options)
+
+
+def variants(names: Iterable[str]) -> list[Options]:
+    """Give what may be said of a hook beside others of these names: first nothing, then one thing, then two."""
+    several = list(dict.fromkeys(names))
+    found: list[Options] = [{}, {"priority": 10}, {"priority": 90}]
+    found += [Options(before=name) for name in several]
+    found += [Options(after=name) for name in several]
+    found += [Options(before=name, after=other) for name, other in pairwise([*several, *several[:1]])]
+    found += [Options(priority=90, before=name) for name in several]
+    return found
+
+
+@cache
+def marked_names(owner: type[Any]) -> list[str]:
+    """Give the names of the methods of a class that are marked as hooks, in the order in which they are written."""
+    names = dict.fromkeys(name for cls in reversed(owner.__mro__) for name in vars(cls))
+    return [name for name in names if getattr(getattr_static(owner, name), MARKS, ())]
+
+
+def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
+    """Make hooks that any target can carry; they only note that they have run."""
+    style = mount._get_site().signature.style
+    names: dict[Kind, str] = {"pre": "abc", "post": "abc"}
+    kinds: list[Kind] = [kind for kind in KINDS if kind != "item" or "generator" in style]
+    return [
+        Candidate(kind, _noting(ran, kind, name, style), name=name) for kind in kinds for name in names.get(kind, "ab")
+    ]
+
+
+def _noting(ran: list[str], kind: str, name: str, style: str) -> Callable[..., Any]:
+    def note() -> None:
+        ran.append(f"{kind} {name}")
+
+    def around(proceed: Any) -> Any:
+        note()
+        return proceed()
+
+    async def awaiting(proceed: Any) -> Any:
+        note()
+        return await proceed()
+
+    if kind != "around":
+        return note
+    return awaiting if style == "coroutine" else around
+
+
+def answering_hooks(ran: list[str]) -> list[Candidate]:
+    """Make hooks that answer something, for the target that a `HookMachine` has by itself: ``(a, b=1)``, numbers."""
+
+    def noted(kind: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+        # Each asks for what its kind has, by way of the call.
+        def hook(call: Any) -> Any:
+            ran.append(f"{kind} {answer.__name__}")
+            return answer(call)
+
+        return hook
+
+    def more(call: Any) -> Args:
+        return Args(b=call.arguments["b"] + 1)
+
+    def skip(call: Any) -> Return[int] | None:
+        return Return(0) if call.arguments["a"] == 2 else None
+
+    def double(call: Any) -> int:
+        return cast("int", call.result * 2)
+
+    def mend(call: Any) -> Return[int] | None:
+        return Return(-1) if call.arguments["b"] else None
+
+    def twice(proceed: Any, a: int) -> Any:
+        ran.append("around twice")
+        return proceed() + proceed(b=a)
+
+    def seen() -> Any:
+        ran.append("around seen")
+        yield
+
+    kinds: dict[Callable[..., Any], Kind] = {more: "pre", skip: "pre", double: "post", mend: "exception"}
+    found = [Candidate(kind, noted(kind, one), name=one.__name__) for one, kind in kinds.items()]
+    return [*found, Candidate("around", twice), Candidate("around", seen)]

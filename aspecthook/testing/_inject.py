@@ -1,0 +1,208 @@
+"""Faults: a target that fails, is late, or gives something else, by call number, by predicate, or by chance."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
+from typing import Any, Self, TypedDict, Unpack, cast, final
+
+from aspecthook._answers import Return
+from aspecthook._call import Call
+from aspecthook._errors import HookOptionError, HookTypeError
+from aspecthook._hook import Options
+from aspecthook.weave import Weaving
+
+
+class Condition(TypedDict, total=False):
+    """When a fault acts; every condition that is given must hold."""
+
+    call: int | Collection[int]
+    when: Callable[..., object]
+    probability: float
+    seed: int
+
+
+@final
+class Injection:
+    """Faults in one target: what the fixture ``inject`` gives.
+
+    They are nearest to the target, inside all other hooks: to them it is the target that fails, or takes its time. Each
+    takes the conditions ``call=`` (the number of the call, from 1 on, since ``inject(target)``; or several),
+    ``when=`` (a predicate, given what it asks for by name), and ``probability=`` with ``seed=`` (0 unless given).
+    ``calls``, ``failed``, ``delayed`` and ``replaced`` count what happened.
+
+    Example:
+        def test_a_second_attempt(inject):
+            fault = inject("shop:charge").fail(ConnectionError, call=1)
+            assert shop.checkout("tea") == "paid"
+            assert (fault.calls, fault.failed) == (2, 1)
+    """
+
+    def __init__(self, target: object, weaver: Callable[..., Weaving]) -> None:
+        self.calls = self.failed = self.delayed = self.replaced = 0
+        self._target = target
+        self._weave = weaver
+        self._key = f"injection {id(self)}"
+        self._lock = threading.Lock()
+        self._put("count", self._count, {})
+
+    def fail(self, exc: BaseException | type[BaseException], /, **condition: Unpack[Condition]) -> Self:
+        """Raise this in the target's place."""
+        _check_raisable(exc)
+        acts = _Draw(condition)
+
+        def fail(proceed: Callable[[], object], call: Call) -> object:
+            if not self._takes(call, acts):
+                return proceed()
+            self._tally("failed")
+            raise exc if isinstance(exc, type) else exc.with_traceback(None)
+
+        return self._put("fail", fail, condition)
+
+    def delay(self, seconds: float, /, **condition: Unpack[Condition]) -> Self:
+        """Wait before the target runs; an async one waits without holding up the others."""
+        if seconds < 0:
+            raise HookOptionError(f"a delay of {seconds} seconds is in the past; give a number from 0 up")
+        acts = _Draw(condition)
+
+        def delay(proceed: Callable[[], Any], call: Call) -> object:
+            if not self._takes(call, acts):
+                return proceed()
+            self._tally("delayed")
+            style = call._site.signature.style
+            if style == "coroutine":
+                return _later(seconds, proceed)
+            if style == "async generator":
+                return _LateStream(seconds, proceed())
+            time.sleep(seconds)
+            return proceed()
+
+        return self._put("delay", delay, condition)
+
+    def replace(self, value: Any, /, **condition: Unpack[Condition]) -> Self:
+        """Let this be the result, or call it with the target's arguments if it is callable; the target does not run.
+
+        In the place of a generator, the value is what it gives: any iterable.
+        """
+        acts = _Draw(condition)
+
+        def replace(proceed: Callable[[], object], call: Call, args: Any, kwargs: Any) -> object:
+            if not self._takes(call, acts):
+                return proceed()
+            self._tally("replaced")
+            style = call._site.signature.style
+            made: Any = value(*args, **kwargs) if callable(value) else value
+            if "generator" in style:
+                return iter(made) if style == "generator" else _astream(made)
+            # An awaitable that a function gives in a coroutine's place is awaited; all else is the result itself.
+            return made if style == "coroutine" and callable(value) and hasattr(made, "__await__") else Return(made)
+
+        return self._put("replace", replace, condition)
+
+    def __repr__(self) -> str:
+        done = f"{self.failed} failed, {self.delayed} delayed, {self.replaced} replaced"
+        return f"<injection into {self._target!r}: {self.calls} calls, {done}>"
+
+    def _put(self, name: str, hook: Callable[..., object], condition: Condition) -> Self:
+        options: Options = {"name": f"inject.{name}", "priority": "LOWEST"}
+        if "when" in condition:
+            options["when"] = condition["when"]
+        self._weave(self._target, around=hook, **options)
+        return self
+
+    def _count(self, proceed: Callable[[], object], call: Call) -> object:
+        call.state[self._key] = self._tally("calls")
+        return proceed()
+
+    def _tally(self, what: str) -> int:
+        with self._lock:
+            now = cast("int", getattr(self, what)) + 1
+            setattr(self, what, now)
+            return now
+
+    def _takes(self, call: Call, acts: _Draw) -> bool:
+        with self._lock:
+            return acts(cast("int", call.state.get(self._key, 0)))
+
+
+@final
+class _Draw:
+    """Decides by the number of a call, and by a throw of dice that falls the same way in every run."""
+
+    def __init__(self, condition: Condition) -> None:
+        unknown = condition.keys() - Condition.__annotations__.keys()
+        if unknown:
+            raise HookTypeError(f"a fault takes call, when, probability and seed, and no {min(unknown)!r}")
+        call = condition.get("call")
+        self._calls = {call} if isinstance(call, int) else set(call) if call is not None else None
+        if self._calls is not None and any(number < 1 for number in self._calls):
+            raise HookOptionError(f"call={call!r}: calls are counted from 1 on")
+        self._probability = condition.get("probability", 1.0)
+        if not 0 <= self._probability <= 1:
+            raise HookOptionError(f"probability={self._probability} is not between 0 and 1")
+        self._random = random.Random(condition.get("seed", 0))
+
+    def __call__(self, number: int) -> bool:
+        if self._calls is not None and number not in self._calls:
+            return False
+        return self._random.random() < self._probability
+
+
+async def _pause(seconds: float) -> None:
+    import asyncio
+
+    if "anyio" not in sys.modules and asyncio._get_running_loop() is not None:
+        await asyncio.sleep(seconds)
+        return
+    import anyio  # knows whether it is asyncio or trio that runs us
+
+    await anyio.sleep(seconds)
+
+
+async def _later(seconds: float, proceed: Callable[[], Any]) -> object:
+    await _pause(seconds)
+    return await proceed()
+
+
+@final
+class _LateStream:
+    """An async generator whose first step comes late."""
+
+    def __init__(self, seconds: float, stream: AsyncGenerator[Any, Any]) -> None:
+        self._seconds: float | None = seconds
+        self._stream = stream
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Any:
+        return self.asend(None)
+
+    async def asend(self, value: object) -> Any:
+        if self._seconds is not None:
+            seconds, self._seconds = self._seconds, None
+            await _pause(seconds)
+        return await self._stream.asend(value)
+
+    def athrow(self, exc: BaseException) -> Any:
+        return self._stream.athrow(exc)
+
+    def aclose(self) -> Any:
+        return self._stream.aclose()
+
+
+def _check_raisable(exc: object) -> None:
+    if not (isinstance(exc, BaseException) or (isinstance(exc, type) and issubclass(exc, BaseException))):
+        raise HookTypeError(f"{exc!r} cannot be raised; give an exception, or a type of exception")
+
+
+async def _astream(made: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
+    if isinstance(made, AsyncIterable):
+        async for item in made:
+            yield item
+    else:
+        for item in made:
+            yield item

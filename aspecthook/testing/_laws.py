@@ -1,0 +1,351 @@
+"""The laws as checks: `run_laws` holds any mount point to all of them, `law` adds a user's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from inspect import getattr_static, signature
+from types import FunctionType, NoneType
+from typing import Any, TypeVar, cast
+
+from aspecthook._asks import KINDS, Kind
+from aspecthook._errors import HookOrderError, HookTypeError
+from aspecthook._hookable import hooks
+from aspecthook._instances import InstanceMountPoint
+from aspecthook._mount import MountPoint
+
+from ._calls import Given, blank_of, bound_of, code_in, finished
+from ._model import Row, acting, differs, of_kind, ordered, precedes, rows_of
+from ._trace import Trace, draw_chain, trace_of
+
+_LAW = "__aspecthook_law__"
+
+Law = TypeVar("Law", bound=Callable[..., Any])
+
+
+class LawError(AssertionError):
+    """A mount point breaks a law; the message says which one, and draws the call and the chain.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def save(order): ...
+        >>> try:
+        ...     run_laws(save, law(lambda trace: trace.ran("audit")), args=(1,))
+        ... except LawError as error:
+        ...     print(error.law)
+        <lambda>
+    """
+
+    law: str = ""
+    trace: Trace | None = None
+
+
+def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
+    """Make the error for a law that a mount point breaks."""
+    parts = [f"{mount.name} breaks the law {name!r}: {what}"]
+    parts += [f"the call:\n{_indented(trace.draw())}"] if trace is not None else []
+    error = LawError("\n\n".join([*parts, f"the chain:\n{_indented(_chain(mount))}"]))
+    error.law, error.trace = name, trace
+    return error
+
+
+def _chain(mount: MountPoint) -> str:
+    try:
+        return draw_chain(mount)
+    except HookOrderError as error:  # that they were not refused may be what is wrong
+        return "\n".join([str(error), *(f"  {hook!r}" for hook in mount.members)])
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+# A user's own laws
+
+
+def law(predicate: Law) -> Law:
+    """Make a predicate on the `Trace` of a call a law: what it answers must be true in each call.
+
+    In a `HookMachine` it is a function of ``trace``, or a method of ``(self, trace)``, checked after each rule that
+    calls. Anywhere else it is given to `run_laws`.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @law
+        ... def auth_before_audit(trace):
+        ...     return trace.before("auth", "audit")
+        >>> @hookable
+        ... def handle(request): ...
+        >>> @handle.pre
+        ... def audit(): ...
+        >>> @handle.pre
+        ... def auth(): ...
+        >>> try:
+        ...     run_laws(handle, auth_before_audit, args=(1,))
+        ... except LawError as error:
+        ...     print(str(error).splitlines()[0])
+        aspecthook.testing._laws:handle breaks the law 'auth_before_audit': it answered False
+    """
+    setattr(_inside(predicate), _LAW, True)
+    return predicate
+
+
+def _inside(value: Any) -> Any:
+    """Give the function of a static method; of anything else, itself."""
+    return cast("Any", value).__func__ if isinstance(value, staticmethod) else value
+
+
+@cache
+def laws_in(owner: type[Any]) -> list[tuple[Any, bool]]:
+    """Give the laws that a class holds, in the order of names, and whether each is to be bound."""
+    found: list[tuple[Any, bool]] = []
+    for name in dir(owner):
+        static = getattr_static(owner, name)
+        function = _inside(static)
+        if isinstance(function, FunctionType) and getattr(function, _LAW, False):
+            found.append((function, static is function and len(signature(function).parameters) > 1))
+    return found
+
+
+def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Trace) -> None:
+    """Check one of the user's laws on one call.
+
+    Raises:
+        LawError: It does not hold.
+        HookTypeError: It answered None, which is neither yes nor no.
+    """
+    name = getattr(predicate, "__name__", repr(predicate))
+    try:
+        answer = predicate(trace)
+    except AssertionError as error:
+        raise broken(name, mount, f"it says {error}", trace) from error
+    if isinstance(answer, NoneType):
+        raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
+    if not answer:
+        raise broken(name, mount, f"it answered {answer!r}", trace)
+
+
+# The laws of every mount point
+
+
+def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
+    """Check law 2 against plain rows of the hooks that the mount point itself carries."""
+    for kind in KINDS:
+        shown = list(getattr(mount, kind))
+        order = ordered(of_kind(rows, kind))
+        if order is None:
+            raise broken("order", mount, f"the {kind} hooks contradict each other, and were not refused")
+        if len(shown) != len(order) or any(hook is not row.hook for hook, row in zip(shown, order, strict=True)):
+            names = ", ".join(f"{hook.name} ({hook.priority})" for hook in shown)
+            should = ", ".join(f"{row.name} ({row.priority})" for row in order)
+            raise broken("order", mount, f"the {kind} hooks run {names}; they should run {should}")
+        _check_constraints(mount, order)
+
+
+def _named(rows: Iterable[Row]) -> str:
+    return ", ".join(row.name for row in rows)
+
+
+def _check_constraints(mount: MountPoint, order: list[Row]) -> None:
+    if not any(row.before or row.after for row in order):
+        return
+    for place, row in enumerate(order):
+        for earlier in order[:place]:
+            if precedes(row, earlier):
+                raise broken("constraints", mount, f"{row!r} must run before {earlier!r}")
+
+
+def check_members(mount: MountPoint, rows: Sequence[Row], what: str) -> None:
+    """Check that a mount point carries these hooks and no others, in the order in which they were added."""
+    if list(map(id, mount.members)) != [id(row.hook) for row in rows]:
+        names = ", ".join(hook.name for hook in mount.members)
+        raise broken(
+            "members", mount, f"{what}, it should carry {_named(rows) or 'none'}, and carries {names or 'none'}"
+        )
+
+
+def check_plain(mount: MountPoint) -> None:
+    """Check law 4: where nothing acts, the function runs its own code."""
+    owner = mount._parent if isinstance(mount, InstanceMountPoint) else mount
+    acts = owner._instances or (not owner._pauses and any(not hook.paused for hook in owner.members))
+    if not acts and not mount.displaced and _is_ours(mount):
+        raise broken("no trace", mount, "nothing acts, and the function does not run its own code object")
+
+
+def _is_ours(mount: MountPoint) -> bool:
+    code = code_in(mount)
+    return code is not None and code is not mount._code()
+
+
+def check_determinism(mount: MountPoint) -> None:
+    """Check that the order depends on nothing but the hooks: the same ones, put on anew in other orders, run alike.
+
+    Hooks of one priority keep the order in which they were added, which is part of the law.
+    """
+    rows = rows_of(mount)
+    for reverse in (False, True):
+        for guest in (False, True):
+            _check_rebuilt(mount, rows, sorted(rows, key=lambda row: row.priority, reverse=reverse), guest=guest)
+
+
+def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, guest: bool) -> None:
+    doubles = {id(row.hook): _stand_in(row.kind) for row in rows}
+    blank = blank_of(mount)
+    scratch = MountPoint(blank, mount.name)
+    for row in again:
+        options: Any = {"name": row.name, "priority": row.priority}
+        options |= {"before": _meant(row.before, rows, doubles), "after": _meant(row.after, rows, doubles)}
+        gone = scratch.add(cast("Kind", row.kind), _stand_in(row.kind)) if guest else None
+        scratch.add(cast("Kind", row.kind), doubles[id(row.hook)], **options)
+        if gone is not None:
+            gone.remove()
+    for kind in KINDS:
+        rebuilt = [hook.function for hook in getattr(scratch, kind)]
+        if rebuilt != [doubles[id(hook)] for hook in getattr(mount, kind)]:
+            names = ", ".join(hook.name for hook in getattr(scratch, kind))
+            how = f"put on anew as {_named(again)}" + (", with guests that came and went" if guest else "")
+            raise broken("determinism", mount, f"{how}, the {kind} hooks run {names}")
+
+
+def _stand_in(kind: str) -> Callable[..., Any]:
+    def note() -> None: ...
+
+    def around(proceed: Callable[[], object]) -> object:
+        return proceed()
+
+    return around if kind == "around" else note
+
+
+def _meant(keys: tuple[object, ...], rows: list[Row], doubles: Mapping[int, object]) -> list[object]:
+    names = [key for key in keys if isinstance(key, str)]
+    others = [key for key in keys if not isinstance(key, str)]
+    return [
+        *names,
+        *(doubles[id(row.hook)] for row in rows for key in others if key is row.hook or key == row.function),
+    ]
+
+
+@contextmanager
+def unchanged(mount: MountPoint, what: str) -> Generator[None]:
+    """Check that what is done in the block changes nothing that anybody could see, by identity."""
+    before = _state(mount)
+    yield
+    for (part, was), (_, is_) in zip(before, _state(mount), strict=True):
+        if len(was) != len(is_) or any(one is not other for one, other in zip(was, is_, strict=True)):
+            raise broken("no trace", mount, f"{what} changes {part}: from {was!r} to {is_!r}"[:500])
+
+
+def _state(mount: MountPoint) -> list[tuple[str, list[object]]]:
+    # While hooks act the code is ours, and is made anew when it is next called.
+    code = "ours" if _is_ours(mount) else code_in(mount)
+    space: dict[str, object] = getattr(mount.function, "__dict__", {})
+    entries = sorted(space.items())
+    return [
+        ("its hooks", list(mount.members)),
+        *((f"its {kind} hooks", list(getattr(mount, kind))) for kind in KINDS),
+        ("its code", [code]),
+        ("the names in its __dict__", [name for name, _ in entries]),
+        ("its __dict__", [value for _, value in entries]),
+    ]
+
+
+def check_comings_and_goings(mount: MountPoint) -> None:
+    """Check that hooks of each kind come and go without a trace, and that one which cannot be ordered is refused."""
+    for kind in KINDS:
+        if kind == "item" and "generator" not in mount._get_site().signature.style:
+            continue
+        with unchanged(mount, f"adding and removing {_an(kind)} hook"):
+            hook = mount.add(kind, _stand_in(kind), name="guest")
+            hook.remove()
+            hook.remove()
+        with unchanged(mount, f"{_an(kind)} hook that was refused"):
+            _check_refused(mount, kind)
+
+
+def _check_refused(mount: MountPoint, kind: Kind) -> None:
+    function = _stand_in(kind)
+    try:
+        hook = mount.add(kind, function, name="guest", before=function)
+    except HookOrderError:
+        return
+    hook.remove()
+    raise broken("refusal", mount, f"{_an(kind)} hook that must run before itself was not refused")
+
+
+def _an(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aei" else f"a {kind}"
+
+
+def check_explained(mount: MountPoint) -> None:
+    """Check that the mount point can be explained."""
+    text = mount.explain()
+    if mount.name not in text or len(text.splitlines()) < 1 + bool(mount._active().everything()):
+        raise broken("explain", mount, f"its explanation is {text!r}")
+
+
+def check_call(mount: MountPoint, rows: list[Row], trace: Trace, bound: tuple[object, ...], given: Given) -> None:
+    """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks."""
+    wrong = differs(mount, rows, trace, bound, given)
+    if wrong is not None:
+        raise broken("a call", mount, wrong, trace)
+
+
+# Any: a mount point of any sort, and its own arguments.
+def run_laws(
+    function: Any,
+    /,
+    *laws: Callable[[Trace], object],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> None:
+    """Check all laws on a mount point as it is now, and leave it as it was.
+
+    That is: the order is that of law 2, told from the hooks as data by a naive reading; it is the same when they are
+    put on a copy in other orders; hooks of every kind come and go without a trace; the impossible is refused;
+    `explain` works. With arguments, one call is traced: it must do what the plain interpreter does, and keep the laws
+    given. (The hooks and the target run once; a coroutine function in an event loop of its own.)
+
+    Args:
+        function: Anything that `aspecthook.hooks` takes.
+        laws: Predicates on the trace of the call, marked with `law` or not.
+        args: The arguments of the call, without which (and without `kwargs`) none is made.
+        kwargs: Its keyword arguments.
+
+    Raises:
+        LawError: A law is broken.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def total(amount, rate=0.2):
+        ...     return amount * (1 + rate)
+        >>> @total.post
+        ... def to_cents(result):
+        ...     return round(result, 2)
+        >>> run_laws(total)
+        >>> run_laws(total, lambda trace: trace.before("total", "to_cents"), args=(10,))
+    """
+    mount = hooks(function)
+    with unchanged(mount, "checking the laws"):
+        check_order(mount, rows_of(mount))
+        check_plain(mount)
+        check_determinism(mount)
+        check_comings_and_goings(mount)
+        check_explained(mount)
+    if laws and args is None and kwargs is None:
+        raise HookTypeError(f"{mount.name}: {len(laws)} laws are given and no call; give args=() or kwargs={{}} too")
+    if args is not None or kwargs is not None:
+        given = Given(tuple(args or ()), dict(kwargs or {}))
+        rows = acting(mount, rows_of(mount))
+        trace = _traced(function, given)
+        check_call(mount, rows, trace, bound_of(function), given)
+        for one in laws:
+            check_law(one, mount, trace)
+
+
+def _traced(function: Any, given: Given) -> Trace:
+    made: Any = trace_of(function)(*given.args, **given.kwargs)
+    return made if isinstance(made, Trace) else asyncio.run(finished(made))

@@ -1,0 +1,387 @@
+"""The state machine: it passes on what keeps the laws, and finds, shrinks and tells what breaks them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
+
+from aspecthook import Hook, MountPoint, Return, _mount, _order, hookable, hooks, post, pre
+from aspecthook.testing import HookMachine, LawError, Trace, law
+from aspecthook.testing._candidates import Candidate
+
+ROOT = Path(__file__).parents[2]
+FEW = settings(max_examples=25, stateful_step_count=20, deadline=None, database=None, derandomize=True)
+FINDING = settings(FEW, max_examples=200, phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False)
+
+
+def found(machine: type[HookMachine]) -> tuple[LawError, list[str]]:
+    """Let a machine find what is wrong; give the error and the shortest list of steps."""
+    with pytest.raises(LawError) as caught:
+        run_state_machine_as_test(machine, settings=FINDING)
+    notes = "\n".join(getattr(caught.value, "__notes__", ())).splitlines()
+    steps = [line.removeprefix("state.") for line in notes if line.startswith("state.")]
+    return caught.value, [step for step in steps if step != "teardown()"]
+
+
+# It passes.
+
+
+def function() -> Any:
+    @hookable
+    def target(a: int, *, b: int = 2) -> int:
+        if a == 3:
+            raise KeyError(a)
+        return a + b
+
+    return target
+
+
+def method() -> Any:
+    class Counter:
+        @hookable
+        def target(self, a: int) -> int:
+            return a
+
+    return Counter().target
+
+
+def class_method() -> Any:
+    class Counter:
+        @classmethod
+        @hookable
+        def target(cls, a: int) -> int:
+            return a
+
+    return Counter.target
+
+
+def coroutine() -> Any:
+    @hookable
+    async def target(a: int) -> int:
+        return 6 // a
+
+    return target
+
+
+def generator() -> Any:
+    @hookable
+    def target(a: int) -> Any:
+        yield from range(a)
+        return a
+
+    return target
+
+
+def async_generator() -> Any:
+    @hookable
+    async def target(a: int) -> Any:
+        for one in range(a):
+            yield one
+
+    return target
+
+
+@pytest.mark.parametrize("make", [function, method, class_method, coroutine, generator, async_generator])
+def test_it_passes_on_a_target_of_any_style(make: Callable[[], Any]) -> None:
+    class Machine(HookMachine):
+        def make(self) -> Any:
+            return make()
+
+    run_state_machine_as_test(Machine, settings=FEW)
+
+
+def test_it_passes_on_its_own_target_with_hooks_that_answer() -> None:
+    run_state_machine_as_test(HookMachine, settings=settings(FEW, max_examples=60))
+
+
+def test_hooks_that_were_there_before_stay_there() -> None:
+    ran: list[str] = []
+
+    @hookable
+    def target(a: int) -> int:
+        return a
+
+    first = hooks(target).add("pre", lambda: ran.append("first"), name="first", before="a")
+
+    class Machine(HookMachine):
+        def make(self) -> Any:
+            return target
+
+    run_state_machine_as_test(Machine, settings=FEW)
+    assert hooks(target).members == (first,)
+    assert ran
+
+
+def test_nothing_is_left_behind_on_a_function_that_outlives_the_machine() -> None:
+    @hookable
+    def target(a: int) -> int:
+        return a
+
+    code, space = target.__code__, dict(vars(target))
+
+    class Machine(HookMachine):
+        def make(self) -> Any:
+            return target
+
+    run_state_machine_as_test(Machine, settings=FEW)
+    assert target.__code__ is code
+    assert dict(vars(target)) == space
+
+
+# Laws and hooks of the user's own
+
+
+class Handling(HookMachine):
+    def make(self) -> Any:
+        @hookable
+        def handle(request: int) -> int:
+            return request
+
+        return handle
+
+
+class Constrained(Handling):
+    @pre(before="audit")
+    def auth(self) -> None: ...
+
+    @pre
+    def audit(self) -> None: ...
+
+    @law
+    def auth_before_audit(trace: Trace) -> bool:
+        return trace.before("auth", "audit")
+
+
+class Unconstrained(Constrained):
+    vary = ()
+
+    @pre
+    def auth(self) -> None: ...
+
+
+def test_a_law_that_constraints_uphold_holds() -> None:
+    run_state_machine_as_test(Constrained, settings=FEW)
+
+
+def test_a_broken_law_is_told_with_the_call_the_chain_and_the_shortest_list_of_steps() -> None:
+    error, steps = found(Unconstrained)
+    assert error.law == "auth_before_audit"
+    assert steps == ["add(pre audit)", "add(pre auth)", "call(0)"]
+    lines = str(error).splitlines()
+    assert "handle breaks the law 'auth_before_audit': it answered False" in lines[0]
+    assert lines[1:4] == ["", "the call:", f"  {error.trace.label} → 0"]  # type: ignore[union-attr]
+    assert lines[4:6] == ["    pre     audit() → None", "    pre     auth() → None"]
+    assert lines[6] == "    target  handle(request=0) → 0"
+    assert lines[7:9] == ["", "the chain:"]
+    assert lines[10:] == ["    pre  audit", "    pre  auth"]
+
+
+def test_a_law_may_look_at_the_machine_and_be_static() -> None:
+    seen: list[object] = []
+
+    class Looking(Constrained):
+        @law
+        def looks(self, trace: Trace) -> bool:
+            seen.append(self)
+            return True
+
+        @staticmethod
+        @law
+        def is_static(trace: Trace) -> bool:
+            return isinstance(trace, Trace)
+
+    run_state_machine_as_test(Looking, settings=settings(FEW, max_examples=5))
+    assert seen
+    assert all(isinstance(one, Looking) for one in seen)
+
+
+def test_what_a_candidate_says_of_its_options_is_kept() -> None:
+    class Fixed(Handling):
+        candidates = (
+            Candidate("post", lambda: None, name="last", priority=90, after=()),
+            Candidate("post", lambda: None, name="first", priority=10, before=()),
+        )
+        vary = ("priority",)
+
+        @law
+        def first_before_last(trace: Trace) -> bool:
+            return trace.before("first", "last")
+
+    run_state_machine_as_test(Fixed, settings=FEW)
+
+
+def test_marked_functions_are_candidates_and_what_is_neither_is_refused() -> None:
+    @post
+    def marked() -> None: ...
+
+    class Marked(Handling):
+        candidates: Any = (marked,)
+
+    assert repr(Marked()._candidates) == "[post marked]"
+    Marked.candidates = (len,)
+    with pytest.raises(TypeError, match="is no candidate"):
+        Marked()
+
+
+def test_arguments_come_from_a_strategy() -> None:
+    class Words(Handling):
+        arguments = st.tuples(st.just(("word",)), st.just({}))
+
+        @law
+        def is_a_word(trace: Trace) -> bool:
+            return trace["handle"].given == {"request": "word"} if trace.ran("handle") else True
+
+    run_state_machine_as_test(Words, settings=settings(FEW, max_examples=10))
+
+
+def test_a_plugin_system_that_forgets_the_priority_is_found() -> None:
+    class Forgetful(Handling):
+        vary = ("priority",)
+        candidates = Candidate("pre", lambda: None, name="a"), Candidate("pre", lambda: None, name="b")
+
+        def attach(self, candidate: Candidate) -> Hook:
+            return self.mount.add(candidate.kind, candidate.function, name=candidate.name)
+
+    error, steps = found(Forgetful)
+    assert error.law == "order"
+    # One that is out of its place among two, or one alone that is not what was asked for.
+    assert [step.partition(",")[0].rstrip(")") for step in steps] == ["add(pre a", "add(pre a"]
+    assert "the pre hooks run a (50), a (50); they should run" in str(error)
+
+
+def test_a_plugin_system_that_takes_off_too_much_is_found() -> None:
+    class Greedy(Handling):
+        candidates = (Candidate("pre", lambda: None, name="a"),)
+
+        def detach(self, hook: Hook) -> None:
+            self.mount.remove(hook.name)
+
+    error, steps = found(Greedy)
+    assert error.law == "members"
+    assert len(steps) == 3
+    assert steps[:2] == ["add(pre a)", "add(pre a)"]
+
+
+def test_rules_of_the_users_own_may_change_the_mount_point_as_they_like() -> None:
+    class Own(Handling):
+        candidates = ()
+
+        @rule()
+        def plug(self) -> None:
+            self.mount.add("pre", lambda: None, name="plugged")
+
+        @rule()
+        def unplug(self) -> None:
+            self.mount.clear()
+
+    run_state_machine_as_test(Own, settings=FEW)
+
+
+# Planted bugs of the library itself
+
+
+def test_an_order_that_is_not_stable_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrange = _order.arrange
+
+    def unstable(members: Any, label: str = "") -> Any:
+        found = arrange(members, label)
+        return (
+            found
+            if any(hook.before or hook.after for hook in found)
+            else tuple(sorted(found, key=lambda hook: (hook.priority, -hook.added)))
+        )
+
+    monkeypatch.setattr(_order, "arrange", unstable)
+    monkeypatch.setattr(_mount, "arrange", unstable)
+    error, steps = found(HookMachine)
+    assert error.law == "order"
+    assert len(steps) == 2
+    assert "should run" in str(error)
+
+
+def test_a_cycle_that_is_not_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_order.Mentions, "may_close_cycle", lambda self, hook: False)
+
+    class Cycling(Handling):
+        candidates = (Candidate("pre", lambda: None, name="a", before="a"),)
+
+    error, steps = found(Cycling)
+    assert (error.law, steps) == ("refusal", ["add(pre a, before='a')"])
+
+
+def test_a_hook_that_goes_on_running_once_removed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The change is stored, and the function keeps the code that it had.
+    def change(self: MountPoint, store: Callable[[], None]) -> None:
+        if self._place is None or not self._place.opened:
+            self._open()
+        store()
+        self._chain = None
+
+    monkeypatch.setattr(MountPoint, "_change", change)
+    error, _steps = found(HookMachine)
+    assert error.law in ("no trace", "a call")
+
+
+def test_a_compiled_call_that_skips_a_hook_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aspecthook._inplace import Place
+
+    bind = Place.bind
+
+    def bound(self: Place, chain: Any, **options: Any) -> Any:
+        chain.always = chain.always[1:]
+        return bind(self, chain, **options)
+
+    class Plain(HookMachine):
+        disturb = ()
+
+    monkeypatch.setattr(Place, "bind", bound)
+    error, steps = found(Plain)
+    assert error.law == "a call"
+    assert steps == ["add(always a)", "call(0, 0)"]
+    assert "always a should have run at the end" in str(error)
+
+
+def test_a_post_hook_that_is_not_given_the_result_so_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aspecthook._inplace import Place
+
+    bind = Place.bind
+
+    def bound(self: Place, chain: Any, **options: Any) -> Any:
+        for hook in chain.post[1:]:
+            inner = hook.function
+            hook.function = lambda result, inner=inner: inner("stale")
+        return bind(self, chain, **options)
+
+    class Posting(Handling):
+        disturb = ()
+        candidates = (
+            Candidate("post", lambda result: Return(5), name="five"),
+            Candidate("post", lambda result: None, name="look"),
+        )
+
+    monkeypatch.setattr(Place, "bind", bound)
+    error, _steps = found(Posting)
+    assert error.law == "a call"
+    assert "should have been given result=" in str(error)
+
+
+def test_the_example_finds_and_shrinks_the_bug() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "plugin_order.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "breaks the law 'auth_before_audit': it answered False" in done.stdout
+    assert "state.load(plugin=audit)\nstate.load(plugin=auth)\nstate.call(0)\n" in done.stdout
+    assert "the law holds" in done.stdout

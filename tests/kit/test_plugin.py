@@ -1,0 +1,562 @@
+"""The pytest plugin, run by pytest inside of a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from aspecthook import _mount
+
+LEAK = """
+def test_leak():
+    aspecthook.weave("kit_shop:price", pre=lambda qty: None, name="spied")
+"""
+
+
+def outcome(result, **expected):
+    result.assert_outcomes(**expected)
+    return str(result.stdout)
+
+
+# weave
+
+
+def test_what_is_woven_comes_off_at_the_end_of_a_test_that_passes_or_fails_or_whose_setup_fails(shop):
+    result = shop("""
+        plain = kit_shop.price.__code__
+        @pytest.fixture
+        def doubled(weave):
+            return weave("kit_shop:price", post=lambda result: result * 2)
+        @pytest.fixture
+        def broken(doubled):
+            raise OSError
+        def test_passes(doubled):
+            assert kit_shop.price("tea") == 5 and doubled.state == "woven"
+        def test_clean_1():
+            assert kit_shop.price.__code__ is plain
+        def test_fails(doubled):
+            raise KeyError
+        def test_clean_2():
+            assert kit_shop.price.__code__ is plain
+        def test_setup_fails(broken):
+            pass
+        def test_clean_3():
+            assert kit_shop.price.__code__ is plain
+    """)
+    outcome(result, passed=4, failed=1, errors=1)
+
+
+def test_it_comes_off_in_reverse_order_and_every_error_is_reported(shop):
+    text = outcome(
+        shop("""
+            import inspect
+            order = []
+            def test_it(weave, monkeypatch):
+                assert inspect.signature(weave) == inspect.signature(aspecthook.weave)
+                remove = aspecthook.Weaving.remove
+                def failing(weaving):
+                    remove(weaving)
+                    order.append(weaving.name)
+                    if weaving.name != "b":
+                        raise OSError(weaving.name)
+                monkeypatch.setattr(aspecthook.Weaving, "remove", failing)
+                for name in "abc":
+                    weave("kit_shop:price", pre=lambda: None, name=name).name = name
+            def test_then():
+                assert order == ["c", "b", "a"] and not hasattr(kit_shop.price, "hooks")
+        """),
+        passed=2,
+        errors=1,
+    )
+    assert "what was woven in the test could not all be taken off (2 sub-exceptions)" in text
+
+
+# tape and spy
+
+
+def test_a_tape_is_stopped_at_the_end_and_a_failed_test_shows_its_tree(shop):
+    text = outcome(
+        shop("""
+            from aspecthook.testing import assert_calls, called
+            kept = []
+            def test_it(tape):
+                kept.append(tape.record("kit_shop:checkout, kit_shop:price"))
+                kit_shop.checkout(["tea"])
+                assert_calls(tape, "checkout", called("price", item="rice"))
+            def test_then():
+                kit_shop.price("tea")
+                assert kept[0].call_count == 2
+        """),
+        passed=1,
+        failed=1,
+    )
+    assert "- tape -" in text and "  price(item='tea', qty=1) -> 2.5" in text
+    assert "in the place of > came: price" in text
+    assert "def assert_calls" not in text  # its own source is no part of the failure
+
+
+def test_spies_are_tapes_of_their_own(shop):
+    result = shop("""
+        def test_it(spy):
+            price, charge = spy("kit_shop:price"), spy(kit_shop.charge, when=lambda amount: amount > 3)
+            kit_shop.checkout(["tea"])
+            kit_shop.checkout(["tea", "rice"])
+            assert (price.call_count, charge.call_count) == (3, 1)
+            assert charge.last.arguments == {"amount": 5.0} and charge.last.result == "paid"
+        def test_then():
+            assert not hasattr(kit_shop.price, "hooks")
+    """)
+    outcome(result, passed=2)
+
+
+# inject
+
+
+def test_faults_by_number_by_predicate_and_by_probability(shop):
+    result = shop("""
+        def run(n=1, **given):
+            found = []
+            for _ in range(n):
+                try:
+                    found.append(kit_shop.price("tea", **given))
+                except Exception as error:
+                    found.append(error)
+            return found
+        def test_number(inject):
+            error = OSError("down")
+            fault = inject("kit_shop:price").fail(error, call=2).fail(KeyError, call={1, 4})
+            one, two, three, four, five = run(5)
+            assert (two, three, five) == (error, 2.5, 2.5) and type(one) is type(four) is KeyError
+            assert (fault.calls, fault.failed, fault.delayed, fault.replaced) == (5, 3, 0, 0)
+            assert "5 calls, 3 failed" in repr(fault)
+        def test_predicate(inject):
+            fault = inject(kit_shop.price).replace(0, when=lambda qty: qty > 1).replace(1, call=3)
+            assert run() + run(qty=2) + run() == [2.5, 0, 1] and fault.replaced == 2
+        def test_both(inject):
+            inject(kit_shop.price).replace(0, when=lambda qty: qty > 1, call={1, 2})
+            assert run() + run(qty=2) + run(qty=2) == [2.5, 0, 5.0]
+        @pytest.mark.parametrize("turn", [1, 2])
+        def test_probability(inject, turn, seen={}):
+            fault = inject(kit_shop.price).replace(0, probability=0.3, seed=1)
+            found = run(100)
+            assert seen.setdefault("first", found) == found and found.count(0) == fault.replaced
+            assert 10 < fault.replaced < 50
+        def test_probability_none_and_all(inject):
+            inject(kit_shop.price).replace(0, probability=0.0)
+            assert run(3) == [2.5] * 3
+            inject(kit_shop.price).replace(0, probability=1)
+            assert run(3) == [0] * 3
+        def test_value_or_function(inject):
+            inject(kit_shop.price).replace(lambda item, qty: (item, qty), call=1).replace(None, call=2)
+            assert run(3) == [("tea", 1), None, 2.5]
+        def test_clean():
+            assert not hasattr(kit_shop.price, "hooks")
+    """)
+    outcome(result, passed=8)
+
+
+def test_faults_are_inside_of_all_other_hooks_and_count_each_attempt(shop):
+    result = shop("""
+        def again(proceed):
+            try:
+                return proceed()
+            except OSError:
+                return proceed()
+        def test_it(inject, weave):
+            fault = inject("kit_shop:charge").fail(OSError, call={1, 3})
+            weave("kit_shop:charge", around=again)
+            assert [kit_shop.charge(1), kit_shop.charge(2)] == ["paid", "paid"]
+            assert (fault.calls, fault.failed) == (4, 2)
+    """)
+    outcome(result, passed=1)
+
+
+def test_a_delay_waits_before_the_target_runs(shop):
+    result = shop("""
+        import time, asyncio
+        def test_sync(inject, monkeypatch):
+            waits = []
+            monkeypatch.setattr(time, "sleep", waits.append)
+            fault = inject("kit_shop:price, kit_shop:numbers").delay(3).delay(4, call=1).fail(OSError, call=3)
+            assert kit_shop.price("tea") == 2.5 and list(kit_shop.numbers(2)) == [0, 1]
+            with pytest.raises(OSError):
+                kit_shop.price("tea")
+            assert waits == [3, 4, 3, 3] and (fault.calls, fault.delayed, fault.failed) == (3, 4, 1)
+        def test_async(inject):
+            # Of two tasks the one that is delayed comes last.
+            fault = inject("kit_shop:fetch").delay(0.001, when=lambda url: url == "slow")
+            async def both():
+                return await asyncio.gather(kit_shop.fetch("slow"), kit_shop.fetch("fast"))
+            assert asyncio.run(both()) == ["slow", "fast"]
+            assert kit_shop.sent == ["fast", "slow"] and (fault.calls, fault.delayed) == (2, 1)
+        def test_stream(inject):
+            kit_shop.sent.clear()
+            fault = inject("kit_shop:anumbers").delay(0)
+            async def consume():
+                stream = kit_shop.anumbers(3)
+                found = [await anext(stream), await stream.asend("sent")]
+                await stream.aclose()
+                with pytest.raises(KeyError):
+                    other = kit_shop.anumbers(1)
+                    await anext(other)
+                    await other.athrow(KeyError())
+                return found
+            assert asyncio.run(consume()) == [0, 1] and kit_shop.sent == ["sent"] and fault.delayed == 2
+    """)
+    outcome(result, passed=3)
+
+
+def test_faults_in_coroutines_and_generators(shop):
+    result = shop("""
+        import asyncio
+        async def fake(url):
+            return url * 2
+        async def stream(n):
+            yield n
+        def test_coroutine(inject):
+            fault = inject("kit_shop:fetch").fail(OSError, call=1).replace(fake, call=2)
+            fault.replace("x", call=3).replace(lambda url: 0, call=4)
+            async def run():
+                with pytest.raises(OSError):
+                    await kit_shop.fetch("a")
+                return [await kit_shop.fetch("b") for _ in range(4)]
+            assert asyncio.run(run()) == ["bb", "x", 0, "b"]
+        def test_generator(inject):
+            fault = inject("kit_shop:numbers").fail(OSError, call=1)
+            fault.replace([7, 8], call=2).replace(lambda n: iter("ab"), call=3)
+            with pytest.raises(OSError):
+                next(kit_shop.numbers(1))
+            assert [list(kit_shop.numbers(1)) for _ in range(3)] == [[7, 8], ["a", "b"], [0]]
+        def test_async_generator(inject):
+            inject("kit_shop:anumbers").replace([7], call=1).replace(stream, call=2)
+            async def run():
+                return [[item async for item in kit_shop.anumbers(1)] for _ in range(3)]
+            assert asyncio.run(run()) == [[7], [1], [0]]
+    """)
+    outcome(result, passed=3)
+
+
+def test_a_fault_that_makes_no_sense_is_refused_at_once(shop):
+    result = shop("""
+        @pytest.mark.parametrize(("use", "why"), [
+            (lambda fault: fault.fail("down"), "'down' cannot be raised"),
+            (lambda fault: fault.fail(OSError, call=0), "counted from 1"),
+            (lambda fault: fault.fail(OSError, cal=1), "no 'cal'"),
+            (lambda fault: fault.fail(OSError, probability=2), "between 0 and 1"),
+            (lambda fault: fault.delay(-1), "in the past"),
+            (lambda fault: fault.fail(OSError, when=lambda itm: True), "did you mean 'item'"),
+        ])
+        def test_it(inject, use, why):
+            with pytest.raises(aspecthook.AspecthookError, match=why):
+                use(inject("kit_shop:price"))
+            assert kit_shop.price("tea") == 2.5
+    """)
+    outcome(result, passed=6)
+
+
+# --hook-leaks
+
+
+def test_a_test_that_leaves_a_hook_behind_fails_and_is_told_where_it_was_attached(shop):
+    text = outcome(shop(LEAK, "--hook-leaks=error"), passed=1, errors=1)
+    assert "test_it.py::test_leak has left 1 hook behind:" in text
+    assert "  pre hook 'spied' on kit_shop:price, attached at test_it.py:5" in text
+    assert "ERROR at teardown of test_leak" in text
+
+
+def test_by_default_it_is_warned_of_and_off_says_nothing(shop):
+    text = outcome(shop(LEAK), passed=1, warnings=1)
+    assert "HookLeakWarning: test_it.py::test_leak has left 1 hook behind" in text
+    assert "left" not in outcome(shop(LEAK, "--hook-leaks=off"), passed=1, warnings=0)
+
+
+def test_where_warnings_are_errors_the_warning_fails_the_test(shop):
+    outcome(shop(LEAK, "-W", "error"), passed=1, errors=1)
+
+
+def test_the_option_outranks_the_configuration_and_nonsense_is_refused(shop):
+    shop.pytester.makeini("[pytest]\nhook_leaks = error")
+    outcome(shop(LEAK), passed=1, errors=1)
+    outcome(shop(LEAK, "--hook-leaks=off"), passed=1)
+    shop.pytester.makeini("[pytest]\nhook_leaks = loud")
+    assert "hook_leaks is 'loud'; give one of off, warn, error" in str(shop(LEAK).stderr)
+
+
+def test_only_hooks_that_are_still_there_on_what_outlives_the_test_are_leaks(shop):
+    result = shop(
+        """
+        kept = []
+        @pytest.fixture
+        def made():
+            @aspecthook.hookable
+            def local(): ...
+            local.pre(lambda: None)
+            return [local]
+        @pytest.fixture
+        def patient():
+            hook = hooks(kit_shop.total).add("pre", lambda: None)
+            yield
+            hook.remove()
+        def test_of_a_fixture(made):
+            assert hooks(made[0])
+        def test_taken_off_by_a_fixture(patient):
+            assert len(hooks(kit_shop.total)) == 2
+        def test_taken_off_by_the_test():
+            with aspecthook.weave("kit_shop:price", pre=lambda: None):
+                pass
+        def test_local_that_fails(made):
+            @aspecthook.hookable
+            def local(): ...
+            local.pre(lambda: local)
+            assert 0
+        def test_one_instance():
+            cart = kit_shop.Cart()
+            aspecthook.weave(cart.add, pre=lambda item: None)
+        def test_local_in_a_cycle():
+            def local(): ...
+            local.me = local
+            aspecthook.weave(local, pre=lambda: local)
+        """,
+        "--hook-leaks=error",
+    )
+    outcome(result, passed=5, failed=1)
+
+
+def test_what_only_the_traceback_of_a_lasting_exception_keeps_is_no_leak(shop):
+    result = shop(
+        """
+        error = OSError()
+        def test_it():
+            def local():
+                raise error
+            aspecthook.weave(local, pre=lambda: None)
+            with pytest.raises(OSError):
+                local()
+        """,
+        "--hook-leaks=error",
+    )
+    outcome(result, passed=1)
+
+
+def test_locals_and_instances_that_outlive_their_test_are_leaks(shop):
+    text = outcome(
+        shop(
+            """
+            kept = []
+            def test_local():
+                def local(): ...
+                aspecthook.weave(local, pre=lambda: None)
+                kept.append(local)
+            def test_instance():
+                aspecthook.weave(kit_shop.cart.add, pre=lambda item: None, name="one")
+            """,
+            "--hook-leaks=error",
+        ),
+        passed=2,
+        errors=2,
+    )
+    assert "on test_it:test_local.<locals>.local, attached at test_it.py:7" in text
+    assert "pre hook 'one' on kit_shop:Cart.add of one Cart, attached at test_it.py:10" in text
+
+
+def test_a_leak_in_a_failing_test_or_setup_or_teardown_is_reported_beside_the_failure(shop):
+    result = shop(
+        """
+        @pytest.fixture
+        def broken_setup():
+            aspecthook.weave("kit_shop:price", pre=lambda: None)
+            raise OSError
+        @pytest.fixture
+        def broken_teardown():
+            yield
+            aspecthook.weave("kit_shop:charge", pre=lambda: None)
+            raise OSError
+        def test_setup(broken_setup): ...
+        def test_teardown(broken_teardown): ...
+        def test_call():
+            hooks(kit_shop.total).add("post", lambda: None)
+            assert 0
+        """,
+        "--hook-leaks=error",
+    )
+    assert outcome(result, passed=1, failed=1, errors=5).count("has left 1 hook behind") >= 3
+
+
+def test_hooks_of_imports_and_of_wider_fixtures_are_not_the_tests(shop):
+    result = shop(
+        """
+        aspecthook.weave("kit_shop:price", pre=lambda: None)
+        def setup_module():
+            aspecthook.weave("kit_shop:price", pre=lambda: None)
+        @pytest.fixture(scope="session")
+        def whole():
+            aspecthook.weave("kit_shop:price", pre=lambda: None)
+        @pytest.fixture(scope="module", autouse=True)
+        def module():
+            aspecthook.weave("kit_shop:price", pre=lambda: None)
+        @pytest.fixture
+        def late(request):
+            return request.getfixturevalue("whole")
+        def test_session(whole): ...
+        def test_late(late):
+            import kit_late
+            assert len(aspecthook.hooks(kit_shop.price)) == 5
+        """,
+        "--hook-leaks=error",
+        kit_late="""
+        import kit_shop, aspecthook
+        aspecthook.weave("kit_shop:price", post=lambda: None)
+        """,
+    )
+    outcome(result, passed=2)
+
+
+def test_a_hook_that_a_thread_of_the_test_adds_is_the_tests(shop):
+    text = outcome(
+        shop(
+            """
+            import threading
+            def test_it():
+                thread = threading.Thread(target=lambda: hooks(kit_shop.total).add("pre", print, name="t"))
+                thread.start()
+                thread.join()
+            """,
+            "--hook-leaks=error",
+        ),
+        passed=1,
+        errors=1,
+    )
+    assert "pre hook 't' on kit_shop:total, attached at test_it.py:6" in text
+
+
+def test_unittest_cases_are_tests_too(shop):
+    result = shop(
+        """
+        import unittest
+        class TestIt(unittest.TestCase):
+            @classmethod
+            def setUpClass(cls):
+                aspecthook.weave("kit_shop:charge", pre=lambda: None)
+            def setUp(self):
+                self.addCleanup(aspecthook.weave("kit_shop:price", pre=lambda: None).remove)
+            def test_clean(self): ...
+            def test_leak(self):
+                aspecthook.weave("kit_shop:checkout", pre=lambda: None)
+        """,
+        "--hook-leaks=error",
+    )
+    assert "on kit_shop:checkout, attached at test_it.py:13" in outcome(result, passed=2, errors=1)
+
+
+def test_after_the_session_nobody_listens_any_more(shop):
+    before = _mount.listeners
+    outcome(shop(LEAK, "--hook-leaks=error"), passed=1, errors=1)
+    assert _mount.listeners == before
+
+
+# The section
+
+
+def test_a_failed_test_shows_the_chains_that_it_touched(shop):
+    text = outcome(
+        shop("""
+            def test_it(weave):
+                weave("kit_shop:price", pre=lambda: None, name="audit", priority=20)
+                assert 0
+            def test_other(): assert 0
+            def test_passes(weave):
+                weave("kit_shop:charge", pre=lambda: None)
+        """),
+        failed=2,
+        passed=1,
+    )
+    assert text.count("- hook chains -") == 1
+    assert "kit_shop:price, 1 hooks" in text and "audit" in text and "kit_shop:charge" not in text
+
+
+def test_many_chains_are_cut(shop):
+    text = outcome(
+        shop("""
+            def test_it(weave):
+                made = [eval("lambda: None") for _ in range(23)]
+                for one in made:
+                    weave(one, pre=lambda: None)
+                assert 0
+        """),
+        failed=1,
+    )
+    assert "... and 3 more mount points" in text
+
+
+# Other plugins
+
+
+def test_with_xdist(shop):
+    pytest.importorskip("xdist")
+    text = outcome(
+        shop(
+            LEAK + "def test_fails(weave):\n    weave('kit_shop:charge', pre=lambda: None, name='x')\n    assert 0\n",
+            "--hook-leaks=error",
+            "-n1",
+            plugins=("xdist",),
+        ),
+        passed=1,
+        failed=1,
+        errors=1,
+    )
+    assert "attached at test_it.py:5" in text and "- hook chains -" in text
+
+
+def test_with_asyncio(shop):
+    pytest.importorskip("pytest_asyncio")
+    shop.pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function")
+    result = shop(
+        """
+        @pytest.fixture
+        async def slow(inject):
+            return inject("kit_shop:fetch").delay(0)
+        async def test_it(slow, tape):
+            tape.record(kit_shop.fetch)
+            assert await kit_shop.fetch("a") == "a" and slow.delayed == 1 and tape.last.result == "a"
+        async def test_leak():
+            aspecthook.weave("kit_shop:fetch", pre=lambda: None)
+        """,
+        "--hook-leaks=error",
+        plugins=("asyncio",),
+    )
+    assert "attached at test_it.py:11" in outcome(result, passed=2, errors=1)
+
+
+def test_with_anyio_on_asyncio_and_trio(shop):
+    pytest.importorskip("anyio")
+    pytest.importorskip("trio")
+    result = shop(
+        """
+        pytestmark = pytest.mark.anyio
+        @pytest.fixture
+        async def slow(inject):
+            return inject("kit_shop:fetch, kit_shop:anumbers").delay(0)
+        async def test_it(slow, tape):
+            tape.record(kit_shop.fetch)
+            assert await kit_shop.fetch("a") == "a" and slow.delayed == 1 and tape.last.result == "a"
+            assert [item async for item in kit_shop.anumbers(2)] == [0, 1]
+        async def test_leak():
+            aspecthook.weave("kit_shop:fetch", pre=lambda: None)
+        """,
+        "--hook-leaks=error",
+        plugins=("anyio",),
+    )
+    assert "attached at test_it.py:13" in outcome(result, passed=4, errors=2)
+
+
+def test_the_order_of_tests_does_not_matter(shop):
+    text = """
+        @pytest.mark.parametrize("turn", range(4))
+        def test_it(weave, spy, turn):
+            assert kit_shop.price("tea") == 2.5
+            weave("kit_shop:price", post=lambda result: result + turn)
+            seen = spy("kit_shop:price")
+            assert kit_shop.price("tea") == 2.5 + turn and seen.call_count == 1
+        """
+    backwards = "def pytest_collection_modifyitems(items):\n    items.reverse()\n"
+    outcome(shop(text, "--hook-leaks=error"), passed=4)
+    outcome(shop(text, "--hook-leaks=error", conftest=backwards), passed=4)

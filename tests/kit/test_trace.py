@@ -1,0 +1,205 @@
+"""Traces: one real call, seen step by step, that changes nothing for anybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from aspecthook import Args, HookLookupError, Return, hookable, hooks, weave
+from aspecthook.testing import assert_order, trace_of
+from aspecthook.testing._trace import draw_chain
+
+
+def make() -> Any:
+    @hookable
+    def price(item: str, qty: int = 1, *rest: int, tax: float = 0.0, **more: int) -> float:
+        if item == "gold":
+            raise KeyError(item)
+        return 2.0 * qty
+
+    @price.pre
+    def at_least_one(qty: int) -> Args:
+        return Args(qty=max(qty, 1))
+
+    @price.around
+    def twice(proceed: Any) -> float:
+        return float(proceed(qty=2) + proceed())
+
+    @price.exception(KeyError)
+    def unknown(exc: KeyError) -> Return[float]:
+        return Return(0.0)
+
+    @price.post(when=lambda qty: qty > 1)
+    def discount(result: float) -> float:
+        return result / 2
+
+    @price.always
+    def note(call: Any) -> None: ...
+
+    return price
+
+
+def test_the_steps_are_those_of_the_call_in_the_order_in_which_they_began() -> None:
+    trace = trace_of(make())("tea", 0, 7, tax=1.0, extra=5)
+    assert trace.names == ("at_least_one", "twice", "price", "price", "note")
+    assert [step.kind for step in trace.steps] == ["pre", "around", "target", "target", "always"]
+    assert trace.steps[2].given == {"item": "tea", "qty": 2, "rest": (7,), "tax": 1.0, "extra": 5}
+    assert trace["at_least_one"].given == {"qty": 0}
+    assert trace["at_least_one"].answer == Args(qty=1)
+    assert (trace.result, trace.exc) == (6.0, None)
+
+
+def test_a_trace_gives_what_the_call_gives_whatever_the_arguments() -> None:
+    price = make()
+    for args in [("tea",), ("tea", 0), ("tea", 3), ("gold",), ("gold", 5)]:
+        assert trace_of(price)(*args).result == price(*args)
+
+
+def test_what_a_hook_or_the_target_raises_is_in_its_step() -> None:
+    trace = trace_of(make())("gold")
+    assert isinstance(trace["price"].raised, KeyError)
+    assert trace["price"].raised is trace["twice"].raised
+    assert trace["unknown"].answer == Return(0.0)
+    assert (trace.result, trace.exc) == (0.0, None)
+
+
+def test_an_exception_that_nobody_handles_is_held_and_not_raised() -> None:
+    @hookable
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    fail.always(lambda: None, name="note")
+    trace = trace_of(fail)()
+    assert type(trace.exc) is KeyboardInterrupt
+    assert trace.names == ("fail", "note")
+
+
+def test_wrong_arguments_are_the_functions_own_error() -> None:
+    assert "missing 1 required positional argument: 'item'" in str(trace_of(make())().exc)
+
+
+def test_tracing_changes_nothing_that_others_see() -> None:
+    price = make()
+    price("tea")
+    code, members, functions = price.__code__, hooks(price).members, [hook.function for hook in hooks(price)]
+    trace_of(price)("tea")
+    assert price.__code__ is code
+    assert hooks(price).members is members
+    assert [hook.function for hook in hooks(price)] == functions
+
+
+def test_counts_are_counted_in_a_trace_as_in_any_call() -> None:
+    price = make()
+    price.pre(once=True)(lambda: None)
+    assert trace_of(price)("tea").ran("<lambda>")
+    assert not trace_of(price)("tea").ran("<lambda>")
+    assert "<lambda>" not in [hook.name for hook in hooks(price)]
+
+
+def test_without_hooks_the_trace_is_the_target_alone() -> None:
+    @hookable
+    def double(n: int) -> int:
+        return 2 * n
+
+    assert trace_of(double)(n=2).names == ("double",)
+    assert trace_of(double)(2).result == 4
+
+
+def test_a_coroutine_function_gives_an_awaitable_of_the_trace() -> None:
+    @hookable
+    async def fetch(url: str) -> str:
+        await asyncio.sleep(0)
+        return url
+
+    @fetch.pre
+    async def shout(url: str) -> Args:
+        await asyncio.sleep(0)
+        return Args(url=url.upper())
+
+    trace = asyncio.run(trace_of(fetch)("a"))
+    assert (trace.names, trace.result, trace["shout"].answer) == (("shout", "fetch"), "A", Args(url="A"))
+    assert isinstance(asyncio.run(trace_of(fetch)(3)).exc, AttributeError)
+
+
+def test_generators_are_run_to_their_end() -> None:
+    @hookable
+    def count(n: int) -> Iterator[int]:
+        yield from range(n)
+
+    @hookable
+    async def later(n: int) -> AsyncIterator[int]:
+        for number in range(n):
+            yield number
+
+    for function in (count, later):
+        function.item(lambda item: item * 10, name="ten")
+    assert trace_of(count)(2).result == [0, 10]
+    assert trace_of(count)(2).names == ("count", "ten", "ten")
+    assert asyncio.run(trace_of(later)(2)).result == [0, 10]
+
+
+def test_the_hooks_of_an_instance_are_traced_with_those_of_its_class() -> None:
+    class Account:
+        @hookable
+        def withdraw(self, amount: int) -> int:
+            return amount
+
+    mine = Account()
+    Account.withdraw.pre(lambda amount: None, name="every")
+    hooks(mine.withdraw).post(lambda result: result + 1, name="mine")
+    assert trace_of(mine.withdraw)(1).names == ("every", "withdraw", "mine")
+    assert trace_of(Account.withdraw)(mine, 1).names == ("every", "withdraw")
+
+
+def test_woven_functions_and_c_functions_are_traced() -> None:
+    with weave("math:hypot", pre=lambda: None, name="seen"):
+        trace = trace_of(math.hypot)(3, 4)
+    assert (trace.ran("seen"), trace.result) == (True, 5.0)
+
+
+def test_before_holds_for_every_run_and_for_what_did_not_run() -> None:
+    trace = trace_of(make())("tea")
+    assert trace.before("at_least_one", "price")
+    assert not trace.before("price", "at_least_one")
+    assert trace.before("unknown", "price")
+    assert trace.before("price", "unknown")
+
+
+def test_a_step_that_did_not_run_is_asked_for_with_the_nearest_name() -> None:
+    with pytest.raises(HookLookupError, match=r"'discont' did not run.*what ran: .*"):
+        trace_of(make())("tea")["discont"]
+    with pytest.raises(HookLookupError, match="did you mean 'discount'"):
+        trace_of(make())("tea", 2)["discont"]
+
+
+def test_a_trace_is_drawn_with_what_each_step_saw_and_answered() -> None:
+    lines = str(trace_of(make())("tea", 0)).splitlines()
+    assert lines[0].endswith("price → 6.0")
+    assert lines[1] == "  pre     at_least_one(qty=0) → Args(qty=1)"
+    assert lines[3] == "  target  price(item='tea', qty=2, tax=0.0) → 4.0"
+
+
+def test_a_chain_is_drawn_with_its_conditions() -> None:
+    price = make()
+    price.pre(priority="LOW", after="at_least_one", name="late")(lambda: None)
+    lines = draw_chain(hooks(price)).splitlines()
+    assert lines[0].endswith("price, 6 hooks")
+    assert lines[1:3] == ["  pre        at_least_one", "  pre        late (priority=70, after='at_least_one')"]
+
+
+def test_assert_order_reads_the_chain_and_takes_the_targets_own_name() -> None:
+    price = make()
+    assert_order(price, "at_least_one", "twice", "price", "discount", "note")
+    with pytest.raises(AssertionError, match=r"'note' does not run before 'price'"):
+        assert_order(price, "note", "price")
+    with pytest.raises(AssertionError, match=r"no hook 'discont'; did you mean 'discount'\?"):
+        assert_order(price, "discont", "price")
+
+
+def test_what_is_no_mount_point_cannot_be_traced() -> None:
+    with pytest.raises(HookLookupError):
+        trace_of(make)
