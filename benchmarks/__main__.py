@@ -9,8 +9,9 @@ from collections.abc import Callable
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, imports, loops, weaving
-from .results import Contest, as_data, lines, machine, save, summary
+from . import calls, changes, imports, loops, machine, weaving
+from .results import Contest, as_data, lines, save, summary
+from .results import machine as machine_of
 from .timing import Effort
 
 SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
@@ -22,6 +23,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "first": changes.first,
     "many": changes.many,
     "weave": weaving.weaving,
+    "machine": machine.machine,
     "import": imports.imports,
     "loop": loops.loops,
 }
@@ -35,7 +37,7 @@ def main() -> None:
         json.dump(as_data(SECTIONS[options.worker](effort)), sys.stdout)
         return
     begun = perf_counter()
-    print(machine())
+    print(machine_of())
     print("Medians over the rounds of all processes; in each round all contenders run in turn.")
     contests: list[Contest] = []
     for section in options.sections or SECTIONS:

@@ -37,6 +37,7 @@ def test_the_tour_has_help() -> None:
         ("sql_timing", ("ran 342 times", "read as before? True", "that it was? True")),
         ("audit", ("The script was stopped", "kept: True", "that it was? True")),
         ("retry_and_redact", ("****-9010", "that it was? True")),
+        ("plugin_order", ("auth",)),
     ],
 )
 def test_an_example_of_weaving_says_what_it_should(name: str, facts: tuple[str, ...]) -> None:
