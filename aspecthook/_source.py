@@ -316,7 +316,7 @@ class Source(Writer):
         hooks = self.chain.always
         many = len(hooks) > 1
         stage, error, answer = self.own("stage"), self.own("error"), self.own("answer")
-        with self.optional("try:", needed=many):
+        with self.optional("try:", needed=many or self.wants_call):
             for group in groups(hooks):
                 looped = group.last > group.first
                 if many:
@@ -330,4 +330,8 @@ class Source(Writer):
             with self.block(f"except {self.lib('BaseException')} as {error}:"):
                 rest = f"{self.pin('always_hooks')}[{stage} + 1:]"
                 self.line(f"{self.awaits}{self.lib(self.a + 'finish')}({rest}, {self._call()}, {error})")
+                self.line("raise")
+        elif self.wants_call:  # a call that fails in its one always hook has no result either
+            with self.block(f"except {self.lib('BaseException')}:"):
+                self.line(f"{self.own('call')}._result = None")
                 self.line("raise")

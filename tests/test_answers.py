@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, HookAnswerError, Return, hookable, hooks
+from aspecthook import Args, Call, HookAnswerError, Return, hookable, hooks
 from aspecthook._writer import LOOP_FROM
 
 T = "T"
@@ -395,3 +395,21 @@ def test_an_awaitable_that_a_sync_hook_answers_is_awaited_and_what_it_gives_is_t
     hooks(case.f).add("post", lambda: later("v"))
     assert case.call() == "v"
     assert case.log == case.story("pre(2) f(2) item post(v) always(v)")
+
+
+def test_a_call_that_fails_in_its_only_always_hook_has_no_result() -> None:
+    # With several the rest of the chain is interpreted, which saw to it; with one nobody did.
+    held: list[Call] = []
+
+    @hookable
+    def double(n: int) -> int:
+        return 2 * n
+
+    @double.always
+    def hold(call: Call) -> Args:
+        held.append(call)
+        return Args(n=1)
+
+    with pytest.raises(HookAnswerError):
+        double(1)
+    assert held[0].result is None
