@@ -181,8 +181,9 @@ class _Watch:
         self._mode = mode
         self._item: pytest.Item | None = None
         self._wide = 0  # fixtures under way that last longer than a test
-        self._added: list[_Added] = []
-        self._touched: dict[weakref.ref[MountPoint], None] = {}
+        # Both forget what is gone: a test may make and drop a million of them.
+        self._added: weakref.WeakKeyDictionary[Hook, _Added] = weakref.WeakKeyDictionary()
+        self._touched: weakref.WeakKeyDictionary[MountPoint, None] = weakref.WeakKeyDictionary()
 
     def end(self) -> None:
         """Be told nothing more."""
@@ -193,11 +194,11 @@ class _Watch:
         """Take note of a hook that has been added."""
         if self._item is None or _watches[-1] is not self:
             return
-        self._touched[weakref.ref(mount)] = None
+        self._touched[mount] = None
         if self._mode != "off" and not self._wide:
             place = _attached(self._root)
             if place is not None:
-                self._added.append(_Added(mount, hook, place))
+                self._added[hook] = _Added(mount, hook, place)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -228,7 +229,7 @@ class _Watch:
     def _sections(self, item: pytest.Item) -> list[tuple[str, str]]:
         from .testing._trace import draw_chain
 
-        mounts = [mount for mount in (ref() for ref in self._touched) if mount is not None and len(mount)]
+        mounts = [mount for mount in self._touched if len(mount)]
         chains = [draw_chain(mount) for mount in mounts[:20]]
         chains += [f"... and {len(mounts) - 20} more mount points"] if len(mounts) > 20 else []
         taped = item.stash.get(_TAPE, None)
@@ -254,10 +255,10 @@ class _Watch:
 
     def _left(self) -> list[_Added]:
         for generation in (1, 2):  # what a test has just made is young, and found fast
-            if any(one.stays() for one in self._added):
+            if any(one.stays() for one in list(self._added.values())):
                 gc.collect(generation)
         known: dict[int, bool] = {}
-        return [one for one in self._added if one.outlives(known)]
+        return [one for one in list(self._added.values()) if one.outlives(known)]
 
     def _report(self, item: pytest.Item, text: str) -> None:
         if self._mode == "warn":

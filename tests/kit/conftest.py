@@ -6,6 +6,8 @@ from importlib.metadata import entry_points
 
 import pytest
 
+from aspecthook.weave import _imports
+
 SHOP = '''
 import asyncio, aspecthook
 sent = []
@@ -62,7 +64,10 @@ def shop(request):
         return how(*_PLUGIN, *without, "-W", "default", *args)
 
     run.pytester = pytester
-    return run
+    yield run
+    # What a test leaves behind on purpose would be woven on the next `kit_shop` that is imported.
+    for weaving in _imports._watchers:
+        weaving.remove()
 
 
 def _dedent(text):
