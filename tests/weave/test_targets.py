@@ -33,6 +33,9 @@ ELSEWHERE = "woven_elsewhere"
 # Modules that are not ours, and are woven too: what a failing test leaves there must not reach the next.
 FOREIGN = (builtins, time, math, operator, _json, json, json.encoder)
 
+# Python 3.13 says so whenever a partial in a class is read from an instance, woven or not.
+pytestmark = pytest.mark.filterwarnings("ignore:functools.partial will be a method descriptor:FutureWarning")
+
 Shop = typing.Any
 Act = Callable[[Shop], object]
 
