@@ -308,13 +308,13 @@ def _space(owner: Any) -> dict[str, Any]:
     )
 
 
-# What a weaving runs on cannot carry one.
-_OURS = frozenset(("aspecthook", "wrapt"))
+# What a weaving runs on cannot carry one; what is built on it can.
+_OURS = ("aspecthook._", "aspecthook.weave", "wrapt.")
 
 
 def is_ours(module: object) -> bool:
     """Say whether a module is one that weaving itself runs on."""
-    return isinstance(module, str) and module.partition(".")[0] in _OURS
+    return isinstance(module, str) and (module in ("aspecthook", "wrapt") or module.startswith(_OURS))
 
 
 def modules() -> list[tuple[str, ModuleType]]:

@@ -274,3 +274,13 @@ def test_compiled_functions_of_any_type_are_chosen_by_globs() -> None:
         assert log == [()]
     finally:
         del sys.modules["ahw_compiled"]
+
+
+def test_what_is_built_on_mount_points_can_be_woven_and_what_runs_them_cannot() -> None:
+    import aspecthook.testing._trace as kit
+
+    with weave("json:dumps", pre=note), weave("aspecthook.testing._trace:draw_chain", post=lambda result: "drawn"):
+        assert kit.draw_chain(hooks(json.dumps)) == "drawn"
+    for name in ("aspecthook:weave", "aspecthook._mount:attach", "aspecthook.weave._shares:share", "wrapt:decorator"):
+        with pytest.raises(WeaveError, match="part of what runs the hooks"):
+            weave(name, pre=note)
