@@ -14,6 +14,7 @@ from aspecthook._mount import check_types
 from ._aspects import Marked, has_marks, marked
 from ._pointcut import Pointcut
 from ._shares import Wish
+from ._spots import shown
 from ._weaving import Plan, Scope, Weaving
 
 _SCOPES = ("everywhere", "context")
@@ -35,13 +36,13 @@ def begin(
         WeaveError: What was asked for makes no sense, or cannot be done.
     """
     _check(options, scope, where)
-    shown = repr(target) if not isinstance(target, str) else f"{target!r}"
-    wishes = _wishes(kinds, options, shown)
+    label = shown(target)
+    wishes = _wishes(kinds, options, label)
     plans: list[Plan] = []
     if aspect is None and not wishes:
         plans = _of_aspect(target, None, where, options)
         if not plans:
-            raise WeaveError(_why_no_hooks(target, shown))
+            raise WeaveError(_why_no_hooks(target, label))
     else:
         aimed = _aim(target)
         if wishes:
@@ -49,7 +50,7 @@ def begin(
         if aspect is not None:
             more = _of_aspect(aspect, aimed, where, options)
             if not more:
-                raise WeaveError(f"the aspect {aspect!r} has no marked methods; write @pre(...) above some")
+                raise WeaveError(f"the aspect {shown(aspect)} has no marked methods; write @pre(...) above some")
             plans += more
     return Weaving(tuple(plans), scope=scope, again=again).begin()
 
@@ -75,7 +76,7 @@ def _aim(target: object) -> object:
     return target
 
 
-def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish]:
+def _wishes(kinds: Mapping[str, Any], options: Options, label: str) -> list[Wish]:
     found: list[Wish] = []
     for word, given in kinds.items():
         kind = cast("Kind", word)
@@ -85,7 +86,7 @@ def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish
             rows: Mapping[Any, Any] = cast("Any", given)
             if () in rows:
                 raise WeaveError(
-                    f"exception= on {shown} has a hook for no types at all, (); name some, such as KeyError"
+                    f"exception= on {label} has a hook for no types at all, (); name some, such as KeyError"
                 )
             for types, hooks in rows.items():
                 row = _row(types)
@@ -95,11 +96,11 @@ def _wishes(kinds: Mapping[str, Any], options: Options, shown: str) -> list[Wish
     for wish in found:
         if not callable(wish.function):
             raise WeaveError(
-                f"{wish.kind}={wish.function!r} is not callable, and cannot be a hook on {shown}; give a function"
+                f"{wish.kind}={wish.function!r} is not callable, and cannot be a hook on {label}; give a function"
             )
         # Some targets may come later; what is wrong with the hooks is said now.
-        check_types(wish.kind, wish.types, shown)
-        check_options(wish.kind, wish.function, wish.options, shown)
+        check_types(wish.kind, wish.types, label)
+        check_options(wish.kind, wish.function, wish.options, label)
     return found
 
 
@@ -123,26 +124,26 @@ def _of_aspect(aspect: Any, target: object, where: Callable[[Any], object] | Non
         if aimed is None:
             raise WeaveError(_why_no_target(aspect, one))
         own = cast("Options", {**options, **one.mark.options})
-        check_types(one.mark.kind, one.mark.types, repr(aspect))
-        check_options(one.mark.kind, one.method, own, repr(aspect))
+        check_types(one.mark.kind, one.mark.types, shown(aspect))
+        check_options(one.mark.kind, one.method, own, shown(aspect))
         plans.append(Plan(aimed, (Wish(one.mark.kind, one.method, one.mark.types, own),), where))
     return plans
 
 
 def _why_no_target(aspect: object, one: Marked) -> str:
     return (
-        f"the method {one.method.__name__!r} of {aspect!r} is marked {one.mark.kind!r} without a pointcut, so it must "
-        f"be told where to go: weave(target, aspect=...)"
+        f"the method {one.method.__name__!r} of {shown(aspect)} is marked {one.mark.kind!r} without a pointcut, so it "
+        f"must be told where to go: weave(target, aspect=...)"
     )
 
 
-def _why_no_hooks(target: object, shown: str) -> str:
+def _why_no_hooks(target: object, label: str) -> str:
     if isinstance(target, str):
         Pointcut(target)
-        return f"no hooks are given for {shown}; name them, as in weave({shown}, pre=hook)"
+        return f"no hooks are given for {label}; name them, as in weave({label}, pre=hook)"
     if callable(target) or isinstance(target, ModuleType):
-        return f"no hooks are given for {shown}; name them, as in weave(target, pre=hook)"
+        return f"no hooks are given for {label}; name them, as in weave(target, pre=hook)"
     return (
-        f"{shown} cannot be woven: it is of type {type(target).__name__}, and has no methods marked with pre, post and "
+        f"{label} cannot be woven: it is of type {type(target).__name__}, and has no methods marked with pre, post and "
         f"so on; give a function, a class, a module or a pointcut, and hooks as in weave('shop:Cart.*', pre=hook)"
     )

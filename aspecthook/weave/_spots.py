@@ -55,6 +55,15 @@ def kind_of(value: object) -> str:
     return type(value).__name__
 
 
+def shown(value: object) -> str:
+    """Show something in a message, whatever its `repr` does."""
+    try:
+        text = repr(value)
+    except Exception:  # it is not what went wrong
+        return f"<{kind_of(value)}>"
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
 class Spot(NamedTuple):
     """A place for hooks: what it is told from others by, the function in it, and how its mount point is had."""
 

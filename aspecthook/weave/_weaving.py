@@ -20,7 +20,7 @@ from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_waiting
 from ._shares import Share, Wish, share
-from ._spots import Spot, kind_of, spot_of, spot_of_object
+from ._spots import Spot, kind_of, shown, spot_of, spot_of_object
 
 # What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
 _LOADED = (inspect, nearest("", []))
@@ -65,7 +65,7 @@ class Weaving:
 
     def __init__(self, plans: tuple[Plan, ...], *, scope: Scope, again: bool) -> None:
         targets = [plan.target.text if isinstance(plan.target, Pointcut) else plan.target for plan in plans]
-        self._shown = ", ".join(dict.fromkeys(map(repr, targets)))
+        self._shown = ", ".join(dict.fromkeys(map(shown, targets)))
         self._plans = plans
         self._again = again
         self._pieces: dict[tuple[object, ...], _Piece] = {}

@@ -284,3 +284,20 @@ def test_what_is_built_on_mount_points_can_be_woven_and_what_runs_them_cannot() 
     for name in ("aspecthook:weave", "aspecthook._mount:attach", "aspecthook.weave._shares:share", "wrapt:decorator"):
         with pytest.raises(WeaveError, match="part of what runs the hooks"):
             weave(name, pre=note)
+
+
+class Silent:
+    def method(self) -> int:
+        return 1
+
+    def __repr__(self) -> str:
+        raise RuntimeError("not now")
+
+
+def test_a_target_whose_repr_fails_is_woven_and_refused_like_any_other() -> None:
+    silent = Silent()
+    with weave(silent.method, post=lambda result: 2) as weaving:
+        assert silent.method() == 2
+        assert "woven" in repr(weaving)
+    with pytest.raises(WeaveError, match="Silent"):
+        weave(silent)
