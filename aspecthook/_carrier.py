@@ -103,34 +103,44 @@ def _forwarder(
     defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
     mine = object()
 
+    count = len(names)
+    usual = [one.default for one in positional]
+
+    def is_same(raw: tuple[Any, ...], named: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        # Loops, since this is most of what a call through a proxy costs; and by identity, as hooks replace objects.
+        place = 0
+        for value in raw:
+            if value is not args[place]:
+                return False
+            place += 1
+        while place < count:
+            if args[place] is not named.get(names[place], usual[place]):
+                return False
+            place += 1
+        for name, value in kwargs.items():  # noqa: SIM110  # as above
+            if value is not named.get(name, defaults.get(name, _ABSENT)):
+                return False
+        return True
+
     def forward(*args: Any, **kwargs: Any) -> Any:
         given = _given.get()
+        if given is not None and given[0] is mine:
+            raw, named = given[1], given[2]
+            if len(args) == max(count, len(raw)) and is_same(raw, named, args, kwargs):
+                return original(*raw, **named)
         values = dict(zip(names, args, strict=False))
-        rest = args[len(names) :]
-        if given is not None and given[0] is mine and _is_same(given[1], given[2], values | kwargs, rest):
-            return original(*given[1], **given[2])
         kept = {name: value for name, value in kwargs.items() if value is not defaults.get(name, _ABSENT)}
-        if rest:
+        if len(args) > count:
             return original(*args, **kept)
         lead = [one for one in positional if one.default is one.empty or one.kind is one.POSITIONAL_ONLY]
         while lead and values[lead[-1].name] is lead[-1].default:
             lead.pop()
-        named = {
+        loose = {
             one.name: values[one.name]
             for one in positional[len(lead) :]
             if one.default is one.empty or values[one.name] is not one.default
         }
-        return original(*[values[one.name] for one in lead], **named, **kept)
-
-    def _is_same(args: tuple[Any, ...], given: dict[str, Any], values: dict[str, Any], rest: tuple[Any, ...]) -> bool:
-        before = dict(zip(names, args, strict=False)) | given
-        loose = args[len(names) :]
-        return (
-            len(loose) == len(rest)
-            and all(one is other for one, other in zip(loose, rest, strict=True))
-            and before.keys() <= values.keys()
-            and all(before.get(name, defaults.get(name, _ABSENT)) is value for name, value in values.items())
-        )
+        return original(*[values[one.name] for one in lead], **loose, **kept)
 
     return forward, mine
 
