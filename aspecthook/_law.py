@@ -129,7 +129,13 @@ def finish(hooks: Hooks, call: Call, error: BaseException | None = None) -> None
 
 
 def replaced(hook: Hook, call: Call, answer: Args) -> None:
-    call._values = tuple(revise(call._site, hook.kind, hook.function, answer.changes, call._values))
+    """Replace arguments; an isolated hook that names one which is not there has answered None."""
+    try:
+        call._values = tuple(revise(call._site, hook.kind, hook.function, answer.changes, call._values))
+    except Exception as error:
+        if not hook.isolate:
+            raise
+        hook.failed(error)
 
 
 def _proceed(hook: Hook, call: Call, inner: Target, values: Values) -> Target:

@@ -578,3 +578,16 @@ def test_two_that_are_written_alike_are_equal_and_others_are_not() -> None:
     assert HookSpec("pre", "a", answer=Args(n=1)) != HookSpec("pre", "a", answer=Args(n=True))
     assert HookSpec("pre", "a") != OrderSpec("a")
     assert Outcome(exc=KeyError(1)) != Outcome(exc=IndexError(1))
+
+
+def test_an_isolated_hook_that_replaces_what_is_not_there_is_passed_over_in_both() -> None:
+    # Found by the property above: the interpreter let the refusal rise, the compiled call isolated it.
+    target = Target("(a)")
+    chain = [HookSpec("pre", "four", answer=Args(nobody=0), options={"isolate": True})]
+    logging.getLogger("aspecthook").disabled = True
+    try:
+        calls = [((0,), {})]
+        assert observed(target, chain, calls, interpret=False) == observed(target, chain, calls, interpret=True)
+        assert target.fresh().drive((0,)).result == {"a": 0}
+    finally:
+        logging.getLogger("aspecthook").disabled = False
