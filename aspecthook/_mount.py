@@ -400,7 +400,9 @@ class MountPoint:
         """End what an interrupted change has left half done."""
         with lock:
             self._settle()
-            if not self._members and (self._place is None or not self._place.opened):
+            function = self._ref()
+            left = function is not None and function.__dict__.get(MARK) is self
+            if left and not self._members and (self._place is None or not self._place.opened):
                 self._forget()
 
     def ensure(self) -> None:

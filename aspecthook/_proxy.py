@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, final
 
 import wrapt
 
@@ -32,6 +32,7 @@ Binding: TypeAlias = Literal["instance", "class", "none", "read"]
 _REST, _NAMED_REST = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _ABSENT: Any = object()
 
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     _Base = wrapt.ObjectProxy[Any]
@@ -94,7 +95,7 @@ class FunctionProxy(Proxy):
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         own: Any = self
-        bound = _bind(self.__wrapped__, instance, owner)
+        bound = bind(self.__wrapped__, instance, owner)
         if bound is self.__wrapped__:
             return self
         plainly = isinstance(bound, MethodType) and bound.__func__ is self.__wrapped__
@@ -109,7 +110,7 @@ class MethodProxy(Proxy):
         own: Any = self
         enter: Callable[..., Any] = self._self_call
         binding = mount.binding
-        bound = _bind(self.__wrapped__, instance, owner)
+        bound = bind(self.__wrapped__, instance, owner)
         if binding == "none":
             return self if bound is self.__wrapped__ else _Shell(bound, enter, self._self_path)
         if binding == "class":
@@ -139,7 +140,7 @@ def type_of(value: object) -> type[Any]:
     return type(value)
 
 
-def _bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
+def bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
     get = getattr(type(descriptor), "__get__", None)
     return descriptor if get is None else get(descriptor, instance, owner)
 
@@ -157,13 +158,13 @@ class _Held(NamedTuple):
     def now(self) -> object:
         """Give what is there; None if the owner is gone."""
         owner = self.owner()
-        return None if owner is None else _space(owner).get(self.name, _ABSENT)
+        return None if owner is None else space_of(owner).get(self.name, _ABSENT)
 
     def put(self, value: object) -> None:
         """Put something there."""
         owner = self.owner()
         if not isinstance(owner, type):
-            _space(owner)[self.name] = value
+            space_of(owner)[self.name] = value
         elif value is _ABSENT:
             type.__delattr__(owner, self.name)
         else:
@@ -240,7 +241,7 @@ class ProxyMountPoint(MountPoint):
             return
         if not self.short:
             known = {(id(held.owner()), held.name) for held in self._held}
-            for module, name in list(_places(self.original)):
+            for module, name in list(places(self.original)):
                 if (id(module), name) not in known:
                     self._held.append(_Held(weakref.ref(module), name, self.original))
         for held in self._held:
@@ -254,8 +255,8 @@ class ProxyMountPoint(MountPoint):
     def _target(self) -> Callable[..., Any]:
         return self.forward
 
-    def _change(self, store: Callable[[], None]) -> None:
-        super()._change(store)
+    def _settle(self) -> None:
+        super()._settle()
         self.ensure()
 
     def _open(self) -> None:
@@ -264,7 +265,6 @@ class ProxyMountPoint(MountPoint):
         self._stranded = []
         if not self.short:
             self._held = []
-        self.ensure()
 
     def _forget(self) -> None:
         super()._forget()
@@ -291,8 +291,8 @@ class ProxyMountPoint(MountPoint):
             if held.now() is self.proxy:
                 held.put(held.before)
         if not self.short:
-            for module, name in list(_places(self.proxy)):
-                _space(module)[name] = self.original
+            for module, name in list(places(self.proxy)):
+                space_of(module)[name] = self.original
         self._stranded = [held for held in self._stranded if self._is_theirs(held)]
 
     def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -302,7 +302,8 @@ class ProxyMountPoint(MountPoint):
         return self.carrier(*args, **kwargs)
 
 
-def _space(owner: Any) -> dict[str, Any]:
+def space_of(owner: Any) -> dict[str, Any]:
+    """Give what a module or a class has by itself, and wake no module that loads itself lazily."""
     return cast(
         "dict[str, Any]", object.__getattribute__(owner, "__dict__") if isinstance(owner, ModuleType) else vars(owner)
     )
@@ -323,17 +324,61 @@ def modules() -> list[tuple[str, ModuleType]]:
     return [(name, one) for name, one in loaded if issubclass(type(one), ModuleType) and not is_ours(name)]
 
 
-def _places(value: object) -> Iterator[tuple[ModuleType, str]]:
-    """Give every place in an imported module where an object is kept, those of this package left out."""
+# Where things are
+
+
+def _everything() -> Iterator[tuple[ModuleType, str, object]]:
     for _, module in modules():
-        for word, held in list(_space(module).items()):
-            if held is value:
+        for word, held in list(space_of(module).items()):
+            yield module, word, held
+
+
+@final
+class _Look:
+    """Many questions where something is, asked in one go: from the fourth on they are answered from an index."""
+
+    __slots__ = ("_asked", "_index")
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._index: dict[int, list[tuple[ModuleType, str]]] | None = None
+
+    def places(self, value: object) -> Iterator[tuple[ModuleType, str]]:
+        self._asked += 1
+        if self._asked < 4:
+            yield from _searched(value)
+            return
+        if self._index is None:
+            index: dict[int, list[tuple[ModuleType, str]]] = {}
+            for module, word, held in _everything():
+                index.setdefault(id(held), []).append((module, word))
+            self._index = index
+        for module, word in self._index.get(id(value), ()):
+            if space_of(module).get(word) is value:  # what has been put there since is known to whoever has put it
                 yield module, word
 
 
-def is_known(value: object) -> bool:
-    """Say whether any module knows an object."""
-    return next(_places(value), None) is not None
+_look: _Look | None = None  # while many things are put or taken; under the lock
+
+
+def in_one_look(work: Callable[[], T]) -> T:
+    """Do what looks for many things, under the lock, without searching all modules for each."""
+    global _look  # noqa: PLW0603  # under the lock
+    before = _look
+    try:
+        _look = before if before is not None else _Look()
+        return work()
+    finally:
+        _look = before
+
+
+def _searched(value: object) -> Iterator[tuple[ModuleType, str]]:
+    return ((module, word) for module, word, held in _everything() if held is value)
+
+
+def places(value: object) -> Iterator[tuple[ModuleType, str]]:
+    """Give every place in an imported module where an object is kept, those of this package left out."""
+    return _searched(value) if _look is None else _look.places(value)
 
 
 _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValueDictionary()
@@ -366,7 +411,7 @@ def mount_in_class(original: Any, cls: type[Any], name: str, label: str, binding
         found = _known.get(key)
         if found is None or found.original is not original or found.owner() is not cls:
             call, signature = _as_function(original, cls, binding)
-            made = carrier(call, signature, label, style_of(_bind(original, None, cls)))
+            made = carrier(call, signature, label, style_of(bind(original, None, cls)))
             found = _known[key] = ProxyMountPoint(original, label, made, (cls, name), binding)
         return found
 
@@ -377,7 +422,7 @@ def _as_function(
     """Give a function that does what the member does, called with what it binds to first."""
     first = inspect.Parameter("cls" if binding == "class" else "self", inspect.Parameter.POSITIONAL_ONLY)
     if binding == "none":
-        call = _bind(original, None, cls)
+        call = bind(original, None, cls)
         return call, signature_of(call)
 
     def read(bound: Any) -> Any:
@@ -401,7 +446,7 @@ def _as_function(
 
     if binding == "read":
         return read, inspect.Signature([first])
-    signature = signature_of(_bind(original, None, cls))
+    signature = signature_of(bind(original, None, cls))
     return (call_of_class, _with(first, signature)) if binding == "class" else (call_of_instance, signature)
 
 

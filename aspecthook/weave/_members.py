@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from aspecthook import _proxy
 from aspecthook._errors import WeaveError, nearest
+from aspecthook._proxy import space_of
 
 from ._pointcut import Pointcut, Segment, Term
 
@@ -50,13 +51,6 @@ class Member(NamedTuple):
         return f"{self.module}:{'.'.join(self.path)}"
 
 
-def space_of(owner: Owner) -> dict[str, Any]:
-    """Give what a module or a class has by itself, and wake no module that loads itself lazily."""
-    if isinstance(owner, ModuleType):
-        return cast("dict[str, Any]", object.__getattribute__(owner, "__dict__"))
-    return cast("dict[str, Any]", vars(owner))
-
-
 def modules(term: Term) -> list[ModuleType]:
     """Give the imported modules that a term means, those that weaving itself runs on left out of globs."""
     if term.exact_module:
@@ -76,10 +70,8 @@ def find(term: Term, module: ModuleType) -> list[Member]:
 
 def public(owner: Owner, path: tuple[str, ...]) -> list[Member]:
     """Give the public functions that a module or a class itself defines."""
-    everything = Segment("*", subclasses=False)
-    return [
-        Member(owner, name, value, (*path, name)) for name, value in _chosen(owner, everything) if _is_own(owner, value)
-    ]
+    found = _chosen(owner, Segment("*", subclasses=False), path)
+    return [member for member in found if not _is_class(member.value)]
 
 
 def path_of(cls: type[Any]) -> tuple[str, ...]:
@@ -117,13 +109,13 @@ def _expand(owner: Owner, segments: tuple[Segment, ...], path: tuple[str, ...], 
         member = _named(owner, first.glob, path, term)
         found = [member] if member is not None else []
     else:
-        found = [Member(owner, name, value, (*path, name)) for name, value in _chosen(owner, first)]
+        found = _chosen(owner, first, path)
     for member in found:
-        if issubclass(_proxy.type_of(member.value), type):
+        if _is_class(member.value):
             yield from _in_class(cast("type[Any]", member.value), first, rest, member.path, term)
         elif rest:
             yield from _accessors(member, rest, term, exact=first.exact)
-        elif first.exact or _is_own(owner, member.value):
+        else:
             yield member
 
 
@@ -177,36 +169,25 @@ def _named(owner: Owner, name: str, path: tuple[str, ...], term: Term) -> Member
     raise WeaveError(f"{term.text} cannot be woven: the class {owner.__qualname__} has no {name!r}{near}")
 
 
-def _chosen(owner: Owner, segment: Segment) -> list[tuple[str, object]]:
-    return [
-        (name, value) for name, value in list(space_of(owner).items()) if segment.chooses(name) and _fits(owner, value)
-    ]
+def _chosen(owner: Owner, segment: Segment, path: tuple[str, ...]) -> list[Member]:
+    """Give what a glob means: a class or a function that is defined here, and not only known here."""
+    named = [(name, value) for name, value in list(space_of(owner).items()) if segment.chooses(name)]
+    return [Member(owner, name, value, (*path, name)) for name, value in named if _is_own(owner, value)]
 
 
-def _fits(owner: Owner, value: object) -> bool:
-    """Say whether a glob may mean this: a class or a function that is defined here, and not only known here."""
-    if isinstance(value, type):
-        if isinstance(owner, type):
-            return (value.__module__, value.__qualname__) == (
-                owner.__module__,
-                f"{owner.__qualname__}.{value.__name__}",
-            )
-        return value.__module__ == owner.__name__
-    return _is_own(owner, value)
+def _is_class(value: object) -> bool:
+    return issubclass(_proxy.type_of(value), type)
 
 
-def _is_own(owner: Owner, value: object) -> bool:
+def _is_own(owner: Owner, value: Any) -> bool:
+    if isinstance(owner, type) and isinstance(value, _METHODS):
+        return True
+    if not _is_class(value) and not _is_function(value):
+        return False
     if isinstance(owner, type):
-        return isinstance(value, _METHODS) or (_is_function(value) and _home(value) == _home_of(owner))
-    return _is_function(value) and getattr(value, "__module__", None) == owner.__name__
-
-
-def _home(value: Any) -> tuple[object, object]:
-    return value.__module__, getattr(value, "__qualname__", "").rpartition(".")[0]
-
-
-def _home_of(owner: type[Any]) -> tuple[object, object]:
-    return owner.__module__, owner.__qualname__
+        home: object = getattr(value, "__qualname__", "").rpartition(".")[0]
+        return bool(value.__module__ == owner.__module__ and home == owner.__qualname__)
+    return bool(value.__module__ == owner.__name__)
 
 
 def _is_function(value: Any) -> bool:

@@ -117,7 +117,6 @@ class Share:
         active = [claim for holder, claim in self._claims.items() if holder not in self._paused]
         closed = gate(active, self._signature) if active else None
         mount.regate(self.hook, closed, paused=not active)
-        mount.ensure()
 
 
 def _gone(taken: weakref.ref[Share], holder: object) -> None:
@@ -141,6 +140,8 @@ def share(mount: MountPoint, wish: Wish, claim: Claim, *, holder: object, paused
             closed = gate([claim], mount._get_site().signature)
             hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed)
             found = mount.woven[key] = Share(key, mount, hook)
+        else:
+            mount.ensure()
         made = cast("Share", found)
         made.hold(holder, claim, paused=paused)
     except BaseException:  # an interrupt may come between any two steps

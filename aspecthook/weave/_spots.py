@@ -34,9 +34,10 @@ from aspecthook._errors import MountError, WeaveError
 from aspecthook._hookable import mount_for
 from aspecthook._instances import for_instance
 from aspecthook._mount import MountPoint
+from aspecthook._proxy import space_of
 
 from ._gates import Heir
-from ._members import ACCESSORS, CACHING, Member, space_of
+from ._members import ACCESSORS, CACHING, Member
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
@@ -135,7 +136,7 @@ def _in_module(member: Member) -> Spot:
             return instance
     if member.owner is builtins and member.name in _needed():
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
-    if member.name not in space_of(member.owner) and not _proxy.is_known(value):
+    if member.name not in space_of(member.owner) and next(_proxy.places(value), None) is None:
         raise _refusal(member.label, "is made anew whenever it is asked for", "weave the functions that call it")
     return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
 
@@ -207,7 +208,7 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     if value is vars(object)["__new__"]:
         why = "is that of object, which creates no instance any more once a class has had another one"
         raise _refusal(member.label, why, f"weave '{member.module}:{'.'.join((*member.path[:-1], '__init__'))}'")
-    inner = _proxy._bind(value, None, cls) if binding != "read" else None
+    inner = _proxy.bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
     original = value if member.heir is None or not _proxy.proxied(value) else value.__wrapped__
     key = (id(cls), member.name)
@@ -304,10 +305,8 @@ def _maker_of(function: FunctionType) -> Member | None:
 
 def _anywhere(target: Any) -> Spot:
     """Find a callable that does not say where it is."""
-    for _, module in _proxy.modules():
-        for word, held in list(space_of(module).items()):
-            if held is target:
-                return spot_of(Member(module, word, target, (word,)))
+    for module, word in _proxy.places(target):
+        return spot_of(Member(module, word, target, (word,)))
     bound = getattr(target, "__self__", None)
     if isinstance(target, (BuiltinFunctionType, MethodWrapperType)) and not isinstance(bound, (ModuleType, type(None))):
         kind: type[Any] = bound if isinstance(bound, type) else _proxy.type_of(bound)

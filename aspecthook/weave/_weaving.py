@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, final
 
@@ -102,13 +102,17 @@ class Weaving:
         ``waiting``: part of the target is not imported yet; ``woven``; ``removed``; ``displaced``: somebody else has
         put theirs where the hooks were, and it stays as it is.
         """
-        # All are asked: one that is not displaced any more puts itself right.
-        displaced = [mount for mount in {*self.mounts, *self._displaced} if mount.displaced]
-        if displaced:
+        if self._find_displaced({*self.mounts, *self._displaced}):
             return "displaced"
         if self._removed:
             return "removed"
         return "waiting" if self._missing() else "woven"
+
+    @staticmethod
+    def _find_displaced(mounts: Iterable[MountPoint]) -> tuple[MountPoint, ...]:
+        """Ask all: one that is not displaced any more puts itself right."""
+        with lock:
+            return _proxy.in_one_look(lambda: tuple([mount for mount in mounts if mount.displaced]))
 
     def check(self) -> None:
         """Make sure that everything that was asked for has been found.
@@ -139,11 +143,14 @@ class Weaving:
             self._removed = True
             unwatch(self)
             mounts = self.mounts
-            for key, piece in list(self._pieces.items()):
-                piece.share.release((self._holder, key))
+            _proxy.in_one_look(self._release)
             # Nothing else may keep those mount points that have to remember what was put over them.
-            self._displaced = tuple([mount for mount in mounts if mount.displaced])
+            self._displaced = self._find_displaced(mounts)
             self._gone = True  # last: an interrupted removal can be done again
+
+    def _release(self) -> None:
+        for key, piece in list(self._pieces.items()):
+            piece.share.release((self._holder, key))
 
     def pause(self) -> None:
         """Keep the hooks from acting, in all threads, until `resume`; a hook that others wove too acts for them."""
@@ -156,8 +163,12 @@ class Weaving:
     def _set_paused(self, *, paused: bool) -> None:
         with lock:
             self._paused = paused
-            for key, piece in list(self._pieces.items()):
-                piece.share.pause((self._holder, key), paused=paused)
+
+            def pause() -> None:
+                for key, piece in list(self._pieces.items()):
+                    piece.share.pause((self._holder, key), paused=paused)
+
+            _proxy.in_one_look(pause)
 
     def __enter__(self) -> Weaving:
         with lock:
@@ -306,11 +317,15 @@ class Weaving:
             if self._removed:
                 return
             in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
+            # An inherited static method calls the one that is woven anyway.
+            chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
+
+            def put() -> None:
+                for plan, spot in chosen:
+                    self._put(plan, spot, done)
+
             try:
-                for plan, spot in found:
-                    # An inherited static method calls the one that is woven anyway.
-                    if spot.in_place or (id(plan), id(spot.function)) not in in_place:
-                        self._put(plan, spot, done)
+                _proxy.in_one_look(put)
             except BaseException:
                 for key in done:
                     piece = self._pieces.pop(key, None)
