@@ -393,14 +393,13 @@ def proxied(value: object) -> ProxyMountPoint | None:
     return found if found is not None and found.original is value and found.opened else None
 
 
-def mount_in_module(original: Any, name: str, place: tuple[ModuleType, str]) -> ProxyMountPoint:
+def mount_in_module(original: Any, name: str) -> ProxyMountPoint:
     """Give the mount point of a callable that modules have under one name or several."""
     with lock:
         found = _known.get(id(original))
         if found is None or found.original is not original:
             made = carrier(original, signature_of(original), name, style_of(original))
             found = _known[id(original)] = ProxyMountPoint(original, name, made)
-        found.name_place(*place)
         return found
 
 

@@ -73,6 +73,7 @@ class Spot(NamedTuple):
     mount: Callable[[], MountPoint]  # to be called under the lock
     heir: Heir | None = None
     in_place: bool = False
+    place: tuple[ModuleType, str] | None = None  # where something that modules have under many names was named
 
 
 def spot_of(member: Member) -> Spot:
@@ -81,22 +82,31 @@ def spot_of(member: Member) -> Spot:
     Raises:
         WeaveError: There is no place for them.
     """
-    value = member.value
-    if _proxy.is_ours(member.module):
-        raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
+    _refuse_ours(member.module, member.label)
     if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
         raise _refusal(member.label, "looks at who calls it, and that would be the hooks", "weave what calls it")
-    mount = _proxy.proxied(value)
-    if mount is not None and (member.heir is None or mount.owner() is member.heir):
-        if isinstance(member.owner, ModuleType):
-            mount.name_place(member.owner, member.name)
-        return Spot(id(mount), mount.original, lambda: mount)
-    function = _function_in(value, member.accessor)
-    if function is not None and not (member.heir is not None and isinstance(value, staticmethod)):
+    mount = _proxy.proxied(member.value)
+    if mount is not None and mount.owner() is (member.heir or member.owner):
+        return _standing(mount)
+    if mount is not None:  # what it stands for is what is meant, as before it stood there
+        member = member._replace(value=mount.original)
+    function = _function_in(member.value, member.accessor)
+    if function is not None and not (member.heir is not None and isinstance(member.value, staticmethod)):
         return _in_place(function, member)
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
+
+
+def _refuse_ours(module: object, label: str) -> None:
+    if _proxy.is_ours(module):
+        raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
+
+
+def _standing(mount: _proxy.ProxyMountPoint) -> Spot:
+    """Give the place where a proxy stands already; told from others as it was when it had yet to be put there."""
+    key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
+    return Spot(key, mount.original, lambda: mount)
 
 
 def _function_in(value: Any, accessor: str) -> FunctionType | None:
@@ -112,8 +122,7 @@ def _function_in(value: Any, accessor: str) -> FunctionType | None:
 
 
 def _in_place(function: FunctionType, member: Member) -> Spot:
-    if _proxy.is_ours(function.__module__):
-        raise _refusal(member.label, "is part of what runs the hooks", "weave what calls it")
+    _refuse_ours(function.__module__, member.label)
     heir = Heir(member.heir, of_class=isinstance(member.value, classmethod)) if member.heir is not None else None
     # Told from others with the class: a hook that one weaving puts there for two classes acts for both, once a call.
     cls = weakref.ref(member.heir) if member.heir is not None else None
@@ -169,7 +178,7 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
 
 
 def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
-    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label, place))
+    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label), place=place)
 
 
 @lru_cache
@@ -210,10 +219,9 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
         raise _refusal(member.label, why, f"weave '{member.module}:{'.'.join((*member.path[:-1], '__init__'))}'")
     inner = _proxy.bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
-    original = value if member.heir is None or not _proxy.proxied(value) else value.__wrapped__
     key = (id(cls), member.name)
     function = getattr(value, "__func__", value)
-    return Spot(key, function, lambda: _proxy.mount_in_class(original, cls, member.name, member.label, binding))
+    return Spot(key, function, lambda: _proxy.mount_in_class(value, cls, member.name, member.label, binding))
 
 
 def _refuse_unread(value: property, member: Member) -> None:
@@ -275,7 +283,7 @@ def spot_of_object(target: Any) -> Spot | None:
     """
     mount = _proxy.proxied(target)
     if mount is not None:
-        return Spot(id(mount), mount.original, lambda: mount)
+        return _standing(mount)
     if isinstance(target, MethodType):
         return _method(target)
     if isinstance(target, (*_C_METHODS, ClassMethodDescriptorType, *_READ)):
@@ -287,8 +295,7 @@ def spot_of_object(target: Any) -> Spot | None:
         raise _refusal(made.label, "is made anew whenever it is asked for", f"name it in a pointcut: '{made.label}'")
     if function is not None:
         label = f"{function.__module__}:{function.__qualname__}"
-        if _proxy.is_ours(function.__module__):
-            raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
+        _refuse_ours(function.__module__, label)
         return Spot((id(function), None), function, lambda: mount_for(function), in_place=True)
     owner = _owner_of(target)
     if owner is not None:
@@ -315,10 +322,10 @@ def _anywhere(target: Any) -> Spot:
             f"is a method of one {kind.__name__}, which has no place for a hook",
             f"weave a subclass of {kind.__name__}, or the functions that call it",
         )
-    instance = None if isinstance(target, (BuiltinFunctionType, partial, CACHING)) else _instance(target, repr(target))
+    instance = None if isinstance(target, (BuiltinFunctionType, partial, CACHING)) else _instance(target, shown(target))
     if instance is not None:
         return instance
-    raise _refusal(repr(target), "is in no imported module, so there is nowhere to put a hook", _inner(target))
+    raise _refusal(shown(target), "is in no imported module, so there is nowhere to put a hook", _inner(target))
 
 
 def _method(target: MethodType) -> Spot | None:

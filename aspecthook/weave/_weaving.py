@@ -346,6 +346,8 @@ class Weaving:
                 made = share(mount, wish, claim, holder=holder, paused=self._paused, again=self._again)
                 kept = mount if isinstance(mount, _proxy.ProxyMountPoint) else None
                 self._pieces[key] = _Piece(made, kept)
+                if kept is not None and spot.place is not None:
+                    kept.name_place(*spot.place)
 
 
 def _things(target: Any, where: Where | None) -> list[Spot]:
@@ -369,9 +371,9 @@ def _things(target: Any, where: Where | None) -> list[Spot]:
     spot = spot_of_object(target)
     if spot is None:
         raise WeaveError(
-            f"{target!r} cannot be woven: it is a value, of type {kind_of(target)}; give a function, a method, a "
+            f"{shown(target)} cannot be woven: it is a value, of type {kind_of(target)}; give a function, a method, a "
             f"class, a module, a pointcut such as 'shop:Cart.*', or an object with methods marked pre, post and so on"
         )
     if where is not None and not where(spot.function):
-        raise WeaveError(f"{target!r} is not woven: `where` refuses it")
+        raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")
     return [spot]

@@ -299,5 +299,33 @@ def test_a_target_whose_repr_fails_is_woven_and_refused_like_any_other() -> None
     with weave(silent.method, post=lambda result: 2) as weaving:
         assert silent.method() == 2
         assert "woven" in repr(weaving)
-    with pytest.raises(WeaveError, match="Silent"):
-        weave(silent)
+    for hooked in ({}, {"pre": note}):
+        with pytest.raises(WeaveError, match="Silent"):
+            weave(silent, **hooked)
+
+
+@pytest.mark.parametrize("target", ["time:sleep", "zlib:crc32, time:sleep", f"{__name__}:More.same"])
+def test_looking_again_finds_the_same_places(target: str) -> None:
+    # What a proxy stood for was told from others in another way than before: a second look put the hook on again.
+    weaving = weave(f"{target}, ahw_never:there", pre=note, again=True)
+    try:
+        with pytest.raises(WeaveError, match="ahw_never"):
+            weaving.check()
+        assert {len(mount.pre) for mount in weaving.mounts} == {1}
+    finally:
+        weaving.remove()
+    assert weaving.state == "removed"
+
+
+def test_looking_where_hooks_could_go_changes_nothing() -> None:
+    # A refused weaving had its place noted, and its later fate was taken for that of the one before it.
+    import random
+
+    with weave("math:log", pre=note) as weaving:
+        with pytest.raises(TypeError):
+            weave("random:_log", pre=lambda nonsense: None)
+        ours, random._log = random._log, 1  # type: ignore[attr-defined]
+        try:
+            assert weaving.state == "woven"
+        finally:
+            random._log = ours  # type: ignore[attr-defined]
