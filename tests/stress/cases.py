@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -41,24 +40,3 @@ def run(cases: dict[str, Callable[[], None]]) -> None:
     cases[name]()
     faulthandler.cancel_dump_traceback_later()
     print(f"{name} holds")
-
-
-def at_once(*works: Callable[[], object]) -> None:
-    """Run works in threads that begin together; raise what the first of them raised."""
-    barrier = threading.Barrier(len(works))
-    raised: list[BaseException] = []
-
-    def begin(work: Callable[[], object]) -> None:
-        try:
-            barrier.wait()
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=begin, args=(work,), daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[0]

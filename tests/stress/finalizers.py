@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from aspecthook import hookable, hooks
-from tests.stress.cases import at_once, for_both, run
+from tests.stress.cases import for_both, run
+from tests.threads import at_once
 
 ROUNDS = 600
 SPREAD = 120  # how many allocations may lie between the start of a change and the collection that strikes it

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from aspecthook import hookable, hooks
-from tests.stress.cases import THREADS, at_once, for_both, run
+from tests.stress.cases import THREADS, for_both, run
+from tests.threads import at_once
 
 
 def no_hook_is_lost(function: Any) -> None:

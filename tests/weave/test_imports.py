@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from aspecthook import WeaveError, WeaveWarning, Weaving, hooks, weave
+from tests.threads import at_once
 
 Write = Callable[[dict[str, str]], Path]
 Weave = Callable[..., Weaving]
@@ -702,35 +703,13 @@ def test_a_weaving_begun_half_way_takes_what_is_there_and_then_the_rest(write: W
 # Threads
 
 
-def in_threads(*works: Callable[[], object]) -> None:
-    """Run them at once; what one raises, the test raises."""
-    gate = threading.Barrier(len(works))
-    errors: list[BaseException] = []
-
-    def start(work: Callable[[], object]) -> None:
-        try:
-            gate.wait(20)
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=start, args=(work,), daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert not any(thread.is_alive() for thread in threads)
-    if errors:
-        raise errors[0]
-
-
 def test_two_threads_that_import_the_same_module_both_see_it_woven(write: Write, woven: Weave) -> None:
     write({"ahw_a.py": ONE})
     seen: list[int] = []
     for _ in range(40):
         sys.modules.pop("ahw_a", None)
         weaving = woven("ahw_a:one", post=ten)
-        in_threads(*[lambda: seen.append(load("ahw_a").one())] * 3)
+        at_once(*[lambda: seen.append(load("ahw_a").one())] * 3, within=20)
         assert weaving.state == "woven"
         weaving.remove()
         assert_clean(sys.modules["ahw_a"])
@@ -745,7 +724,7 @@ def test_threads_that_import_different_modules_see_them_all_woven(write: Write, 
             sys.modules.pop(name, None)
         seen: list[int] = []
         weaving = woven("ahw_pkg.*:*", post=ten)
-        in_threads(*[lambda name=name: seen.append(load(name).one()) for name in names])  # type: ignore[misc]
+        at_once(*[lambda name=name: seen.append(load(name).one()) for name in names], within=20)  # type: ignore[misc]
         assert (seen, len(weaving.mounts)) == ([10] * 4, 4)
         weaving.remove()
         for name in names:
@@ -757,7 +736,7 @@ def test_a_weaving_begun_while_another_thread_imports_is_woven_in_the_end(write:
     for _ in range(60):
         sys.modules.pop("ahw_a", None)
         made: list[Weaving] = []
-        in_threads(lambda: load("ahw_a"), lambda: made.append(woven("ahw_a:one", post=ten)))
+        at_once(lambda: load("ahw_a"), lambda: made.append(woven("ahw_a:one", post=ten)), within=20)
         assert (made[0].state, sys.modules["ahw_a"].one()) == ("woven", 10)
         made[0].remove()
         assert_clean(sys.modules["ahw_a"])
@@ -805,7 +784,7 @@ def test_weavings_that_come_and_go_while_threads_reload_leave_no_trace(write: Wr
         for _ in range(40):
             importlib.reload(a)
 
-    in_threads(come_and_go, reload, come_and_go)
+    at_once(come_and_go, reload, come_and_go, within=20)
     assert_clean(a)
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aspecthook import Args, Return, hooks, weave
+from tests.threads import at_once
 
 log: list[object] = []
 var: contextvars.ContextVar[object] = contextvars.ContextVar("var", default="unset")
@@ -162,27 +163,6 @@ def _no_trace(_clean: None) -> Iterator[None]:
     before = traces()
     yield
     assert traces() == before
-
-
-def at_once(*works: Callable[[], object]) -> None:
-    """Run works in threads that begin together; raise what the first of them raised."""
-    barrier = threading.Barrier(len(works))
-    raised: list[BaseException] = []
-
-    def begin(work: Callable[[], object]) -> None:
-        try:
-            barrier.wait(60)
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=begin, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[0]
 
 
 # Never another's

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from aspecthook import HookSignatureError, HookTypeError, Return, WeaveError, Weaving, hookable, hooks, weave
+from tests.threads import at_once
 
 log: list[object] = []
 
@@ -74,27 +75,6 @@ def _no_trace() -> Iterator[None]:
     yield
     log.clear()
     assert traces() == before
-
-
-def at_once(*works: Callable[[], object]) -> None:
-    """Run works in threads that begin together; raise what the first of them raised."""
-    barrier = threading.Barrier(len(works))
-    raised: list[BaseException] = []
-
-    def begin(work: Callable[[], object]) -> None:
-        try:
-            barrier.wait(60)
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=begin, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[0]
 
 
 def noted(function: Callable[..., object] = double, *args: object) -> list[object]:
