@@ -7,13 +7,17 @@ neither reads a signature again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from ._errors import HookSignatureError, HookTypeError, nearest
 from ._signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS, Signature
+
+if TYPE_CHECKING:
+    import inspect
 
 Kind: TypeAlias = Literal["pre", "around", "item", "exception", "post", "always"]
 KINDS: tuple[Kind, ...] = ("pre", "around", "item", "exception", "post", "always")
@@ -90,12 +94,27 @@ def _from_code(function: FunctionType) -> list[Parameter]:
     return found
 
 
+def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
+    """Give the parameters of a callable that is no plain Python function, if it tells."""
+    import inspect
+
+    module: Any = sys.modules.get(str(getattr(function, "__module__", None)))
+    space: dict[str, Any] = getattr(module, "__dict__", {})
+    bare = "__builtins__" not in space
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+    finally:
+        if bare:  # evaluating the defaults of a C function leaves it there
+            space.pop("__builtins__", None)
+
+
 def _from_inspect(function: Callable[..., object]) -> list[Parameter] | None:
     import inspect
 
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):
+    signature = signature_of(function)
+    if signature is None:
         return None
     how: dict[Any, Any] = {
         inspect.Parameter.POSITIONAL_ONLY: "positional only",

@@ -6,7 +6,6 @@ The invariant: the original is called just as the caller called it, unless a hoo
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType, FunctionType
@@ -156,17 +155,3 @@ def _entering(made: FunctionType, mine: object) -> Callable[..., Any]:
             _given.reset(token)
 
     return enter
-
-
-def signature_of(function: Any) -> inspect.Signature | None:
-    """Give the parameters of a callable, if it tells."""
-    module: Any = sys.modules.get(str(getattr(function, "__module__", None)))
-    space: dict[str, Any] = getattr(module, "__dict__", {})
-    bare = "__builtins__" not in space
-    try:
-        return inspect.signature(function)
-    except (ValueError, TypeError):
-        return None
-    finally:
-        if bare:  # evaluating the defaults of a C function leaves it there
-            space.pop("__builtins__", None)

@@ -59,6 +59,15 @@ for _error in (AspecthookError, *AspecthookError.__subclasses__(), WeaveWarning)
     _error.__module__ = "aspecthook"
 
 
+def brief(value: object, most: int = 80) -> str:
+    """Show something in a message, whatever its `repr` does."""
+    try:
+        text = repr(value)
+    except Exception:  # it is not what went wrong
+        text = object.__repr__(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 _close_matches: Callable[..., list[str]] | None = None
 
 

@@ -13,7 +13,7 @@ from ._errors import HookLookupError, MountError
 from ._hook import Options
 from ._inplace import MARK
 from ._instances import for_instance
-from ._mount import MountPoint, attach
+from ._mount import MountPoint, attach, mount_of
 
 if TYPE_CHECKING:
     from ._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable
@@ -149,13 +149,6 @@ def _mount_class(cls: type, only: tuple[str, ...] | None) -> None:
         )
     for function, mount in [(function, _prepare(function, None)) for function in found]:
         _mount(function, mount)
-
-
-def mount_of(function: FunctionType) -> MountPoint | None:
-    """Give the mount point of a function, if it is one."""
-    found: object = function.__dict__.get(MARK)
-    # functools.wraps copies our mark onto wrappers, which are not what it is about.
-    return found if isinstance(found, MountPoint) and found._ref() is function else None
 
 
 def mount_for(function: FunctionType) -> MountPoint:

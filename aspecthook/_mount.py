@@ -470,10 +470,9 @@ class MountPoint:
             if self._place is place:
                 self._place = made
         self._reset_instances(place)
-        mark: object = function.__dict__.get(MARK)
         try:
-            if not isinstance(mark, MountPoint) or mark._ref() is not function:
-                self._theirs = mark
+            if mount_of(function) is None:
+                self._theirs = function.__dict__.get(MARK)
                 function.__dict__[MARK] = self
             place.open(self._active)
         except BaseException:  # an interrupt: there is nothing to run yet
@@ -542,6 +541,13 @@ class MountPoint:
         if self._site is None or self._site.model is not self._code():
             self._site = Site(self.name, self._code(), self._ref, _Finder(self))
         return self._site
+
+
+def mount_of(function: FunctionType) -> MountPoint | None:
+    """Give the mount point of a function, if it is one."""
+    found: object = function.__dict__.get(MARK)
+    # functools.wraps copies our mark onto wrappers, which are not what it is about.
+    return found if isinstance(found, MountPoint) and found._ref() is function else None
 
 
 @final

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, 
 
 import wrapt
 
-from ._carrier import Carrier, carrier, signature_of, style_of
+from ._asks import signature_of
+from ._carrier import Carrier, carrier, style_of
 from ._changes import lock
 from ._inplace import MARK
 from ._mount import MountPoint

@@ -10,7 +10,7 @@ from typing import Any, cast
 from ._answers import Args, Return
 from ._asks import Asks, Kind, article
 from ._call import Call, Site
-from ._errors import HookAnswerError, nearest
+from ._errors import HookAnswerError, brief, nearest
 from ._hook import name_of, who_is
 from ._signature import ITERABLE_COROUTINE
 
@@ -34,7 +34,7 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
     elif kind == "exception":
         hint = "; to give the caller this value write Return(...)"
     return HookAnswerError(
-        f"{site.label}: {_who(site, kind, function)} answered {_brief(answer)}; {article(kind)} {kind} hook may answer "
+        f"{site.label}: {_who(site, kind, function)} answered {brief(answer)}; {article(kind)} {kind} hook may answer "
         f"{_MAY[kind]}{hint}"
     )
 
@@ -42,14 +42,6 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
 def _who(site: Site, kind: str, function: object) -> str:
     hook = site.find(kind, function)
     return hook.who if hook is not None else who_is(kind, name_of(function), function)
-
-
-def _brief(value: object) -> str:
-    try:
-        text = repr(value)
-    except Exception:
-        text = object.__repr__(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def revise(site: Site, kind: Kind, function: object, changes: dict[str, object], values: Values) -> list[object]:
@@ -88,14 +80,14 @@ def _unpackable(site: Site, kind: Kind, function: object, name: str, value: obje
     if place == site.signature.varargs:
         if not isinstance(value, (tuple, list)):
             raise HookAnswerError(
-                f"{site.label}: {_who(site, kind, function)} replaces *{name} by {_brief(value)}; give a tuple"
+                f"{site.label}: {_who(site, kind, function)} replaces *{name} by {brief(value)}; give a tuple"
             )
         return tuple(cast("Iterable[object]", value))
     if place == site.signature.varkw:
         given = cast("dict[object, object]", value)  # if it is one
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in given):
             raise HookAnswerError(
-                f"{site.label}: {_who(site, kind, function)} replaces **{name} by {_brief(given)}; give a dict of names"
+                f"{site.label}: {_who(site, kind, function)} replaces **{name} by {brief(given)}; give a dict of names"
             )
         return dict(cast("dict[str, object]", value))
     return value
@@ -280,7 +272,7 @@ def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any,
     if hasattr(answer, "__aiter__"):
         return _aitems(cast("AsyncIterator[Any]", answer))
     raise HookAnswerError(
-        f"{site.label}: {_who(site, 'around', function)} answered {_brief(answer)}; around an async generator, answer "
+        f"{site.label}: {_who(site, 'around', function)} answered {brief(answer)}; around an async generator, answer "
         f"`proceed()` or another async iterator"
     )
 

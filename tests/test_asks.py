@@ -396,3 +396,18 @@ def test_a_keyword_only_parameter_may_have_any_name_that_python_allows() -> None
     exec("def area(größe): return größe\ndef clamp(*, größe): return Args(größe=max(größe, 1))", space)
     hookable(space["area"]).pre(space["clamp"])
     assert space["area"](0) == 1
+
+
+def test_a_c_function_as_a_hook_leaves_nothing_in_its_module() -> None:
+    # To read its text signature, `inspect` evaluates the defaults in the module, which leaves `__builtins__` there.
+    import zlib
+
+    vars(zlib).pop("__builtins__", None)
+
+    @hookable
+    def pack(text: bytes) -> bytes:
+        return text
+
+    pack.post(zlib.compress)
+    assert zlib.decompress(pack(b"tea")) == b"tea"
+    assert "__builtins__" not in vars(zlib)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 
 from aspecthook._asks import Kind
 from aspecthook._changes import lock
@@ -15,20 +15,22 @@ from aspecthook._mount import MountPoint
 from ._gates import Claim, gate
 
 
-class Wish(NamedTuple):
-    """One hook that somebody wants woven."""
+@final
+class Wish:
+    """One hook that somebody wants woven; its `key` tells it from others on one mount point."""
 
-    kind: Kind
-    function: Callable[..., Any]
-    types: tuple[type[BaseException], ...]
-    options: Options
+    __slots__ = ("function", "key", "kind", "options", "types")
 
-    @property
-    def key(self) -> object:
-        """What tells it from others on one mount point."""
-        options = frozenset((name, _comparable(name, value)) for name, value in self.options.items())
-        types = frozenset(self.types or (Exception,)) if self.kind == "exception" else None
-        return self.kind, identity(self.function), types, options
+    def __init__(
+        self, kind: Kind, function: Callable[..., Any], types: tuple[type[BaseException], ...], options: Options
+    ) -> None:
+        self.kind: Kind = kind
+        self.function = function
+        self.types = types
+        self.options = options
+        compared = frozenset((name, _comparable(name, value)) for name, value in options.items())
+        chosen = frozenset(types or (Exception,)) if kind == "exception" else None
+        self.key: object = (kind, identity(function), chosen, compared)
 
 
 def _comparable(name: str, value: Any) -> object:
@@ -36,7 +38,7 @@ def _comparable(name: str, value: Any) -> object:
         try:
             return priority_of(value, name)
         except AspecthookError:
-            return value
+            return identity(value)  # it is refused for that elsewhere
     if isinstance(value, (list, tuple, set, frozenset)):
         return frozenset(_comparable("", one) for one in cast("Any", value))
     return (type(value), value) if isinstance(value, (str, int)) else identity(value)

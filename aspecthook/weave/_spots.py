@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, cast
 
 from aspecthook import _proxy
 from aspecthook._carrier import style_of
-from aspecthook._errors import MountError, WeaveError
+from aspecthook._errors import MountError, WeaveError, brief
 from aspecthook._hookable import mount_for
 from aspecthook._instances import for_instance
 from aspecthook._mount import MountPoint
@@ -57,12 +57,8 @@ def kind_of(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Show something in a message, whatever its `repr` does."""
-    try:
-        text = repr(value)
-    except Exception:  # it is not what went wrong
-        return f"<{kind_of(value)}>"
-    return text if len(text) <= 200 else f"{text[:197]}..."
+    """Show a target in a message."""
+    return brief(value, 200)
 
 
 class Spot(NamedTuple):
