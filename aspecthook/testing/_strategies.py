@@ -215,7 +215,7 @@ def hooks_for(draw: st.DrawFn, target: Any, *, kinds: Iterable[Kind] | None = No
 
     Example:
         >>> from hypothesis import find
-        >>> find(hooks_for(Target("(qty)"), kinds=["post"]), lambda drawn: "qty" in drawn.asks and drawn.answer)
+        >>> find(hooks_for(Target("(qty)"), kinds=["post"]), lambda drawn: "qty" in drawn.asks and drawn.answer == 1)
         HookSpec('post', 'one', asks='qty', answer=1)
     """
     found = _signature_of(target)
