@@ -23,6 +23,7 @@ from ._errors import (
     WeaveError,
     WeaveWarning,
 )
+from ._event import event
 from ._hook import Hook, Priority
 from ._hookable import explain, hookable, hooks
 from ._mount import MountPoint
@@ -54,6 +55,7 @@ __all__ = [
     "Weaving",
     "always",
     "around",
+    "event",
     "exception",
     "explain",
     "hookable",

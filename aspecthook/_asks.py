@@ -19,8 +19,8 @@ from ._signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWO
 if TYPE_CHECKING:
     import inspect
 
-Kind: TypeAlias = Literal["pre", "around", "item", "exception", "post", "always"]
-KINDS: tuple[Kind, ...] = ("pre", "around", "item", "exception", "post", "always")
+Kind: TypeAlias = Literal["pre", "around", "on", "item", "exception", "post", "always"]
+KINDS: tuple[Kind, ...] = ("pre", "around", "on", "item", "exception", "post", "always")
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target, a reserved word, or (for "**") the names to leave out.
@@ -43,11 +43,18 @@ RESERVED: dict[str, frozenset[str]] = {
 SUBJECT: dict[Kind, str] = {
     "pre": "arguments",
     "around": "proceed",
+    "on": "arguments",
     "item": "item",
     "exception": "exc",
     "post": "result",
     "always": "call",
 }
+
+
+def kinds_of(signature: Signature) -> list[Kind]:
+    """Give the kinds of hooks that can act on such a target."""
+    barred = {"item"} if "generator" not in signature.style else set[str]()
+    return [kind for kind in KINDS if kind not in barred and (kind != "on" or signature.emission is not None)]
 
 
 def article(kind: str) -> str:
@@ -244,6 +251,8 @@ def check_flavour(kind: Kind, flavour: Flavour, asks: Asks, signature: Signature
     proceeds = any(what == "proceed" for _, what in asks)
     if kind == "item" and "generator" not in style:
         raise HookTypeError(f"{who} would never run: {label} is no generator, it has no items; use post")
+    if kind == "on" and signature.emission is None:
+        raise HookTypeError(f"{who} would never run: {label} is no event; use pre or post, or declare it with @event")
     if flavour in ("async", "async generator") and style in ("function", "generator"):
         raise HookTypeError(
             f"{who} is async, but {label} is a sync {style}, which cannot await it; make the hook a plain function"

@@ -6,17 +6,21 @@ from collections.abc import Callable, Mapping
 from types import CodeType, MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
-from ._signature import Signature
+from ._signature import Emission, Signature
 
 if TYPE_CHECKING:
     from ._hook import Hook
+    from ._runtime import Tally
+
+    # Notes what a call was given, and gives the hooks that have come too late to be in the chain of this call.
+    Record = Callable[[tuple[object, ...], tuple[Hook, ...]], tuple[Hook, ...]]
 
 
 @final
 class Site:
     """What generated code and errors need to know of a mount point; it keeps neither the target nor its hooks alive."""
 
-    __slots__ = ("find", "function", "label", "model", "signature")
+    __slots__ = ("find", "function", "label", "model", "record", "signature")
 
     def __init__(
         self,
@@ -24,12 +28,16 @@ class Site:
         model: CodeType,
         function: Callable[[], Callable[..., object] | None],
         find: Callable[[str, object], Hook | None],
+        emission: Emission | None = None,
+        record: Record | None = None,
     ) -> None:
         self.label = label
         self.model = model
-        self.signature = Signature(model)
+        self.signature = Signature(model, emission)
         self.function = function
         self.find = find
+        # Keeps the calls of an event that replays them.
+        self.record = record
 
 
 @final
@@ -77,7 +85,7 @@ class Call:
         6
     """
 
-    __slots__ = ("__weakref__", "_exc", "_result", "_site", "_state", "_values")
+    __slots__ = ("__weakref__", "_exc", "_result", "_site", "_state", "_tally", "_values")
 
     def __init__(self, site: Site, values: tuple[object, ...]) -> None:
         self._site = site
@@ -85,6 +93,8 @@ class Call:
         self._result: object = None
         self._exc: BaseException | None = None
         self._state: State | None = None
+        # What the subscribers of an event have answered, where the call is interpreted.
+        self._tally: Tally | None = None
 
     @property
     def function(self) -> Callable[..., Any] | None:

@@ -80,14 +80,14 @@ def template(
         number = next(_numbers)
         writer = Source(signature, chain or Chain(()), weak=number if weak else 0, instances=instances)
         text = writer.stub() if chain is None else writer.text()
-        found = Template(number, text, *_compiled(text, free))
+        found = Template(number, text, *compiled(text, free))
         while len(_templates) >= _MOST_TEMPLATES:
             _templates.pop(next(iter(_templates)), None)
         _templates[key] = found
     return found
 
 
-def _compiled(text: Text, free: int) -> tuple[CodeType, CodeType | None]:
+def compiled(text: Text, free: int) -> tuple[CodeType, CodeType | None]:
     """Compile a text: the function, nested so that it has `free` free variables, and what links its layers."""
     tree: Any = compile(text.source, "<aspecthook>", "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
     function = tree.body[0]
@@ -243,7 +243,7 @@ class Linker:
             return self.signature.names[role.first]
         if role.what == "names":
             return role.fields
-        if role.what in ("exception_hooks", "always_hooks"):
+        if role.what in ("on_hooks", "exception_hooks", "always_hooks"):
             return getattr(chain, role.what.removesuffix("_hooks"))
         return facts[role.what] if role.what in facts else self.facts.get(role.what)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from enum import IntEnum
 from functools import partial
-from threading import Lock
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast, final
 
 from ._asks import Asks, Kind, Resolver, article, check_flavour, flavour_of
 from ._call import Site
 from ._errors import HookOptionError, HookTypeError, nearest
+from ._guard import Guard, Run
+from ._weak import CODE, weakly
 
 if TYPE_CHECKING:
     from ._mount import MountPoint
@@ -51,6 +52,7 @@ class Options(TypedDict, total=False):
     every: int
     isolate: bool
     reentrant: bool
+    weak: bool
 
 
 OPTIONS = tuple(Options.__annotations__)
@@ -110,6 +112,9 @@ def code_of(function: object) -> CodeType | None:
         inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
         if type(inner) is not FunctionType:
             return None
+    held = inner.__dict__.get(CODE)
+    if held is not None:
+        return cast("CodeType", held)
     wrapped = inner.__dict__.get("__wrapped__")
     return wrapped.__code__ if type(wrapped) is FunctionType else inner.__code__
 
@@ -138,72 +143,6 @@ class Who:
 
     def __str__(self) -> str:
         return f"{self._label}: {self._hook.who}"
-
-
-@final
-class Run:
-    """One run of a hook with ``reentrant=False``. It may end in another context than it began in."""
-
-    __slots__ = ("_alive", "_guard")
-
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-        self._alive = True
-        _running.set((*(run for run in _running.get() if run._alive), self))
-
-    def leave(self) -> None:
-        """Note that the hook has run."""
-        self._alive = False
-        _running.set(tuple(run for run in _running.get() if run._alive))
-
-    @staticmethod
-    def is_under_way(guard: Guard) -> bool:
-        """Say whether a run of this hook is under way in this context, or in the one that it was copied from."""
-        return any(run._alive and run._guard is guard for run in _running.get())
-
-
-_running: ContextVar[tuple[Run, ...]] = ContextVar("aspecthook_running", default=())
-
-
-@final
-class Guard:
-    """Decides whether a hook with ``once``, ``times``, ``every`` or ``reentrant=False`` runs in this call."""
-
-    __slots__ = ("__weakref__", "_hook", "_lock", "_ran", "_seen", "every", "reentrant", "times")
-
-    def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Hook) -> None:
-        self.times = times
-        self.every = every
-        self.reentrant = reentrant
-        self._hook = weakref.ref(hook)
-        self._seen = 0
-        self._ran = 0
-        self._lock = Lock()
-
-    def admit(self) -> Run | bool:
-        """Say whether the hook runs now, and count it; exact also when threads call at once.
-
-        A hook that is not reentrant is given its run, which must be left.
-        """
-        if not self.reentrant and Run.is_under_way(self):
-            return False
-        if (self.times or self.every) and not self._count():
-            return False
-        return self.reentrant or Run(self)
-
-    def _count(self) -> bool:
-        with self._lock:
-            self._seen += 1
-            if self.every and self._seen % self.every:
-                return False
-            if self.times and self._ran >= self.times:
-                return False
-            self._ran += 1
-            last = self._ran == self.times
-        hook = self._hook()
-        if last and hook is not None:
-            hook.remove()
-        return True
 
 
 def check_options(kind: Kind, function: Callable[..., Any], options: Options, label: str) -> None:
@@ -294,6 +233,8 @@ class Hook:
         who = Who(site.label, self)
         self._read_options(options, who)
         self._resolve(site, who, of_instance=of_instance)
+        if _flag(options, "weak", who):
+            self._hold_weakly(who)
         self.set_gate(gate)
 
     def _read_options(self, options: Options, who: Who) -> None:
@@ -344,6 +285,22 @@ class Hook:
             if when_flavour != "plain" and (when_flavour != "async" or site.signature.style not in awaiting):
                 raise HookTypeError(f"{resolver.who} is {when_flavour}, and its answer would always be true")
             self.when_awaits = when_flavour == "async"
+
+    def _hold_weakly(self, who: Who) -> None:
+        if self.kind == "around":
+            raise HookOptionError(
+                f"{who} cannot be weak: once it is gone, nothing would run the target; use pre and post hooks"
+            )
+        seen = weakref.ref(self)
+
+        def gone(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+            hook = seen()
+            if hook is not None and not ending():
+                hook.remove()
+
+        self.function = weakly(self.function, name_of(self.function), who, gone)
+        # What it gives once it is gone cannot be awaited: whoever calls it looks first.
+        self.flavour = "plain"
 
     def set_gate(self, gate: Gate | None) -> None:
         """Let it act only while a gate is open."""

@@ -172,13 +172,26 @@ def _prepare(function: FunctionType, name: str | None) -> MountPoint:
     return mount
 
 
+def mount_new(function: FunctionType, mount: MountPoint) -> None:
+    """Mount a function that was no mount point before.
+
+    Raises:
+        MountError: It has an attribute that hooks need.
+    """
+    taken = [word for word in _words(mount) if word in function.__dict__]
+    if taken:
+        raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
+    _mount(function, mount)
+
+
 def _mount(function: FunctionType, mount: MountPoint) -> None:
     function.__dict__.update(_words(mount))
     function.__dict__[MARK] = mount
 
 
 def _words(mount: MountPoint) -> dict[str, Any]:
-    return {**{kind: Adder(mount, kind) for kind in KINDS}, "hooks": mount}
+    barred = "" if mount.emission is not None else "on"  # an item hook is refused with a reason
+    return {**{kind: Adder(mount, kind) for kind in KINDS if kind != barred}, "hooks": mount}
 
 
 def hooks(target: Mountable, /) -> MountPoint:

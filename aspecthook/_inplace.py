@@ -171,6 +171,7 @@ class Place:
             "target": self.original,
             "site": site,
             "instances": self.instances,
+            "record": site.record,
             "slot": weakref.ref(self._slot),
             "first": First(self),
         }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, cast, final
 
 from ._call import Site
@@ -77,6 +78,9 @@ class InstanceMountPoint(MountPoint):
             raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
         return self._parent._get_site()
 
+    def _code(self) -> CodeType:
+        return self._parent._code()
+
     def _active(self) -> Chain:
         active = () if self._pauses else tuple([hook for hook in self._members if not hook.paused])
         parent = self._parent
@@ -145,7 +149,7 @@ class _Gone:
         self._parent = weakref.ref(parent)
         self._key = key
 
-    def __call__(self, _: object) -> None:
+    def __call__(self, _: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         parent = self._parent()
-        if parent is not None and self._key in parent._instances:
+        if parent is not None and self._key in parent._instances and not ending():
             parent.forget(self._key)

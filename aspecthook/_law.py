@@ -7,13 +7,16 @@ what is rare: the rest of the exception or always hooks after one of them has ra
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from ._answers import Args, Return
 from ._call import Call
-from ._hook import Hook, Run
+from ._guard import Run
+from ._hook import Hook
 from ._order import Chain
 from ._runtime import (
+    Tally,
     Values,
     alazy,
     arelay,
@@ -48,8 +51,8 @@ def checked(hook: Hook, call: Call, answer: Any) -> Any:
     return answer
 
 
-def invoke(hook: Hook, call: Call, item: object) -> Any:
-    args, kwargs = gather(hook.asks, call, call._values, item=item)
+def invoke(hook: Hook, call: Call, values: Values, item: object) -> Any:
+    args, kwargs = gather(hook.asks, call, values, item=item)
     return hook.function(*args, **kwargs)
 
 
@@ -73,13 +76,17 @@ def leave(run: Run | bool) -> None:
         run.leave()
 
 
-def ask(hook: Hook, call: Call, item: object = None) -> Any:
-    """Give the answer of one hook; a hook whose conditions do not hold has answered None."""
+def ask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
+    """Give the answer of one hook; a hook whose conditions do not hold has answered None.
+
+    A subscriber sees the `values` that have come as far as to it, which around hooks and others may have changed.
+    """
+    seen = call._values if values is None else values
     try:
-        if not is_due(hook, call, call._values, item) or not (run := hook.admit()):
+        if not is_due(hook, call, seen, item) or not (run := hook.admit()):
             return None
         try:
-            return checked(hook, call, invoke(hook, call, item))
+            return checked(hook, call, invoke(hook, call, seen, item))
         finally:
             leave(run)
     except Exception as error:
@@ -166,7 +173,7 @@ def run(chain: Chain, call: Call, target: Target) -> Any:
                     result = answer.value
                     break
             else:
-                result = _inside(chain.around, call, target, call._values)
+                result = _inside(chain.around, call, _body(chain.on, call, target), call._values)
         except BaseException as exc:
             result = recover(chain.exception, call, exc)
             call._exc = None
@@ -188,15 +195,47 @@ def run(chain: Chain, call: Call, target: Target) -> Any:
             call._exc = None
 
 
-def _inside(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
-    """Run the target inside its around hooks, the first one outermost."""
-    if not hooks:
+def _body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
+    """Give what a call runs inside of everything: the target, or the subscribers of an event."""
+
+    def plain(values: Values) -> Any:
         args, kwargs = call._site.signature.split(values)
         return target(*args, **kwargs)
+
+    return partial(_emit, hooks, call, plain) if hooks else plain
+
+
+def _emit(hooks: Hooks, call: Call, plain: Callable[[Values], Any], values: Values) -> Any:
+    """Run the subscribers of an event."""
+    tally = call._tally = Tally(call._site, values)
+    record = call._site.record
+    late = () if record is None else record(values, hooks)
+    for hook in hooks:
+        try:
+            if tally.take(hook, ask(hook, call, values=tally.values)):
+                break
+        except Exception as slip:
+            tally.slip(slip)
+    if tally.wants_body:
+        tally.result = plain(values)
+    missed(late, call)
+    return tally.close()
+
+
+def missed(hooks: Hooks, call: Call) -> None:
+    """Tell subscribers that came too late for a call what they have missed; what they answer comes too late too."""
+    for hook in hooks:
+        ask(hook, call)
+
+
+def _inside(hooks: Hooks, call: Call, body: Callable[[Values], Any], values: Values) -> Any:
+    """Run the body inside the around hooks, the first one outermost."""
+    if not hooks:
+        return body(values)
     hook = hooks[0]
 
     def inner(values: Values) -> Any:
-        return _inside(hooks[1:], call, target, values)
+        return _inside(hooks[1:], call, body, values)
 
     if not is_due(hook, call, values) or not (run := hook.admit()):
         return inner(values)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any
 
 from ._answers import Args
@@ -10,19 +11,20 @@ from ._call import Call
 from ._hook import Hook
 from ._law import Hooks, Target, checked, invoke, is_due, leave, open_hook, replaced, streamed
 from ._order import Chain
-from ._runtime import Values, abegin, aend, afail, awaitable, begin, end, fail, settled, start
+from ._runtime import Tally, Values, abegin, aend, afail, awaitable, begin, end, fail, settled, start
 
 
-async def aask(hook: Hook, call: Call, item: object = None) -> Any:
+async def aask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
     """Give the answer of one hook of an async function, awaited if it can be."""
+    seen = call._values if values is None else values
     try:
-        holds = is_due(hook, call, call._values, item)
+        holds = is_due(hook, call, seen, item)
         if awaitable(holds):
             holds = await holds
         if not holds or not (run := hook.admit()):
             return None
         try:
-            answer = invoke(hook, call, item)
+            answer = invoke(hook, call, seen, item)
             return checked(hook, call, await answer if awaitable(answer) else answer)
         finally:
             leave(run)
@@ -81,7 +83,7 @@ async def arun(chain: Chain, call: Call, target: Target) -> Any:
                     result = answer.value
                     break
             else:
-                result = await _ainside(chain.around, call, target, call._values)
+                result = await _ainside(chain.around, call, _abody(chain.on, call, target), call._values)
         except BaseException as exc:
             result = await arecover(chain.exception, call, exc)
             call._exc = None
@@ -103,14 +105,65 @@ async def arun(chain: Chain, call: Call, target: Target) -> Any:
             call._exc = None
 
 
-async def _ainside(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
-    if not hooks:
+def _abody(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
+    """Give what a call awaits inside of everything: the target, or the subscribers of an event."""
+
+    async def plain(values: Values) -> Any:
         args, kwargs = call._site.signature.split(values)
         return await target(*args, **kwargs)
+
+    emission = call._site.signature.emission
+    if emission is not None and emission.gather:
+        return partial(agathered, hooks, call) if hooks else plain
+    return partial(_aemit, hooks, call, plain) if hooks else plain
+
+
+async def _aemit(hooks: Hooks, call: Call, plain: Callable[[Values], Any], values: Values) -> Any:
+    """Await the subscribers of an event, one after another."""
+    tally = call._tally = Tally(call._site, values)
+    for hook in hooks:
+        try:
+            if tally.take(hook, await aask(hook, call, values=tally.values)):
+                break
+        except Exception as slip:
+            tally.slip(slip)
+    if tally.wants_body:
+        tally.result = await plain(values)
+    return tally.close()
+
+
+async def agathered(hooks: Hooks, call: Call, values: Values) -> Any:
+    """Await the subscribers of an event all at once; their answers come in the order of the subscribers.
+
+    If one fails, the others are cancelled; or, if failures are grouped, run to their end.
+    """
+    tally = call._tally = Tally(call._site, values)
+    answers: dict[Hook, object] = {}
+    slips: dict[Hook, Exception] = {}
+
+    async def one(hook: Hook) -> None:
+        try:
+            answers[hook] = await aask(hook, call, values=values)
+        except Exception as slip:
+            tally.slip(slip)
+            slips[hook] = slip
+
+    from ._tasks import at_once
+
+    await at_once([partial(one, hook) for hook in hooks])
+    tally.slips = [slips[hook] for hook in hooks if hook in slips]
+    for hook in hooks:
+        tally.take(hook, answers.get(hook))
+    return tally.close()
+
+
+async def _ainside(hooks: Hooks, call: Call, body: Callable[[Values], Any], values: Values) -> Any:
+    if not hooks:
+        return await body(values)
     hook = hooks[0]
 
     def inner(values: Values) -> Any:
-        return _ainside(hooks[1:], call, target, values)
+        return _ainside(hooks[1:], call, body, values)
 
     holds = is_due(hook, call, values)
     if not (await holds if awaitable(holds) else holds) or not (run := hook.admit()):

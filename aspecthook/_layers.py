@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._subscribers import write_subscribers
 from ._writer import Group, Writer
 
 
@@ -13,9 +14,16 @@ def write_layers(writer: Writer) -> None:
     extra = [writer.own("call")] if writer.wants_call else []
     flat = ", ".join([*writer.signature.idents, *extra])
     reach = writer.own("reach")
-    with writer.block(f"def {reach}({flat}):"):
-        writer.line(f"return {writer.pin('target')}({writer.passed()})")
     inner, direct = reach, f"{writer.pin('target')}({writer.passed()})"
+    emission = writer.signature.emission
+    if emission is not None and writer.chain.on:
+        with writer.block(f"{writer.awaits.replace('await', 'async')}def {reach}({flat}):"):
+            write_subscribers(writer, emission, f"{writer.awaits}{direct}")
+            writer.line(f"return {writer.own('result')}")
+        direct = f"{reach}({flat})"
+    else:
+        with writer.block(f"def {reach}({flat}):"):
+            writer.line(f"return {direct}")
     for place in reversed(range(len(writer.chain.around))):
         layer = writer.own(f"layer_{place + 1}")
         asynchronous = "async " if writer.style == "coroutine" else ""

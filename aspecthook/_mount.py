@@ -19,9 +19,11 @@ from ._call import Site
 from ._changes import lock
 from ._compile import notes_of, render, template
 from ._errors import HookLookupError, HookTypeError, nearest
+from ._history import History, Recorder
 from ._hook import Gate, Hook, Options, identity
 from ._inplace import MARK, Place
 from ._order import Chain, Mentions, arrange
+from ._signature import Emission
 
 if TYPE_CHECKING:
     from ._typing import AnyHook, Types
@@ -57,7 +59,7 @@ def _is_meant(hook: Hook, meant: object) -> bool:
     """Say whether a hook is the one meant by a `Hook`, a function or a name."""
     if isinstance(meant, str):
         return hook.name == meant
-    return hook is meant or (not isinstance(meant, Hook) and identity(hook.function) == identity(meant))
+    return hook is meant or (not isinstance(meant, Hook) and identity(meant) in hook.keys)
 
 
 def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
@@ -144,11 +146,13 @@ class MountPoint:
         "_ref",
         "_site",
         "_theirs",
+        "emission",
+        "history",
         "name",
         "woven",
     )
 
-    def __init__(self, function: FunctionType, name: str | None = None) -> None:
+    def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
         self._ref: Callable[[], FunctionType | None] = weakref.ref(function)
         self.name = name or f"{function.__module__}:{function.__qualname__}"
         self._members: tuple[Hook, ...] = ()
@@ -161,6 +165,9 @@ class MountPoint:
         self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
         # The mark of another function's mount point, that functools.wraps has copied.
         self._theirs: object = None
+        # Of an event: what it does with its subscribers, and the calls that it keeps for late ones.
+        self.emission = emission
+        self.history: History | None = None
         # What weavings share here; kept by the mount point, so that all of it goes together.
         self.woven: dict[object, Any] = {}
 
@@ -202,6 +209,11 @@ class MountPoint:
     def around(self) -> KindHooks:
         """The around hooks, the outermost first."""
         return self._of("around")
+
+    @property
+    def on(self) -> KindHooks:
+        """The subscribers, if it is an event."""
+        return self._of("on")
 
     @property
     def item(self) -> KindHooks:
@@ -258,11 +270,11 @@ class MountPoint:
         """Add a hook and give its handle.
 
         Args:
-            kind: ``"pre"``, ``"around"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
+            kind: ``"pre"``, ``"around"``, ``"on"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
             function: The hook; it is given what its parameters ask for by name.
             types: What an exception hook takes; `Exception` if none is named.
             options: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``, ``every``,
-                ``isolate``, ``reentrant``.
+                ``isolate``, ``reentrant``, ``weak``.
 
         Raises:
             HookSignatureError: It asks for something that the mount point does not offer.
@@ -287,6 +299,9 @@ class MountPoint:
         check_types(kind, types, self.name)
         site = self._get_site()
         kept = self.unbound(function)
+        emission = site.signature.emission
+        if kind == "on" and emission is not None and emission.isolate:
+            options = {"isolate": True, **options}
         hook = Hook(
             kind,
             kept,
@@ -298,15 +313,21 @@ class MountPoint:
             of_instance=kept is not function,
             gate=gate,
         )
-        with lock:
-            if self._mentions.may_close_cycle(hook):
-                for members in self._chains():
-                    arrange([*(one for one in members if one.kind == kind), hook], self.name)
-            self._mentions.count(hook, 1)
-            self._change(lambda: self._store(lambda members: (*members, hook)))
+        if kind == "on" and self.history is not None:
+            self.history.tell(hook, lambda: self._insert(hook))
+        else:
+            self._insert(hook)
         for listener in listeners:
             listener(self, hook)
         return hook
+
+    def _insert(self, hook: Hook) -> None:
+        with lock:
+            if self._mentions.may_close_cycle(hook):
+                for members in self._chains():
+                    arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
+            self._mentions.count(hook, 1)
+            self._change(lambda: self._store(lambda members: (*members, hook)))
 
     def unbound(self, function: Any) -> Any:
         """Give what is kept of a hook; for an instance, its own methods without it."""
@@ -539,7 +560,8 @@ class MountPoint:
         if self._place is not None and self._place.opened:
             return self._place.site
         if self._site is None or self._site.model is not self._code():
-            self._site = Site(self.name, self._code(), self._ref, _Finder(self))
+            record = None if self.history is None else Recorder(self.history)
+            self._site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
         return self._site
 
 

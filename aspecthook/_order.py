@@ -112,6 +112,7 @@ class Chain:
 
     pre: tuple[Hook, ...]
     around: tuple[Hook, ...]
+    on: tuple[Hook, ...]
     item: tuple[Hook, ...]
     exception: tuple[Hook, ...]
     post: tuple[Hook, ...]
@@ -126,4 +127,4 @@ class Chain:
 
     def everything(self) -> tuple[Hook, ...]:
         """Give all hooks, kind by kind in the order in which a call may run them."""
-        return self.pre + self.around + self.item + self.exception + self.post + self.always
+        return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always

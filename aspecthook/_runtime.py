@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable
 from types import CoroutineType, GeneratorType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast, final
 
 from ._answers import Args, Return
 from ._asks import Asks, Kind, article
@@ -14,11 +14,15 @@ from ._errors import HookAnswerError, brief, nearest
 from ._hook import name_of, who_is
 from ._signature import ITERABLE_COROUTINE
 
+if TYPE_CHECKING:
+    from ._hook import Hook
+
 Values = tuple[object, ...]
 
 _MAY: dict[str, str] = {
     "pre": "None, Args(...) to replace arguments, or Return(value) to skip the target",
     "around": "the result, or Return(result)",
+    "on": "None, an answer, or Return(answer)",
     "item": "None, the item to yield instead, or Return(item)",
     "exception": "None, or Return(value) to handle the exception",
     "post": "None, the new result, or Return(result)",
@@ -31,6 +35,8 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
     hint = ""
     if kind == "pre":
         hint = f"; to replace arguments write Args({(site.signature.names or ('name',))[-1]}=...)"
+    elif kind == "on":
+        hint = "; to replace arguments, use a pre hook on the event"
     elif kind == "exception":
         hint = "; to give the caller this value write Return(...)"
     return HookAnswerError(
@@ -107,6 +113,61 @@ def settled(site: Site, kind: Kind, function: object, answer: object) -> object:
     if type(answer) is Args:
         raise wrong(site, kind, function, answer)
     return answer
+
+
+def together(site: Site, slips: list[Exception]) -> ExceptionGroup[Exception]:
+    """Make one error of all that subscribers have raised."""
+    return ExceptionGroup(f"{site.label}: {len(slips)} subscriber{'s' * (len(slips) > 1)} failed", slips)
+
+
+@final
+class Tally:
+    """What becomes of the answers of an event's subscribers; the compiled call does the same."""
+
+    __slots__ = ("_emission", "_site", "answers", "result", "slips", "values")
+
+    def __init__(self, site: Site, values: Values) -> None:
+        assert site.signature.emission is not None
+        self._site = site
+        self._emission = site.signature.emission
+        # What the next subscriber is given.
+        self.values = values
+        self.answers: list[tuple[Hook, object]] = []
+        self.slips: list[Exception] = []
+        gives = self._emission.gives
+        self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None
+
+    def take(self, hook: Hook, answer: object) -> bool:
+        """Take an answer, and say whether it is the last."""
+        if answer is None:
+            return False
+        value = settled(self._site, "on", hook.function, answer)
+        self.answers.append((hook, value))
+        if self._emission.gives == "list":
+            self.result.append(value)
+            return False
+        self.result = value
+        if self._emission.gives == "fold":
+            place = self._emission.fold
+            self.values = (*self.values[:place], value, *self.values[place + 1 :])
+        return self._emission.gives == "first"
+
+    def slip(self, error: Exception) -> None:
+        """Keep a failure until all have run; to be called while it is being handled."""
+        if not self._emission.group:
+            raise error
+        self.slips.append(error)
+
+    @property
+    def wants_body(self) -> bool:
+        """Say whether the stub's own body is asked, as nobody has answered."""
+        return self._emission.gives == "first" and self._emission.default and not self.answers
+
+    def close(self) -> Any:
+        """Give the result, or raise what was kept."""
+        if self.slips:
+            raise together(self._site, self.slips)
+        return self.result
 
 
 def awaitable(answer: object) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from keyword import iskeyword
 from types import CodeType
-from typing import Literal, TypeAlias, cast, final
+from typing import Literal, NamedTuple, TypeAlias, cast, final
 
 from ._errors import MountError
 
@@ -22,6 +22,22 @@ GENERATOR = 0x20
 COROUTINE = 0x80
 ITERABLE_COROUTINE = 0x100
 ASYNC_GENERATOR = 0x200
+
+
+class Emission(NamedTuple):
+    """What the call of an event does with its subscribers, and with what they answer."""
+
+    gives: Literal["list", "first", "fold"] = "list"
+    # The place of the parameter that is folded.
+    fold: int = 0
+    # Whether subscribers are isolated; or run all, and fail together; or run at once.
+    isolate: bool = False
+    group: bool = False
+    gather: bool = False
+    # Whether calls are kept for late subscribers.
+    replay: bool = False
+    # Whether the stub has a body: what is done when nobody listens.
+    default: bool = False
 
 
 def style_of(code: CodeType) -> Style:
@@ -45,6 +61,7 @@ class Signature:
     """The parameters of a target in the order of `co_varnames`: positional, keyword-only, ``*args``, ``**kwargs``."""
 
     __slots__ = (
+        "emission",
         "idents",
         "index",
         "names",
@@ -57,7 +74,8 @@ class Signature:
         "varkw",
     )
 
-    def __init__(self, code: CodeType) -> None:
+    def __init__(self, code: CodeType, emission: Emission | None = None) -> None:
+        self.emission = emission
         self.positional_only = code.co_posonlyargcount
         self.positional = code.co_argcount
         self.regular = code.co_argcount + code.co_kwonlyargcount
@@ -80,6 +98,7 @@ class Signature:
             self.varargs,
             self.varkw,
             self.style,
+            emission,
             tuple(map(is_plain, self.names)),
         )
 

@@ -8,6 +8,7 @@ from typing import final
 from ._asks import Kind
 from ._hook import Hook
 from ._layers import write_layers
+from ._subscribers import write_subscribers
 from ._writer import Group, Text, Writer, groups, wanted
 
 
@@ -59,6 +60,17 @@ class Source(Writer):
         """Write the code that stands in until the first call after a change."""
         with self.block(self.head()):
             self.delegate(self.pin("first") + "()")
+        return self._done(())
+
+    def empty(self) -> Text:
+        """Write the code of an event that nobody listens to: it gives what there is without an answer."""
+        emission = self.signature.emission
+        assert emission is not None
+        folded = self.signature.idents[emission.fold] if emission.gives == "fold" else ""
+        with self.block(self.head()):
+            if emission.replay:
+                self.line(f"{self.pin('record')}({self.values}, ())")
+            self.line(f"return {folded or {'list': '[]', 'first': 'None'}[emission.gives]}")
         return self._done(())
 
     def _done(self, links: tuple[str, ...]) -> Text:
@@ -178,6 +190,10 @@ class Source(Writer):
         else:
             source = f"{self.pin('target')}({self.passed()})"
         result = self.own("result")
+        emission = self.signature.emission
+        if emission is not None and self.chain.on and not self.chain.around:
+            write_subscribers(self, emission, f"{self.awaits}{source}")
+            return
         if self.style == "async generator":
             self.line(f"{result} = None")
             self._relay(source, self.chain.item)
@@ -280,9 +296,7 @@ class Source(Writer):
             if many:
                 with self.block(f"except {self.lib('BaseException')} as {error}:"):
                     rest = f"{self.pin('exception_hooks')}[{self.own('stage')} + 1:]"
-                    self.line(
-                        f"{result} = {self.awaits}{self.lib(self.a + 'recover')}({rest}, {self._call()}, {error})"
-                    )
+                    self.line(f"{result} = {self.awaits}{self.lib(self.a + 'recover')}({rest}, {self.call()}, {error})")
                     self.line(f"{handled} = True")
             with self.block(f"if not {handled}:"):
                 self.line("raise")
@@ -290,9 +304,6 @@ class Source(Writer):
                 self.line(f"{self.own('exc')} = None")
             if self.wants_call:
                 self.line(f"{self.own('call')}._exc, {self.own('call')}._result = None, {result}")
-
-    def _call(self) -> str:
-        return self.own("call") if self.wants_call else f"{self.lib('Call')}({self.pin('site')}, {self.values})"
 
     def _exception_hook(self, group: Group, exc: str, *, plain: bool, many: bool) -> None:
         answer, handled, stage = self.own("answer"), self.own("handled"), self.own("stage")
@@ -329,7 +340,7 @@ class Source(Writer):
         if many:
             with self.block(f"except {self.lib('BaseException')} as {error}:"):
                 rest = f"{self.pin('always_hooks')}[{stage} + 1:]"
-                self.line(f"{self.awaits}{self.lib(self.a + 'finish')}({rest}, {self._call()}, {error})")
+                self.line(f"{self.awaits}{self.lib(self.a + 'finish')}({rest}, {self.call()}, {error})")
                 self.line("raise")
         elif self.wants_call:  # a call that fails in its one always hook has no result either
             with self.block(f"except {self.lib('BaseException')}:"):

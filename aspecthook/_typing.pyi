@@ -34,6 +34,7 @@ from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, Self, 
 from typing_extensions import TypeVar, deprecated
 
 from ._answers import Args, Return
+from ._history import History
 from ._hook import Options
 from ._mount import MountPoint
 
@@ -430,6 +431,14 @@ class Always:
     @overload
     def __call__(self, hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
 
+class On:
+    """``e.on``: a subscriber answers None, an answer or ``Return(answer)``."""
+
+    @overload
+    def __call__(self, /, **options: Unpack[Options]) -> Self: ...
+    @overload
+    def __call__(self, hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+
 class Mounted(Generic[P, R]):
     """What a hookable function and a bound method of one have in common."""
 
@@ -495,6 +504,44 @@ class Hookable(Mounted[P, R]):
     ) -> Hookable[Concatenate[S, Q], T]: ...
     @overload
     def __get__(self: Hookable[[], T], instance: object, owner: type | None = None, /) -> Hookable[[], T]: ...
+
+class Event(Mounted[P, R]):
+    """An event. Its call gives a list of answers; or, if it gives the first or folds, what its stub is said to give."""
+
+    on: On
+    history: History
+
+    # As above, for what is a method: from the class it is the event of all instances.
+    @overload
+    def __get__(self, instance: None, owner: type | None = None, /) -> Self: ...
+    @overload
+    def __get__(self: Event[Concatenate[S, Q], T], instance: S, owner: type | None = None, /) -> Bound[Q, T]: ...
+    @overload
+    def __get__(
+        self: Event[Concatenate[S, Q], T], instance: object, owner: type | None = None, /
+    ) -> Event[Concatenate[S, Q], T]: ...
+    @overload
+    def __get__(self: Event[[], T], instance: object, owner: type | None = None, /) -> Event[[], T]: ...
+
+class ToEvent(Protocol):
+    """``event(errors=...)``: the decorator that is still to be given its stub."""
+
+    @overload
+    def __call__(self, stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...
+    @overload
+    def __call__(self, stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
+    @overload
+    def __call__(self, stub: Callable[P, R], /) -> Event[P, R]: ...
+
+class ToAnswer(Protocol):
+    """``event(first=True)`` and ``event(fold=...)``: a call gives what the stub is said to give."""
+
+    @overload
+    def __call__(self, stub: Callable[P, Coro[None]], /) -> Event[P, Coro[Any]]: ...
+    @overload
+    def __call__(self, stub: Callable[P, None], /) -> Event[P, Any]: ...
+    @overload
+    def __call__(self, stub: Callable[P, R], /) -> Event[P, R]: ...
 
 # Any: whatever a method takes and gives, it is given back as it was.
 Method: TypeAlias = classmethod[Any, ..., Any] | staticmethod[..., Any] | property | cached_property[Any]

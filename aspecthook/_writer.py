@@ -61,8 +61,8 @@ class Text(NamedTuple):
 
 _WORDS = """
 ANSWERS Args BaseException Call Exception GeneratorExit Return StopAsyncIteration StopIteration abegin aend afail
-afinish alazy arecover arelay astream awaitable awithin begin end fail finish id isinstance lazy recover relay
-returned revise settled start stream type within without wrong
+afinish agathered alazy arecover arelay astream awaitable awithin begin end fail finish id isinstance lazy missed
+recover relay returned revise settled start stream together type within without wrong
 """
 LIBRARY_WORDS = tuple(_WORDS.split())
 
@@ -87,6 +87,8 @@ class Writer:
         self.signature = signature
         self.chain = chain
         self.style = signature.style
+        # How the parameters are called where the text is: a value that is folded has another name.
+        self.idents = list(signature.idents)
         self.weak = weak
         self.instances = instances
         self.awaits = "await " if self.style in ("coroutine", "async generator") else ""
@@ -151,9 +153,9 @@ class Writer:
     def passed(self, *, keywords: bool = True) -> str:
         """Write the arguments as the target gets them."""
         signature = self.signature
-        parts = list(signature.idents[: signature.positional])
+        parts = self.idents[: signature.positional]
         if signature.varargs is not None:
-            parts.append("*" + signature.idents[signature.varargs])
+            parts.append("*" + self.idents[signature.varargs])
         if keywords:
             parts += self._keywords("=", "**{{{}: {}}}")
         return ", ".join(parts)
@@ -162,13 +164,13 @@ class Writer:
         signature = self.signature
         parts: list[str] = []
         for place in range(signature.positional, signature.regular):
-            name, ident = signature.names[place], signature.idents[place]
+            name, ident = signature.names[place], self.idents[place]
             if name in left_out:
                 continue
             key = name if equals == "=" else repr(name)
             parts.append(f"{key}{equals}{ident}" if is_plain(name) else odd.format(self._name_pin(place), ident))
         if signature.varkw is not None:
-            extra = signature.idents[signature.varkw]
+            extra = self.idents[signature.varkw]
             parts.append(f"**{self.lib('without')}({extra}, {self._text_pin(left_out)})" if left_out else f"**{extra}")
         return parts
 
@@ -197,14 +199,14 @@ class Writer:
 
     def _word(self, what: int | str) -> str:
         if isinstance(what, int):
-            return self.signature.idents[what]
+            return self.idents[what]
         if what == "args":
             inner = self.passed(keywords=False)
             return f"({inner},)" if inner else "()"
         if what == "kwargs":
             return "{" + ", ".join(self._keywords(": ", "{}: {}")) + "}"
         if what == "arguments":
-            pairs = zip(self.signature.names, self.signature.idents, strict=True)
+            pairs = zip(self.signature.names, self.idents, strict=True)
             parts = [
                 f"{name!r}: {ident}" if is_plain(name) else f"{self._name_pin(place)}: {ident}"
                 for place, (name, ident) in enumerate(pairs)
@@ -225,6 +227,10 @@ class Writer:
         lead = {"function": "return ", "coroutine": "return await ", "generator": "return (yield from "}[self.style]
         self.line(f"{lead}{callee}({self.passed()}){')' if self.style == 'generator' else ''}")
 
+    def call(self) -> str:
+        """Write the call object; where no hook asks for it, one is made."""
+        return self.own("call") if self.wants_call else f"{self.lib('Call')}({self.pin('site')}, {self.values})"
+
     # One hook
 
     def wrong(self, kind: Kind, function: str) -> str:
@@ -237,12 +243,16 @@ class Writer:
         hook = group.hook
         names = self.row(kind, group)
         function = names["function"]
+        # Its failure waits for those of the others.
+        waits = (
+            kind == "on" and not hook.isolate and self.signature.emission is not None and self.signature.emission.group
+        )
         conditions = self.conditions(hook, names, caught)
         with self.optional(self._loop(kind, group, names), needed=group.last > group.first):
             if stage and group.last > group.first:
                 self.line(f"{stage} += 1")
             with (
-                self.optional("try:", needed=hook.isolate),
+                self.optional("try:", needed=hook.isolate or waits),
                 self.optional(f"if {conditions}:", needed=bool(conditions)),
             ):
                 with self.optional("try:", needed=hook.leaves):
@@ -255,6 +265,9 @@ class Writer:
             if hook.isolate:
                 with self.block(f"except {self.lib('Exception')} as {self.own('slip')}:"):
                     self.line(f"{names['failed']}({self.own('slip')})")
+            elif waits:
+                with self.block(f"except {self.lib('Exception')} as {self.own('slip')}:"):
+                    self.line(f"{self.own('slips')}.append({self.own('slip')})")
 
     def ask(self, hook: Hook, function: str) -> None:
         answer = self.own("answer")

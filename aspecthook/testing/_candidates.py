@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Unpack, cast, final
 
 from aspecthook._answers import Args, Return
-from aspecthook._asks import KINDS, Kind
+from aspecthook._asks import Kind, kinds_of
 from aspecthook._errors import HookTypeError
 from aspecthook._hook import Options, name_of
 from aspecthook._mount import MountPoint
@@ -90,11 +90,12 @@ def marked_names(owner: type[Any]) -> list[str]:
 
 def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
-    style = mount._get_site().signature.style
-    names: dict[Kind, str] = {"pre": "abc", "post": "abc"}
-    kinds: list[Kind] = [kind for kind in KINDS if kind != "item" or "generator" in style]
+    signature = mount._get_site().signature
+    names: dict[Kind, str] = {"pre": "abc", "post": "abc", "on": "abc"}
     return [
-        Candidate(kind, _noting(ran, kind, name, style), name=name) for kind in kinds for name in names.get(kind, "ab")
+        Candidate(kind, _noting(ran, kind, name, signature.style), name=name)
+        for kind in kinds_of(signature)
+        for name in names.get(kind, "ab")
     ]
 
 

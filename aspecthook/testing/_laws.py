@@ -10,7 +10,7 @@ from inspect import getattr_static, signature
 from types import FunctionType, NoneType
 from typing import Any, TypeVar, cast
 
-from aspecthook._asks import KINDS, Kind
+from aspecthook._asks import KINDS, Kind, kinds_of
 from aspecthook._errors import HookOrderError, HookTypeError
 from aspecthook._hookable import hooks
 from aspecthook._instances import InstanceMountPoint
@@ -194,7 +194,7 @@ def check_determinism(mount: MountPoint) -> None:
 def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, guest: bool) -> None:
     doubles = {id(row.hook): _stand_in(row.kind) for row in rows}
     blank = blank_of(mount)
-    scratch = MountPoint(blank, mount.name)
+    scratch = MountPoint(blank, mount.name, mount._get_site().signature.emission)
     for row in again:
         options: Any = {"name": row.name, "priority": row.priority}
         options |= {"before": _meant(row.before, rows, doubles), "after": _meant(row.after, rows, doubles)}
@@ -254,9 +254,7 @@ def _state(mount: MountPoint) -> list[tuple[str, list[object]]]:
 
 def check_comings_and_goings(mount: MountPoint) -> None:
     """Check that hooks of each kind come and go without a trace, and that one which cannot be ordered is refused."""
-    for kind in KINDS:
-        if kind == "item" and "generator" not in mount._get_site().signature.style:
-            continue
+    for kind in kinds_of(mount._get_site().signature):
         with unchanged(mount, f"adding and removing {_an(kind)} hook"):
             hook = mount.add(kind, _stand_in(kind), name="guest")
             hook.remove()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook import _law
@@ -122,7 +122,7 @@ def differs(mount: MountPoint, rows: list[Row], trace: Trace, bound: tuple[objec
     if values is None:
         return None if not trace.steps and isinstance(trace.exc, TypeError) else "it ran, but its arguments do not fit"
     style = mount._get_site().signature.style
-    if "generator" in style or not _is_plain(chain, trace):
+    if "generator" in style or not _is_plain(chain, trace) or _is_beyond(mount, chain):
         return _phases(chain, trace)
     return _Replay(mount, chain, trace).play(values)
 
@@ -169,15 +169,22 @@ def _is_plain(chain: Chain, trace: Trace) -> bool:
     return known or not any(_is_conditional(hook) for hook in chain.everything())
 
 
+def _is_beyond(mount: MountPoint, chain: Chain) -> bool:
+    """Say whether subscribers run in a way that the steps alone do not tell."""
+    emission = mount._get_site().signature.emission
+    return emission is not None and bool(chain.on) and (bool(chain.around) or emission.gather)
+
+
 def _phases(chain: Chain, trace: Trace) -> str | None:
     """Check the order alone: pre hooks, what is inside, exception and post hooks, always hooks; each in its order."""
-    place = {"pre": 0, "around": 1, TARGET: 1, "item": 1, "exception": 2, "post": 3, "always": 4}
+    place = {"pre": 0, "around": 1, TARGET: 1, "on": 1, "item": 1, "exception": 2, "post": 3, "always": 4}
     furthest = 0
     for step in trace.steps:
         if place[step.kind] < furthest:
             return f"{step!r} came too late"
         furthest = place[step.kind]
-    for kind in ("pre", "exception", "post", "always"):
+    once = ("pre", "exception", "post", "always") if chain.around else ("pre", "on", "exception", "post", "always")
+    for kind in once:
         due = iter([hook.name for hook in getattr(chain, kind)])
         for step in trace.steps:
             if step.kind == kind and step.name not in due:  # `in` moves the iterator on
@@ -201,7 +208,8 @@ class _Replay:
         self.at = 0
         self.wrong: str | None = None
         plain = mount._code()
-        self.site = Site(mount.name, plain, lambda: mount.function, _find_nothing)
+        emission = mount._get_site().signature.emission
+        self.site = Site(mount.name, plain, lambda: mount.function, _find_nothing, emission)
         self.hooked = bool(chain.everything())
         self.around = chain.around
         self.chain = Chain(())
@@ -346,13 +354,19 @@ def _outcome(step: Step) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Say whether two values are one object, looking into the tuples and dicts in which arguments are handed on."""
+    """Say whether two values are one object, looking into what calls make anew.
+
+    That is the tuples and dicts in which arguments are handed on, and the list or the group that an event gives.
+    """
     if one is other:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, tuple):
-        pair = cast("tuple[tuple[object, ...], tuple[object, ...]]", (one, other))
+    if isinstance(one, ExceptionGroup):
+        groups = cast("tuple[ExceptionGroup[Exception], ExceptionGroup[Exception]]", (one, other))
+        return _same(groups[0].exceptions, groups[1].exceptions)
+    if isinstance(one, (tuple, list)):
+        pair = cast("tuple[Sequence[object], Sequence[object]]", (one, other))
         return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))
     if isinstance(one, dict):
         first, second = cast("tuple[dict[str, object], dict[str, object]]", (one, other))

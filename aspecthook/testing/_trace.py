@@ -334,7 +334,7 @@ def assert_order(function: Any, /, *names: str) -> None:
 
 
 def _order(mount: MountPoint) -> list[str]:
-    rows = {"pre": mount.pre, "around": mount.around}
+    rows = {"pre": mount.pre, "around": mount.around, "on": mount.on}
     before = [hook.name for row in rows.values() for hook in row]
     after = [hook.name for row in (mount.item, mount.exception, mount.post, mount.always) for hook in row]
     function = cast("FunctionType", mount.function)

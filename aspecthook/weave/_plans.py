@@ -60,10 +60,19 @@ def _check(options: Options, scope: object, where: object) -> None:
         raise WeaveError(f"scope={scope!r} is none of 'everywhere', 'context'")
     if where is not None and not callable(where):
         raise WeaveError(f"where={where!r} is not callable; give a predicate on functions")
-    known = [*OPTIONS, *KINDS, "aspect", "where", "scope", "again"]
+    known = [*(one for one in OPTIONS if one != "weak"), *KINDS, "aspect", "where", "scope", "again"]
     for option in options:
         if option not in OPTIONS:
             raise WeaveError(f"weave takes no {option!r}, only {', '.join(known)}{nearest(option, known)}")
+    _check_kept(options)
+
+
+def _check_kept(options: Options) -> None:
+    if options.get("weak"):
+        raise WeaveError(
+            "weak=True is not for weavings: a weaving keeps its hooks until it is removed; add the hook with "
+            "hooks(target), or remove the weaving when its object goes"
+        )
 
 
 def _aim(target: object) -> object:
@@ -125,6 +134,7 @@ def _of_aspect(aspect: Any, target: object, where: Callable[[Any], object] | Non
             raise WeaveError(_why_no_target(aspect, one))
         own = cast("Options", {**options, **one.mark.options})
         check_types(one.mark.kind, one.mark.types, shown(aspect))
+        _check_kept(own)
         check_options(one.mark.kind, one.method, own, shown(aspect))
         plans.append(Plan(aimed, (Wish(one.mark.kind, one.method, one.mark.types, own),), where))
     return plans

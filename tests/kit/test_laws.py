@@ -83,6 +83,19 @@ class Shelf:
         yield from range(n)
 
 
+def test_the_laws_hold_on_an_instance_whose_class_has_hooks_too() -> None:
+    # Broke: the code of the method itself was taken for ours, and each change of it for a trace.
+    shelf = Shelf()
+    hooks(Shelf.take).add("pre", lambda: None, name="of all")
+    hooks(shelf.take).add("pre", lambda: None, name="of one")
+    try:
+        shelf.take(1)
+        run_laws(shelf.take)
+        run_laws(Shelf.take)
+    finally:
+        hooks(Shelf.take).clear()
+
+
 @pytest.mark.parametrize("name", ["take", "make", "fetch", "each"])
 def test_the_laws_hold_on_methods_instances_coroutines_and_generators(name: str) -> None:
     shelf = Shelf()

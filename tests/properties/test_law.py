@@ -14,16 +14,20 @@ from .worlds import STYLES, Scenario, World, scenarios
 
 @pytest.mark.parametrize("permanent", [True, False], ids=["strong", "weak"])
 @pytest.mark.parametrize("loop_from", [_writer.LOOP_FROM, 2], ids=["unrolled", "loops"])
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    ("style", "events"),
+    [*((style, False) for style in STYLES), ("function", True), ("coroutine", True)],
+    ids=[*STYLES, "event", "async event"],
+)
 def test_compiled_and_interpreted_calls_agree(
-    style: str, loop_from: int, permanent: bool, monkeypatch: pytest.MonkeyPatch
+    style: str, events: bool, loop_from: int, permanent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_inplace, "is_permanent", lambda function: permanent)
     monkeypatch.setattr(_writer, "LOOP_FROM", loop_from)
     monkeypatch.setattr(_compile, "_templates", {})
     monkeypatch.setattr(logging.getLogger("aspecthook"), "disabled", True)
 
-    @given(scenarios((style,)))
+    @given(scenarios((style,), events=events))
     def agree(scenario: Scenario) -> None:
         compiled, interpreted = World(scenario), World(scenario)
         seen = compiled.run(compiled.mounted())

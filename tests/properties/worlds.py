@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aspecthook import Args, Return, _law, _law_async, hookable, hooks
+from aspecthook import Args, Return, _law, _law_async, event, hookable, hooks
 from aspecthook._call import Call, Site
 from aspecthook._hook import Gate
 from aspecthook._order import Chain
@@ -69,6 +69,8 @@ class Scenario:
     drive: list[str]
     calls: int = 1
     nested: bool = False
+    event: dict[str, Any] | None = None  # what `event` is given, if it is one
+    stub: bool = False  # an event without a body
 
 
 class Pause:
@@ -139,7 +141,9 @@ class World:
         if error is None or depth > 8:
             return None
         text = self.raised.get(id(error)) or str(error)
-        return (type(error).__name__, text, error.__suppress_context__, self.show_error(error.__context__, depth + 1))
+        inside = [self.show_error(one) for one in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
+        context = self.show_error(error.__context__, depth + 1)
+        return (type(error).__name__, text, error.__suppress_context__, context, *inside)
 
     # Building
 
@@ -150,7 +154,10 @@ class World:
             f"{lead} target({scenario.signature}):",
             f"    given = dict({', '.join(f'{n}={n}' for n in scenario.names)})",
         ]
-        body.append("    result = world.act('target', acts, given)")
+        if scenario.stub:
+            body = [f"{body[0]} ..."]
+        else:
+            body.append("    result = world.act('target', acts, given)")
         if "generator" in scenario.style:
             body += [
                 f"    for turn in range({scenario.yields}):",
@@ -164,9 +171,9 @@ class World:
                 "        finally:",
                 "            world.log.append(('left', turn))",
             ]
-        if scenario.style == "coroutine":
+        if scenario.style == "coroutine" and not scenario.stub:
             body.append("    await Pause()")
-        if scenario.style != "async generator":
+        if scenario.style != "async generator" and not scenario.stub:
             body.append("    return result")
         space = {
             "world": self,
@@ -214,7 +221,10 @@ class World:
 
     def mounted(self) -> Any:
         """Make the target a mount point, with all the hooks."""
-        hookable(self.target)
+        if self.scenario.event is None:
+            hookable(self.target)
+        else:
+            event(self.target) if not self.scenario.event else event(**self.scenario.event)(self.target)
         for place, spec in enumerate(self.scenario.specs):
             types = [FAILURES[one] for one in spec.types]
             options = dict(spec.options)
@@ -232,7 +242,15 @@ class World:
         plain = mount._code()
         place = mount._place
         original = place.original if place is not None else self.target
-        site = Site(mount.name, plain, lambda: self.target, lambda kind, function: _find(members, kind, function))
+        real = mount._get_site()
+        site = Site(
+            mount.name,
+            plain,
+            lambda: self.target,
+            lambda kind, function: _find(members, kind, function),
+            mount.emission,
+            real.record,
+        )
         law = (_law.run, _law_async.arun, _law.grun, _law_async.agrun)[STYLES.index(self.scenario.style)]
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -395,6 +413,7 @@ def signatures(draw: st.DrawFn) -> tuple[str, list[str], list[int], dict[str, in
 OFFERED = {
     "pre": ["call", "args", "kwargs"],
     "around": ["call", "args", "kwargs"],
+    "on": ["call", "args", "kwargs"],
     "item": ["item", "call", "args"],
     "exception": ["exc", "call", "kwargs"],
     "post": ["result", "call", "args"],
@@ -413,6 +432,7 @@ def acts(kind: str, names: list[str]) -> st.SearchStrategy[str]:
     )
     rows = {
         "pre": [st.just("none"), args, st.just("return value"), st.just("return none"), st.just("value")],
+        "on": [st.just("none"), st.just("value"), st.just("value"), st.just("return none"), args],
         "item": [st.just("none"), st.just("value"), st.just("return none"), args],
         "exception": [st.just("none"), st.just("return value"), st.just("return none"), st.just("value")],
         "post": [st.just("none"), st.just("value"), st.just("return none"), args],
@@ -422,9 +442,10 @@ def acts(kind: str, names: list[str]) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def specs(draw: st.DrawFn, style: str, names: list[str]) -> Spec:
-    """Draw one hook for a target."""
+def specs(draw: st.DrawFn, style: str, names: list[str], *, listens: bool = False) -> Spec:
+    """Draw one hook for a target, or for an event."""
     kinds = ["pre", "around", "exception", "post", "always"] + (["item"] if "generator" in style else [])
+    kinds += ["on"] * 5 if listens else []
     kind = draw(st.sampled_from(kinds))
     asynchronous = style in ("coroutine", "async generator")
     asks = draw(st.lists(st.sampled_from([*OFFERED[kind], *names, "?nothing"]), max_size=3, unique=True))
@@ -439,8 +460,9 @@ def specs(draw: st.DrawFn, style: str, names: list[str]) -> Spec:
     conditions = {"isolate": True, "times": 1, "every": 2, "reentrant": False}
     conditions["when"] = draw(st.sampled_from(["yes", "none", "raise mishap"]))
     conditions["gate"] = draw(st.sampled_from(["yes", "none", "raise mishap"]))
+    conditions["weak"] = True
     if kind == "around":
-        del conditions["isolate"]
+        del conditions["isolate"], conditions["weak"]
     options |= {name: value for name, value in conditions.items() if draw(st.integers(0, 7)) == 0}
     if kind == "around":
         flavours = ["plain", "yield"]
@@ -459,7 +481,24 @@ def specs(draw: st.DrawFn, style: str, names: list[str]) -> Spec:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, styles: tuple[str, ...] = STYLES) -> Scenario:
+def _events(draw: st.DrawFn, style: str, names: list[str], *, stub: bool) -> dict[str, Any]:
+    """Draw what `event` is given."""
+    options: dict[str, Any] = {}
+    if draw(st.booleans()):
+        options["errors"] = draw(st.sampled_from(["raise", "isolate", "group"]))
+    foldable = [name for name in names if name not in ("rest", "extra")]
+    gives = draw(st.sampled_from(["list", "first", "fold"]))
+    if gives == "first":
+        options["first"] = True
+    elif gives == "fold" and foldable:
+        options["fold"] = draw(st.sampled_from(foldable))
+    if stub and style == "function" and draw(st.booleans()):
+        options["replay"] = draw(st.sampled_from([True, 1]))
+    return options
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, styles: tuple[str, ...] = STYLES, *, events: bool = False) -> Scenario:
     """Draw a whole scenario."""
     style = draw(st.sampled_from(styles))
     signature, names, args, kwargs = draw(signatures())
@@ -469,15 +508,18 @@ def scenarios(draw: st.DrawFn, styles: tuple[str, ...] = STYLES) -> Scenario:
         st.sampled_from(["throw mishap", "throw alarm", "throw key"]),
         st.just("close"),
     )
+    stub = events and draw(st.booleans())
     return Scenario(
         style,
         signature,
         names,
         draw(st.lists(st.one_of(st.just("value"), st.just("none"), _raises), min_size=1, max_size=2)),
         draw(st.integers(0, 3)),
-        draw(st.lists(specs(style, names), max_size=6)),
+        draw(st.lists(specs(style, names, listens=events), max_size=6)),
         args,
         kwargs,
         ["next", *draw(st.lists(steps, max_size=4))] if draw(st.booleans()) else draw(st.lists(steps, max_size=5)),
         draw(st.integers(1, 3)),
+        event=draw(_events(style, names, stub=stub)) if events else None,
+        stub=stub,
     )
