@@ -107,8 +107,9 @@ def _event(stub: Any, name: str | None, **options: Any) -> Any:
     mount = MountPoint(function, name, emission)
     if emission.replay:
         _remember(mount, options["replay"])
-    function.__code__ = _code(function, emission, mount)
+    code = _code(function, emission, mount)
     mount_new(function, mount)
+    function.__code__ = code
     if mount.history is not None:
         function.__dict__["history"] = mount.history
     return function
