@@ -13,6 +13,7 @@ from ._answers import Args, Return
 from ._call import Call, State
 from ._errors import (
     AspecthookError,
+    ConfigError,
     HookAnswerError,
     HookLookupError,
     HookOptionError,
@@ -20,6 +21,7 @@ from ._errors import (
     HookSignatureError,
     HookTypeError,
     MountError,
+    PluginError,
     WeaveError,
     WeaveWarning,
 )
@@ -30,7 +32,7 @@ from ._mount import MountPoint
 from .weave import weave
 
 if TYPE_CHECKING:
-    from .weave import Weaving, always, around, exception, item, post, pre
+    from .weave import Weaving, always, around, exception, item, on, post, pre
 
 __version__ = "0.1.0"
 
@@ -38,6 +40,7 @@ __all__ = [
     "Args",
     "AspecthookError",
     "Call",
+    "ConfigError",
     "Hook",
     "HookAnswerError",
     "HookLookupError",
@@ -47,6 +50,7 @@ __all__ = [
     "HookTypeError",
     "MountError",
     "MountPoint",
+    "PluginError",
     "Priority",
     "Return",
     "State",
@@ -61,13 +65,14 @@ __all__ = [
     "hookable",
     "hooks",
     "item",
+    "on",
     "post",
     "pre",
     "weave",
 ]
 
 # What few programs need is loaded when it is first asked for.
-_LAZY = frozenset(("Weaving", "always", "around", "exception", "item", "post", "pre"))
+_LAZY = frozenset(("Weaving", "always", "around", "exception", "item", "on", "post", "pre"))
 
 
 def __getattr__(name: str) -> Any:

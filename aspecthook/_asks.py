@@ -109,6 +109,11 @@ def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
     space: dict[str, Any] = getattr(module, "__dict__", {})
     bare = "__builtins__" not in space
     try:
+        if sys.version_info >= (3, 14):
+            from annotationlib import Format
+
+            # Names that only a type checker knows must not be looked up.
+            return inspect.signature(function, annotation_format=Format.FORWARDREF)
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None

@@ -50,6 +50,14 @@ class WeaveError(AspecthookError, ValueError):
     """Something that cannot be woven, or is not there; the message says why and what to weave instead."""
 
 
+class ConfigError(AspecthookError, ValueError):
+    """A config that cannot be built, or a name that is taken; the message says which and what to write instead."""
+
+
+class PluginError(AspecthookError, ValueError):
+    """A plugin that does not fit the specification, or whose name is taken; the message says what to change."""
+
+
 class WeaveWarning(RuntimeWarning):
     """A waiting weaving could not be done as its module was imported; its ``check()`` raises the error."""
 

@@ -45,7 +45,8 @@ class InstanceMountPoint(MountPoint):
     __slots__ = ("_instance", "_key", "_parent")
 
     def __init__(self, parent: MountPoint, instance: object) -> None:
-        super().__init__(cast("FunctionType", parent.function), f"{parent.name} of one {type(instance).__name__}")
+        name = f"{parent.name} of one {type(instance).__name__}"
+        super().__init__(cast("FunctionType", parent.function), name, parent.emission)
         signature = parent._get_site().signature
         if not signature.positional:
             raise MountError(f"{parent.name} has no named first parameter to know an instance by; hook the function")
@@ -77,6 +78,10 @@ class InstanceMountPoint(MountPoint):
         if self._instance() is None:
             raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
         return self._parent._get_site()
+
+    def inner(self) -> Callable[..., Any]:
+        """Give what a call runs inside of all hooks."""
+        return self._parent.inner()
 
     def _code(self) -> CodeType:
         return self._parent._code()

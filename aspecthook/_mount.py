@@ -329,6 +329,11 @@ class MountPoint:
             self._mentions.count(hook, 1)
             self._change(lambda: self._store(lambda members: (*members, hook)))
 
+    def inner(self) -> Callable[..., Any]:
+        """Give what a call runs inside of all hooks: the function as it was."""
+        place = self._place
+        return place.original if place is not None and place.opened else self.function
+
     def unbound(self, function: Any) -> Any:
         """Give what is kept of a hook; for an instance, its own methods without it."""
         return function

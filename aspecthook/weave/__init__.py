@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from aspecthook._hook import Options
 
 if TYPE_CHECKING:
-    from ._aspects import always, around, exception, item, post, pre
+    from ._aspects import always, around, exception, item, on, post, pre
     from ._weaving import Scope, Weaving
 
-__all__ = ["Weaving", "always", "around", "exception", "item", "post", "pre", "weave"]
+__all__ = ["Weaving", "always", "around", "exception", "item", "on", "post", "pre", "weave"]
 
 # Any: a hook takes what it asks for by name and answers by its kind, which is checked when it is added.
 AnyHook: TypeAlias = Callable[..., Any]
@@ -25,6 +25,7 @@ def weave(
     *,
     pre: Hooks | None = None,
     around: Hooks | None = None,
+    on: Hooks | None = None,
     item: Hooks | None = None,
     exception: Hooks | Mapping[Types, Hooks] | None = None,
     post: Hooks | None = None,
@@ -44,6 +45,7 @@ def weave(
             `pre`, `post` and so on. What is not imported yet is woven as its import ends.
         pre: A hook of this kind, or several.
         around: Likewise.
+        on: Likewise; for events.
         item: Likewise.
         post: Likewise.
         always: Likewise.
@@ -73,12 +75,22 @@ def weave(
     """
     from . import _plans
 
-    kinds = {"pre": pre, "around": around, "item": item, "exception": exception, "post": post, "always": always}
+    kinds = {
+        "pre": pre,
+        "around": around,
+        "on": on,
+        "item": item,
+        "exception": exception,
+        "post": post,
+        "always": always,
+    }
     return _plans.begin(target, kinds, options, aspect=aspect, where=where, scope=scope, again=again)
 
 
 # What few programs need is loaded when it is first asked for.
-_LAZY = {"Weaving": "_weaving"} | dict.fromkeys(("always", "around", "exception", "item", "post", "pre"), "_aspects")
+_LAZY = {"Weaving": "_weaving"} | dict.fromkeys(
+    ("always", "around", "exception", "item", "on", "post", "pre"), "_aspects"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -102,6 +102,23 @@ def around(*args: Any, **options: Any) -> Any:
 
 
 @overload
+def on(method: Method, /) -> Method: ...
+@overload
+def on(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
+def on(*args: Any, **options: Any) -> Any:
+    """Mark a method as a subscriber of an event; used as `pre` is. In a plugin, of the event of the method's own name.
+
+    Example:
+        >>> from aspecthook import on
+        >>> class Log:
+        ...     @on("shop:sold", priority="LOW")
+        ...     def note(self, item, price):
+        ...         print(item, price)
+    """
+    return _mark("on", args, cast("Options", options))
+
+
+@overload
 def item(method: Method, /) -> Method: ...
 @overload
 def item(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
