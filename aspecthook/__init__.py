@@ -25,13 +25,13 @@ from ._errors import (
     WeaveError,
     WeaveWarning,
 )
-from ._event import event
 from ._hook import Hook, Priority
 from ._hookable import explain, hookable, hooks
 from ._mount import MountPoint
 from .weave import weave
 
 if TYPE_CHECKING:
+    from ._event import event
     from .weave import Weaving, always, around, exception, item, on, post, pre
 
 __version__ = "0.1.0"
@@ -71,14 +71,16 @@ __all__ = [
     "weave",
 ]
 
-# What few programs need is loaded when it is first asked for.
-_LAZY = frozenset(("Weaving", "always", "around", "exception", "item", "on", "post", "pre"))
+# What not every program needs is loaded when it is first asked for.
+_LAZY = {"event": "_event"} | dict.fromkeys(
+    ("Weaving", "always", "around", "exception", "item", "on", "post", "pre"), "weave"
+)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import sys
+    from importlib import import_module
 
-    found = globals()[name] = getattr(sys.modules[f"{__name__}.weave"], name)
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     return found

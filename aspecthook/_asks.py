@@ -39,7 +39,7 @@ RESERVED: dict[str, frozenset[str]] = {
     "item": frozenset({"item"}),
 }
 
-# What a positional-only parameter, or a builtin without a signature, is given.
+# What a positional-only parameter, or a builtin without a signature, is given; a subscriber: see `_told`.
 SUBJECT: dict[Kind, str] = {
     "pre": "arguments",
     "around": "proceed",
@@ -154,13 +154,23 @@ def flavour_of(function: Callable[..., object]) -> Flavour:
     return "generator" if flags & GENERATOR else "plain"
 
 
+def _told(signature: Signature) -> int | str:
+    """Say what an event is about: the value that it folds, its one argument, or else all of its arguments."""
+    emission, names = signature.emission, signature.names
+    if emission is not None and emission.gives == "fold":
+        return emission.fold
+    owned = names[:1] in (("self",), ("cls",))
+    single = len(names) - owned == 1 and signature.regular == len(names)
+    return len(names) - 1 if single else "arguments"
+
+
 class Resolver:
     """Resolves the asks of the hooks of one kind on one target; `who` names the hook in messages."""
 
     def __init__(self, kind: Kind, label: str, signature: Signature, who: object, *, predicate: bool = False) -> None:
         self.kind: Kind = kind
         self.offered = {word for word, kinds in RESERVED.items() if kind in kinds}
-        self.subject = SUBJECT[kind]
+        self.subject: int | str = SUBJECT[kind] if kind != "on" else _told(signature)
         if predicate and kind == "around":
             self.offered.discard("proceed")  # a predicate decides whether the hook runs, it does not run the call
             self.subject = "arguments"
@@ -194,9 +204,10 @@ class Resolver:
                     asks.append(("", self.subject))
                     subject_given = True
                 elif not has_default:
+                    given = self.subject if isinstance(self.subject, str) else self.signature.names[self.subject]
                     raise HookSignatureError(
                         f"{self.who} has a second positional-only parameter {name!r}, but only one is given (the "
-                        f"{self.subject}); name it as an ordinary parameter, or give it a default"
+                        f"{given}); name it as an ordinary parameter, or give it a default"
                     )
                 else:
                     skipped = skipped or name

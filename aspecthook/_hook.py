@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from functools import partial
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, cast, final
 
 from ._asks import Asks, Kind, Resolver, article, check_flavour, flavour_of
 from ._call import Site
@@ -161,8 +161,8 @@ def check_options(kind: Kind, function: Callable[..., Any], options: Options, la
 class Hook:
     """One callable on one mount point: what `hooks(f)` gives when it is iterated, and the handle to take it off.
 
-    Its ``kind``, ``name``, ``function``, ``priority`` (0 to 100) and ``failures`` (how often it failed isolated) can
-    be read.
+    As a context manager it is taken off at the end of the block. Its ``kind``, ``name``, ``function``, ``priority`` (0
+    to 100) and ``failures`` (how often it failed isolated) can be read.
 
     Example:
         >>> from aspecthook import hookable, hooks
@@ -352,6 +352,12 @@ class Hook:
         mount = self._mount()
         if mount is not None:
             mount._discard((self,))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     def __repr__(self) -> str:
         return f"<{self.who}, priority {self.priority}>"

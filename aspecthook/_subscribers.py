@@ -15,6 +15,7 @@ def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
         writer.line(f"{late} = {writer.pin('record')}({writer.values}, {writer.pin('on_hooks')})")
     if emission.gather:
         hooks, call = writer.pin("on_hooks"), writer.call()
+        writer.note("on", Group(writer.chain.on[0], 0, len(writer.chain.on) - 1))
         writer.line(f"{writer.own('result')} = await {writer.lib('agathered')}({hooks}, {call}, {writer.values})")
         return
     if emission.group:

@@ -263,6 +263,39 @@ def test_wrong_arguments_are_refused_as_a_function_refuses_them() -> None:
             rang("ann", whom=1)  # type: ignore[call-arg]
 
 
+def test_what_has_no_names_is_told_what_the_event_is_about() -> None:
+    @event
+    def changed(celsius: float) -> None: ...
+
+    class Sensor:
+        @event
+        def changed(self, celsius: float) -> None: ...
+
+    seen: list[Any] = []
+    changed.on(seen.append)
+    Sensor.changed.on(seen.append)
+    rang.on(seen.append)  # it has several arguments
+    cleaned.on(str.strip)  # the value that is folded
+    changed(20.5)
+    Sensor().changed(21.5)
+    rang("ann", 2)
+    assert seen == [20.5, 21.5, {"who": "ann", "times": 2}] and cleaned("  a ") == "a"
+    with pytest.raises(HookSignatureError, match=r"only one is given \(the text\)"):
+        cleaned.on(lambda text, other, /: None)
+
+
+def test_a_subscription_may_be_for_a_block() -> None:
+    heard: list[str] = []
+    with hooks(rang).add("on", lambda who: heard.append(who)) as hook:
+        rang("ann")
+        assert hook in tuple(hooks(rang))
+    rang("bob")
+    assert heard == ["ann"]
+    with weave(rang, on=lambda who: who):
+        assert rang("cleo") == ["cleo"]
+    assert rang("cleo") == []
+
+
 def test_an_event_may_have_parameters_of_every_sort() -> None:
     @event
     def odd(a, /, b=2, *rest, c, d=4, **extra): ...  # type: ignore[no-untyped-def]

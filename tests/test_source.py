@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import hookable, hooks
+from aspecthook import event, hookable, hooks
 from aspecthook._order import Chain
 from aspecthook._signature import Signature
 from aspecthook._source import Source
@@ -34,6 +34,31 @@ def count(n: int) -> Any:
 
 async def stream(n: int) -> Any:
     yield n
+
+
+@event
+def changed(celsius: float) -> None: ...
+
+
+@event(first=True)
+def changed_first(celsius: float) -> float:
+    return celsius
+
+
+@event(fold="celsius")
+def changed_fold(celsius: float) -> None: ...
+
+
+@event(errors="group")
+def changed_group(celsius: float) -> None: ...
+
+
+@event(gather=True)
+async def changed_gather(celsius: float) -> None: ...
+
+
+@event(replay=True)
+def changed_replay(celsius: float) -> None: ...
 
 
 def one_pre_one_post(mount: Any) -> None:
@@ -66,7 +91,25 @@ def a_row_of_many(mount: Any) -> None:
         mount.add("exception", lambda exc: None, KeyError)
 
 
+def subscribers(mount: Any) -> None:
+    mount.add("on", lambda celsius: None)
+    mount.add("on", lambda call: None, isolate=True, priority="LOW")
+    mount.add("pre", lambda celsius: None)
+
+
+def a_row_of_subscribers(mount: Any) -> None:
+    for _ in range(30):
+        mount.add("on", lambda celsius: None)
+
+
 CASES = [
+    (changed, subscribers),
+    (changed_first, subscribers),
+    (changed_first, a_row_of_subscribers),
+    (changed_fold, subscribers),
+    (changed_group, subscribers),
+    (changed_gather, subscribers),
+    (changed_replay, subscribers),
     (price, one_pre_one_post),
     (price, every_kind),
     (price, a_row_of_many),
@@ -80,11 +123,12 @@ CASES = [
 @pytest.mark.parametrize("weak", [False, True], ids=["strong", "weak"])
 @pytest.mark.parametrize(("target", "adding"), CASES, ids=lambda case: case.__name__)
 def test_the_source_of_a_shape_is_as_it_was(target: Any, adding: Callable[[Any], None], *, weak: bool) -> None:
-    hookable(target)
-    mount = hooks(target)
+    mount = hooks(target if hasattr(target, "hooks") else hookable(target))
     try:
         adding(mount)
-        text = Source(Signature(mount._code()), Chain(tuple(mount)), weak=7 if weak else 0).text().source
+        text = (
+            Source(Signature(mount._code(), mount.emission), Chain(tuple(mount)), weak=7 if weak else 0).text().source
+        )
     finally:
         mount.clear()
     kept = SNAPSHOTS / f"{target.__name__}_{adding.__name__}{'_weak' if weak else ''}.txt"
@@ -99,8 +143,7 @@ def test_no_text_of_a_hook_or_a_hostile_parameter_enters_the_source() -> None:
 
     hostile = ("x); import os  #", "class")
     target.__code__ = target.__code__.replace(co_varnames=hostile)
-    hookable(target)
-    mount = hooks(target)
+    mount = hooks(target if hasattr(target, "hooks") else hookable(target))
     mount.add("pre", lambda kwargs, call: None, name="'''); boom(")
     try:
         text = Source(Signature(mount._code()), Chain(tuple(mount))).text().source

@@ -196,7 +196,7 @@ def _compiled(mount: MountPoint, trace: Trace) -> Callable[..., Any]:
 
 def _noting(hook: Hook, names: tuple[str, ...], trace: Trace) -> Hook:
     clone = copy.copy(hook)
-    asked = [(how, what if isinstance(what, str) else names[cast("int", what)]) for how, what in hook.asks]
+    asked = [(how, names[what] if isinstance(what, int) else str(what)) for how, what in hook.asks]
 
     def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
         words = [word for how, word in asked if not how]

@@ -59,6 +59,16 @@ def test_a_trace_gives_what_the_call_gives_whatever_the_arguments() -> None:
         assert trace_of(price)(*args).result == price(*args)
 
 
+def test_hooks_that_take_all_arguments_are_traced() -> None:
+    # Broke: the names that **kwargs leave out were taken for the place of a parameter.
+    @hookable
+    def plain(item: str, *, n: int = 1) -> None: ...
+
+    plain.pre(lambda *args, **kwargs: None, name="all")
+    plain.pre(lambda *, n, **kwargs: None, name="rest")
+    assert [step.given for step in trace_of(plain)("tea").steps[:2]] == [{"args": ("tea",), "n": 1}, {"n": 1}]
+
+
 def test_what_a_hook_or_the_target_raises_is_in_its_step() -> None:
     trace = trace_of(make())("gold")
     assert isinstance(trace["price"].raised, KeyError)
