@@ -23,7 +23,8 @@ Kind: TypeAlias = Literal["pre", "around", "on", "item", "exception", "post", "a
 KINDS: tuple[Kind, ...] = ("pre", "around", "on", "item", "exception", "post", "always")
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
-# What is passed: the place of a parameter of the target, a reserved word, or (for "**") the names to leave out.
+# What is passed: the place of a parameter of the target, a reserved word, ".name" for an attribute that the first
+# argument lends ("." for itself), or (for "**") the names to leave out.
 Ask: TypeAlias = tuple[str, "int | str | tuple[str, ...]"]
 Asks: TypeAlias = tuple[Ask, ...]
 
@@ -228,9 +229,14 @@ class Resolver:
                     return None
                 raise HookSignatureError(self._unavailable(name))
         place = self.signature.index.get(name)
-        if place is None and not has_default:
+        if place is not None:
+            return place
+        lent = self.signature.lends.get(name)
+        if lent is not None:
+            return "." + lent
+        if not has_default:
             raise HookSignatureError(self._unknown(name))
-        return place
+        return None
 
     def _unavailable(self, name: str) -> str:
         kinds = " and ".join(kind for kind in KINDS if kind in RESERVED[name])
@@ -241,7 +247,7 @@ class Resolver:
         return message
 
     def _unknown(self, name: str) -> str:
-        names = list(self.signature.names)
+        names = [*self.signature.names, *self.signature.lends]
         words = [word for word in RESERVED if word in self.offered]
         offered = ", ".join(names) or "no parameters"
         return (

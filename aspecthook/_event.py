@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from ._typing import Event, P, R, ToAnswer, ToEvent
 
+    ToMount = Callable[[FunctionType, str | None, Emission], MountPoint]
+
 Errors = Literal["raise", "isolate", "group"]
 _ERRORS = ("raise", "isolate", "group")
 _NOTHING: Any = object()
@@ -100,11 +102,11 @@ def event(
     return _event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
 
-def _event(stub: Any, name: str | None, **options: Any) -> Any:
+def _event(stub: Any, name: str | None, *, make: ToMount = MountPoint, **options: Any) -> Any:
     function = _checked(stub)
     label = name or f"{function.__module__}:{function.__qualname__}"
     emission = _emission(function, label, **options)
-    mount = MountPoint(function, name, emission)
+    mount = make(function, name, emission)
     if emission.replay:
         _remember(mount, options["replay"])
     code = _code(function, emission, mount)

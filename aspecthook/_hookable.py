@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import FunctionType, MethodType
-from typing import IO, TYPE_CHECKING, Any, cast, final, overload
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
-from ._asks import KINDS, Kind
+from ._asks import KINDS, RESERVED, Kind
 from ._errors import HookLookupError, MountError
 from ._hook import Options
 from ._inplace import MARK
 from ._instances import for_instance
 from ._mount import MountPoint, attach, mount_of
+from ._signature import Signature, is_plain
 
 if TYPE_CHECKING:
     from ._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable
@@ -36,20 +37,28 @@ class Adder:
         return f"<adds {self._kind} hooks to {self._mount.name}>"
 
 
+Lends: TypeAlias = Mapping[str, str] | Iterable[str]
 _NOTHING: Any = object()  # None is a target too: one to be refused
 
 
 # Classes and static methods are callable too, which is why they come first.
 @overload
-def hookable(target: AnyClass, /, *, only: tuple[str, ...] | None = None) -> AnyClass: ...  # type: ignore[overload-overlap]
+def hookable(target: AnyClass, /, *, only: tuple[str, ...] | None = None, lends: Lends = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
 @overload
-def hookable(target: AnyMethod, /, *, name: str | None = None) -> AnyMethod: ...  # type: ignore[overload-overlap]
+def hookable(target: AnyMethod, /, *, name: str | None = None, lends: Lends = ...) -> AnyMethod: ...  # type: ignore[overload-overlap]
 @overload
-def hookable(target: Callable[P, R], /, *, name: str | None = None) -> Hookable[P, R]: ...
+def hookable(target: Callable[P, R], /, *, name: str | None = None, lends: Lends = ...) -> Hookable[P, R]: ...
 @overload
-def hookable(*, name: str | None = None, only: tuple[str, ...] | None = None) -> ToHookable: ...
+def hookable(*, name: str | None = None, only: tuple[str, ...] | None = None, lends: Lends = ...) -> ToHookable: ...
 # Any: the overloads say what is taken and given; nobody outside sees this line.
-def hookable(target: Any = _NOTHING, /, *, name: str | None = None, only: tuple[str, ...] | None = None) -> Any:
+def hookable(
+    target: Any = _NOTHING,
+    /,
+    *,
+    name: str | None = None,
+    only: tuple[str, ...] | None = None,
+    lends: Mapping[str, str] | Iterable[str] = (),
+) -> Any:
     """Make a function a mount point, in place: what is given back is the very same object.
 
     Works on functions and methods of every sort, on `classmethod`, `staticmethod`, `property` and `cached_property` in
@@ -59,9 +68,12 @@ def hookable(target: Any = _NOTHING, /, *, name: str | None = None, only: tuple[
         target: What to mount.
         name: How messages call the mount point; ``module:qualname`` unless given. Not for classes.
         only: For a class, the names of the methods to mount instead of all public ones; special methods too.
+        lends: Attributes of the object whose method it is, that hooks may ask for by name as if they were arguments:
+            their names, or a mapping from the names that hooks use to the attributes, with dots and all, ``""`` being
+            the object itself. They are read when the hook is called.
 
     Raises:
-        MountError: It has no Python code that hooks could be put into.
+        MountError: It has no Python code that hooks could be put into, or cannot lend what it should.
 
     Example:
         >>> @hookable
@@ -76,13 +88,13 @@ def hookable(target: Any = _NOTHING, /, *, name: str | None = None, only: tuple[
     if target is _NOTHING:
 
         def decorate(later: Any) -> Any:
-            return cast("Any", hookable)(later, name=name, only=only)
+            return cast("Any", hookable)(later, name=name, only=only, lends=lends)
 
         return decorate
     if isinstance(target, type):
-        _mount_class(target, only)
+        _mount_class(target, only, lends)
     else:
-        prepared = [(function, _prepare(function, name)) for function in _functions(target)]
+        prepared = [(function, _prepare(function, name, lends)) for function in _functions(target)]
         for function, mount in prepared:
             _mount(function, mount)
             if isinstance(target, (classmethod, staticmethod)):
@@ -128,7 +140,7 @@ def _why_not(target: object) -> str:
     return f"{shown}; give a function, a method or a class"
 
 
-def _mount_class(cls: type, only: tuple[str, ...] | None) -> None:
+def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
     names = [name for name in vars(cls) if not name.startswith("_")] if only is None else list(only)
     found: list[FunctionType] = []
     for name in names:
@@ -147,7 +159,7 @@ def _mount_class(cls: type, only: tuple[str, ...] | None) -> None:
             f"{cls.__module__}:{cls.__qualname__} defines no public methods of its own, so there is nothing to mount; "
             f"make the class that defines them hookable, or name them: hookable(only=(...))"
         )
-    for function, mount in [(function, _prepare(function, None)) for function in found]:
+    for function, mount in [(function, _prepare(function, None, lends)) for function in found]:
         _mount(function, mount)
 
 
@@ -157,7 +169,7 @@ def mount_for(function: FunctionType) -> MountPoint:
     return found if found is not None else MountPoint(function)  # one without hooks is false
 
 
-def _prepare(function: FunctionType, name: str | None) -> MountPoint:
+def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoint:
     """Give the mount point that a function has or is to have; refuse it before anything is changed."""
     found = mount_of(function)
     mount = found if found is not None else MountPoint(function, name)  # one without hooks is false
@@ -168,8 +180,27 @@ def _prepare(function: FunctionType, name: str | None) -> MountPoint:
         taken = [word for word in words if not isinstance(kept.get(word), (Adder, MountPoint, type(None)))]
         if taken:
             raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
-        mount._get_site()
+        signature = mount._get_site().signature
+        if lends:
+            mount.lends = signature.lends = _lent(lends, mount.name, signature)
     return mount
+
+
+def _lent(lends: Lends, label: str, signature: Signature) -> dict[str, str]:
+    """Read what a method lends to its hooks.
+
+    Raises:
+        MountError: It has no object to lend from, or a name is none.
+    """
+    names = [lends] if isinstance(lends, str) else lends
+    found = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+    if not signature.positional:
+        raise MountError(f"{label} cannot lend {next(iter(found))!r}: it has no first argument whose attribute that is")
+    for name, path in found.items():
+        odd = next((part for part in (name, *path.split(".")) if part and not is_plain(part)), None)
+        if odd is not None or not name or name in RESERVED:
+            raise MountError(f"{label} cannot lend {name!r} as {path!r}: hooks could not ask for it; give plain names")
+    return found
 
 
 def mount_new(function: FunctionType, mount: MountPoint) -> None:

@@ -148,6 +148,7 @@ class MountPoint:
         "_theirs",
         "emission",
         "history",
+        "lends",
         "name",
         "woven",
     )
@@ -168,6 +169,8 @@ class MountPoint:
         # Of an event: what it does with its subscribers, and the calls that it keeps for late ones.
         self.emission = emission
         self.history: History | None = None
+        # What hooks may ask for besides the parameters.
+        self.lends: dict[str, str] = {}
         # What weavings share here; kept by the mount point, so that all of it goes together.
         self.woven: dict[object, Any] = {}
 
@@ -567,6 +570,7 @@ class MountPoint:
         if self._site is None or self._site.model is not self._code():
             record = None if self.history is None else Recorder(self.history)
             self._site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
+            self._site.signature.lends = self.lends
         return self._site
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable
+from operator import attrgetter
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, cast, final
 
@@ -209,12 +210,18 @@ def gather(
         elif how == "*":
             positional.extend(args)
         else:
-            value = values[what] if isinstance(what, int) else words[cast("str", what)]
+            value = values[what] if isinstance(what, int) else _word(cast("str", what), words, values)
             if how == "":
                 positional.append(value)
             else:
                 keywords[how[1:]] = value
     return positional, keywords
+
+
+def _word(what: str, words: dict[str, object], values: Values) -> object:
+    if what[0] != ".":
+        return words[what]
+    return attrgetter(what[1:])(values[0]) if what[1:] else values[0]
 
 
 # A one-yield around hook is driven in three steps: begin; then end with the result, or fail with the exception.

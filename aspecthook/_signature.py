@@ -64,6 +64,7 @@ class Signature:
         "emission",
         "idents",
         "index",
+        "lends",
         "names",
         "positional",
         "positional_only",
@@ -76,6 +77,8 @@ class Signature:
 
     def __init__(self, code: CodeType, emission: Emission | None = None) -> None:
         self.emission = emission
+        # What hooks may ask for besides: attributes of the first argument, by the names that they are lent as.
+        self.lends: dict[str, str] = {}
         self.positional_only = code.co_posonlyargcount
         self.positional = code.co_argcount
         self.regular = code.co_argcount + code.co_kwonlyargcount

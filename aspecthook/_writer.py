@@ -200,6 +200,8 @@ class Writer:
     def _word(self, what: int | str) -> str:
         if isinstance(what, int):
             return self.idents[what]
+        if what[0] == ".":
+            return (self.idents[0] + what).removesuffix(".")
         if what == "args":
             inner = self.passed(keywords=False)
             return f"({inner},)" if inner else "()"

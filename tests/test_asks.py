@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import Args, Call, HookSignatureError, MountPoint, Return, hookable, hooks
+from aspecthook import Args, Call, HookSignatureError, MountError, MountPoint, Return, hookable, hooks
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
 RESERVED = {  # the kinds in which a reserved word can be asked for
@@ -411,3 +411,71 @@ def test_a_c_function_as_a_hook_leaves_nothing_in_its_module() -> None:
     pack.post(zlib.compress)
     assert zlib.decompress(pack(b"tea")) == b"tea"
     assert "__builtins__" not in vars(zlib)
+
+
+# What a method lends
+
+
+class Trainer:
+    epoch = 3
+
+    class model:
+        name = "net"
+
+    @hookable(lends={"trainer": "", "epoch": "epoch", "name": "model.name"})
+    def step(self, batch: int) -> int:
+        self.epoch += 1
+        return batch
+
+
+def test_hooks_ask_for_what_a_method_lends() -> None:
+    trainer, seen = Trainer(), list[Any]()
+    mount = hooks(trainer.step)
+    mount.add("pre", lambda trainer, epoch, name: seen.append((trainer, epoch, name)))
+    mount.add("pre", lambda: Args(batch=7), when=lambda epoch: epoch == 3)
+    mount.add("around", lambda proceed, epoch: proceed() + epoch)
+    mount.add("post", lambda result, epoch, *, call: seen.append((result, epoch)))
+    mount.add("always", lambda epoch, exc: seen.append(epoch))
+    assert trainer.step(1) == 10
+    assert seen == [(trainer, 3, "net"), (10, 4), 4]
+
+
+def test_what_is_lent_is_read_when_the_hook_is_called_by_the_interpreter_too() -> None:
+    trainer, seen = Trainer(), list[Any]()
+    mount = hooks(trainer.step)
+    for number in range(2):  # once one always hook has failed, the rest is interpreted
+        mount.add("always", lambda epoch, trainer, number=number: seen.append((number, epoch)) or 1 / (number * 0 + 0))
+    with pytest.raises(ZeroDivisionError):
+        trainer.step(1)
+    assert seen == [(0, 4), (1, 4)]
+
+
+def test_a_parameter_outranks_what_is_lent_and_a_default_does_not() -> None:
+    class Shadowed:
+        batch, size = "lent", "lent"
+
+        @hookable(lends=["batch", "size"])
+        def step(self, batch: str) -> None: ...
+
+    shadowed, seen = Shadowed(), list[Any]()
+    hooks(shadowed.step).add("pre", lambda batch, size="kept": seen.append((batch, size)))
+    shadowed.step("given")
+    assert seen == [("given", "lent")]
+
+
+def test_what_is_not_lent_is_refused_with_all_that_is_offered() -> None:
+    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name .* did you mean 'epoch'"):
+        hooks(Trainer.step).add("pre", lambda epcoh: None)
+
+
+@pytest.mark.parametrize(
+    "lends", [{"a b": "x"}, {"x": "a-b"}, {"x": "a;b"}, ["call"], ["result"], "3", {"": "x"}, {"class": "x"}]
+)
+def test_what_hooks_could_not_ask_for_cannot_be_lent(lends: Any) -> None:
+    def step(self: object) -> None: ...
+
+    with pytest.raises(MountError, match="cannot lend"):
+        hookable(lends=lends)(step)
+    with pytest.raises(MountError, match="no first argument"):
+        hookable(lends="x")(lambda: None)
+    assert not vars(step)

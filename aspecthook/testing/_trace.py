@@ -196,7 +196,9 @@ def _compiled(mount: MountPoint, trace: Trace) -> Callable[..., Any]:
 
 def _noting(hook: Hook, names: tuple[str, ...], trace: Trace) -> Hook:
     clone = copy.copy(hook)
-    asked = [(how, names[what] if isinstance(what, int) else str(what)) for how, what in hook.asks]
+    asked = [
+        (how, names[what] if isinstance(what, int) else str(what).lstrip(".") or names[0]) for how, what in hook.asks
+    ]
 
     def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
         words = [word for how, word in asked if not how]
