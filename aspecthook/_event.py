@@ -7,6 +7,7 @@ and all laws hold for events as they are. A stub without a body is given one tha
 
 from __future__ import annotations
 
+from functools import cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -200,6 +201,15 @@ def _is_empty(function: FunctionType) -> bool:
 
 def _stubs(code: CodeType, doc: str | None) -> list[tuple[bytes, tuple[object, ...]]]:
     lead = "async def" if Signature(code).style == "coroutine" else "def"
+    return _stubs_without_doc(lead) if doc is None else _stubs_of(lead, doc)
+
+
+@cache
+def _stubs_without_doc(lead: str) -> list[tuple[bytes, tuple[object, ...]]]:
+    return _stubs_of(lead, None)
+
+
+def _stubs_of(lead: str, doc: str | None) -> list[tuple[bytes, tuple[object, ...]]]:
     text = f"{doc!r}; " if doc is not None else ""
     bodies = [f"{text}pass", f"{text}...", f"{text}return None"]
     made = [compile(f"{lead} stub(): {body}", "<aspecthook>", "exec", dont_inherit=True) for body in bodies]

@@ -190,6 +190,7 @@ class Hook:
         "gate",
         "gate_asks",
         "guard",
+        "inner",
         "isolate",
         "keys",
         "kind",
@@ -197,6 +198,7 @@ class Hook:
         "options",
         "paused",
         "priority",
+        "ref",
         "shape",
         "types",
         "when",
@@ -233,12 +235,15 @@ class Hook:
         who = Who(site.label, self)
         self._read_options(options, who)
         self._resolve(site, who, of_instance=of_instance)
+        # The parts of a hook that is held weakly.
+        self.ref: Callable[[], Any] | None = None
+        self.inner: Callable[..., Any] | None = None
         if _flag(options, "weak", who):
             self._hold_weakly(who)
         self.set_gate(gate)
 
     def _read_options(self, options: Options, who: Who) -> None:
-        self.keys: frozenset[object] = frozenset((self.name, identity(self.function), id(self)))
+        self.keys: tuple[object, ...] = (self.name, identity(self.function), id(self))
         if not options:
             self.priority = int(Priority.NORMAL)
             self.before: tuple[object, ...] = ()
@@ -298,7 +303,7 @@ class Hook:
             if hook is not None and not ending():
                 hook.remove()
 
-        self.function = weakly(self.function, name_of(self.function), who, gone)
+        self.ref, self.inner, self.function = weakly(self.function, name_of(self.function), who, gone)
         # What it gives once it is gone cannot be awaited: whoever calls it looks first.
         self.flavour = "plain"
 
@@ -306,6 +311,10 @@ class Hook:
         """Let it act only while a gate is open."""
         self.gate = gate.holds if gate is not None else None
         self.gate_asks = gate.asks if gate is not None else None
+        self.reshape()
+
+    def reshape(self) -> None:
+        """Note what the text of its call depends on."""
         self.shape = (
             self.kind,
             self.asks,
@@ -317,6 +326,8 @@ class Hook:
             self.guard is not None,
             self.isolate,
             self.leaves,
+            self.ref is not None,
+            self.inner is not None,
         )
 
     @property

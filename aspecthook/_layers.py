@@ -72,7 +72,7 @@ def _proceed(writer: Writer, function: str, inner: str, direct: str) -> None:
 def _around_answer(writer: Writer, group: Group, function: str) -> None:
     answer = writer.own("answer")
     writer.note("around", group)
-    writer.ask(group.hook, function)
+    writer.ask(group.hook, {"function": function})
     with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Return')}:"):
         writer.line(f"return {answer}.value")
     with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Args')}:"):

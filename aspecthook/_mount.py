@@ -360,7 +360,9 @@ class MountPoint:
             self._discard(tuple(self._find(hook)))
 
     def _find(self, meant: object) -> list[Hook]:
-        found = [hook for hook in self._members if _is_meant(hook, self.unbound(meant))]
+        unbound = self.unbound(meant)
+        key = unbound if isinstance(meant, (str, Hook)) else identity(unbound)
+        found = [hook for hook in self._members if (hook is key if isinstance(meant, Hook) else key in hook.keys)]
         if not found:
             names = sorted({hook.name for hook in self._members})
             shown = ", ".join(names) or "none at all"

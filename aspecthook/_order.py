@@ -101,7 +101,7 @@ class Mentions:
         keys = [(hook.kind, key) for key in hook.keys]
         leads = hook.before or any(key in self._after for key in keys)
         follows = hook.after or any(key in self._before for key in keys)
-        return bool(leads and follows) or not hook.keys.isdisjoint((*hook.before, *hook.after))
+        return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
 
 
 @final

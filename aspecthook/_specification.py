@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast, final
 
 from ._call import Call
 from ._errors import PluginError, brief, nearest
-from ._hook import Gate, Hook, Options, inside, priority_of, who_is
+from ._hook import Gate, Hook, Options, identity, inside, priority_of, who_is
 from ._hookable import hooks
 from ._instances import for_instance
 from ._mount import MountPoint, mount_of
@@ -30,11 +30,20 @@ class Wish(NamedTuple):
     method: Callable[..., Any]
     options: Options
     gate: Gate | None
+    present: tuple[Hook, ...]
 
     @property
     def is_told(self) -> bool:
         """Whether it will be told of past calls as it is added."""
         return self.mark.kind == "on" and self.mount.history is not None
+
+    def withdraw(self) -> None:
+        """Take off what an interrupt has left of it, before anybody else knew of it."""
+        method = identity(self.mount.unbound(self.method))
+        for hook in self.mount.members:
+            if hook not in self.present and {method, self.options.get("name")} <= {*hook.keys}:
+                hook.remove()
+        self.mount.tidy()
 
 
 class Event(NamedTuple):
@@ -158,7 +167,8 @@ class Specification:
                 raise PluginError(f"{whose} has a name of its own; hooks of a plugin are called by the plugin's name")
             options = _merged(plugin, mark, given, name, whose)
             # A method that goes by two names has one mark still.
-            found.setdefault(id(mark), Wish(event, mounts[event], mark, method, options, self.gate(event)))
+            mount = mounts[event]
+            found.setdefault(id(mark), Wish(event, mount, mark, method, options, self.gate(event), mount.members))
         self._check_marked(plugin, who, mounts)
         self._check_complete(plugin, who, list(found.values()))
         return list(found.values())
@@ -181,7 +191,8 @@ class Specification:
         for name in self.required:
             if name not in has:
                 near = nearest(name, [other for other, one in _methods(plugin).items() if not _has_marks(one)])
-                raise PluginError(f"{who} has no @on for {name!r}, as every plugin of {self.label} must{near}")
+                what = "@on for" if self.mount(name).emission is not None else "hook on"
+                raise PluginError(f"{who} has no {what} {name!r}, as every plugin of {self.label} must{near}")
         if not wishes:
             names = ", ".join(self.mounts())
             hint = "; a plugin is an object or a module" if isinstance(plugin, FunctionType) else ""

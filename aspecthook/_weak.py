@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import BuiltinMethodType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._errors import HookTypeError
 
@@ -13,8 +13,18 @@ from ._errors import HookTypeError
 CODE = "__aspecthook_code__"
 
 
-def weakly(function: Callable[..., Any], name: str, who: object, gone: Callable[[object], None]) -> Callable[..., Any]:
-    """Give a function that calls another, and keeps neither it nor the object whose method it is alive.
+class Weak(NamedTuple):
+    """A callable that is not kept alive: its parts, for compiled calls, and a function that puts them together."""
+
+    # Gives the object whose method it is, or the callable itself; None once that is gone.
+    ref: Callable[[], Any]
+    # Of a method, the function that is called with the object.
+    inner: Callable[..., Any] | None
+    call: Callable[..., Any]
+
+
+def weakly(function: Callable[..., Any], name: str, who: object, gone: Callable[[object], None]) -> Weak:
+    """Give what calls another callable, and keeps neither it nor the object whose method it is alive.
 
     Args:
         function: What is called; once it is gone, calling gives None.
@@ -36,7 +46,7 @@ def weakly(function: Callable[..., Any], name: str, who: object, gone: Callable[
     made = _method(ref, inner) if inner is not None else _function(ref)
     made.__name__ = made.__qualname__ = name
     made.__dict__[CODE] = getattr(function, "__code__", None)
-    return made
+    return Weak(ref, inner, made)
 
 
 def _parts(function: Any) -> tuple[Any, Callable[..., Any] | None]:

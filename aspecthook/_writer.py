@@ -259,7 +259,7 @@ class Writer:
             ):
                 with self.optional("try:", needed=hook.leaves):
                     self.note(kind, group)
-                    self.ask(hook, function)
+                    self.ask(hook, names)
                     yield function
                 if hook.leaves:
                     with self.block("finally:"):
@@ -271,10 +271,15 @@ class Writer:
                 with self.block(f"except {self.lib('Exception')} as {self.own('slip')}:"):
                     self.line(f"{self.own('slips')}.append({self.own('slip')})")
 
-    def ask(self, hook: Hook, function: str) -> None:
-        answer = self.own("answer")
+    def ask(self, hook: Hook, names: dict[str, str]) -> None:
+        answer, given = self.own("answer"), self.given(hook.asks)
         waits = "await " if hook.flavour == "async" else ""
-        self.line(f"{answer} = {waits}{function}({self.given(hook.asks)})")
+        if hook.ref is None:
+            self.line(f"{answer} = {waits}{names['function']}({given})")
+        else:
+            held = self.own("held")
+            called = f"{held}({given})" if hook.inner is None else f"{names['inner']}({held}{given and ', ' + given})"
+            self.line(f"{answer} = None if ({held} := {names['ref']}()) is None else {called}")
         if self.awaits and not waits:
             with self.block(f"if {answer} is not None and {self.lib('awaitable')}({answer}):"):
                 self.line(f"{answer} = await {answer}")
@@ -336,3 +341,7 @@ def _fields(hook: Hook, kind: Kind) -> Iterator[str]:
         yield "admit"
     if hook.isolate:
         yield "failed"
+    if hook.ref is not None:
+        yield "ref"
+    if hook.inner is not None:
+        yield "inner"

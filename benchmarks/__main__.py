@@ -9,7 +9,7 @@ from collections.abc import Callable
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, imports, loops, machine, weaving
+from . import calls, changes, events, imports, loops, machine, weaving
 from .results import Contest, as_data, lines, save, summary
 from .results import machine as machine_of
 from .timing import Effort
@@ -23,6 +23,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "first": changes.first,
     "many": changes.many,
     "weave": weaving.weaving,
+    "events": events.events,
     "machine": machine.machine,
     "import": imports.imports,
     "loop": loops.loops,

@@ -12,7 +12,7 @@ from typing import Any
 import pyperf
 
 OURS = "aspecthook"
-SCALE = {"ns": 1e9, "µs": 1e6, "ms": 1e3, "s": 1.0}
+SCALE = {"ns": 1e9, "µs": 1e6, "ms": 1e3, "s": 1.0, "bytes": 1.0}
 PEERS = ("wrapt", "aspectlib", "pluggy", "blinker")
 
 
@@ -160,7 +160,11 @@ def save(contests: Iterable[Contest], path: str) -> None:
             [
                 pyperf.Run(
                     row,
-                    metadata={"name": f"{contest.section}: {contest.title}: {name}", "unit": "second", **common},
+                    metadata={
+                        "name": f"{contest.section}: {contest.title}: {name}",
+                        "unit": "byte" if contest.unit == "bytes" else "second",
+                        **common,
+                    },
                     collect_metadata=True,
                 )
             ]

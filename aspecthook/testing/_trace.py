@@ -213,6 +213,8 @@ def _noting(hook: Hook, names: tuple[str, ...], trace: Trace) -> Hook:
         return step
 
     clone.function = _RECORDERS[hook.flavour](hook.function, begin)
+    clone.ref = clone.inner = None  # it is kept for the length of the call
+    clone.reshape()
     return clone
 
 

@@ -200,7 +200,7 @@ def marked(aspect: object) -> list[Marked]:
 
 
 def _names(aspect: object) -> list[str]:
-    classes = reversed(type(aspect).__mro__)
+    classes = reversed(type(aspect).__mro__[:-1])  # `object` has no marks, and many attributes
     own: dict[str, Any] = getattr(aspect, "__dict__", {})
     return list(dict.fromkeys(name for space in (*map(vars, classes), own) for name in space))
 
