@@ -6,7 +6,7 @@ a module. All its hooks bear its name, so that plugins are ordered among each ot
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, final
@@ -20,6 +20,7 @@ from ._law import run
 from ._law_async import arun
 from ._loading import Found, from_configs, from_entry_points, numbered
 from ._mount import MountPoint
+from ._order import Chain
 from ._specification import Specification, Wish, flag_given, name_of_plugin, names_given
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Plugins:
         mount, call = self._spec.event(event, args, kwargs)
         chain, target = mount._active(), mount.inner()
         if call._site.signature.style == "coroutine":
-            return _told(arun(chain, call, target), call)
+            return _told(chain, call, target)
         run(chain, call, target)
         return _tallied(call)
 
@@ -234,8 +235,8 @@ class Plugins:
             given["priority"] = priority_of(priority, who)
         wishes = self._spec.wishes(plugin, called, given)
         made = Plugin(self, called, plugin, enabled=flag_given(enabled, who, "enabled"))
-        self._add(made, who)
         try:
+            self._add(made, who)
             with lock:  # calls of other threads wait until they can be linked: they see all of this, or nothing
                 for wish in wishes:
                     if not wish.is_told:
@@ -244,7 +245,10 @@ class Plugins:
                 if wish.is_told:  # which runs its code
                     made._attach(wish)
         except BaseException:
-            made.unregister()
+            if made in self:
+                made.unregister()
+                for wish in wishes:
+                    wish.withdraw()
             raise
         return made
 
@@ -263,9 +267,11 @@ class Plugins:
 
     def _drop(self, plugin: Plugin) -> None:
         with lock:
-            self._registered = {name: one for name, one in self._registered.items() if one is not plugin}
-            for hook in plugin.hooks:
+            for _, mount, hook in plugin._rows:
                 hook.remove()
+                mount.tidy()
+            # Last: what an interrupt has left half done can be done again, by its name too.
+            self._registered = {name: one for name, one in self._registered.items() if one is not plugin}
 
     def unregister(self, plugin: object) -> None:
         """Take a plugin off: its name, its object or its handle.
@@ -341,8 +347,8 @@ class Plugins:
         return done
 
 
-async def _told(running: Awaitable[object], call: Call) -> list[tuple[str, Any]]:
-    await running
+async def _told(chain: Chain, call: Call, target: Callable[..., Any]) -> list[tuple[str, Any]]:
+    await arun(chain, call, target)
     return _tallied(call)
 
 
