@@ -60,7 +60,7 @@ def kinds_of(signature: Signature) -> list[Kind]:
 
 def article(kind: str) -> str:
     """Give the article that goes before a kind in a message."""
-    return "an" if kind[0] in "aei" else "a"
+    return "an" if kind[0] in "aeio" else "a"
 
 
 class Parameter(NamedTuple):
@@ -224,7 +224,9 @@ class Resolver:
         if name in RESERVED:
             if name in self.offered:
                 return name
-            if name != "item":  # so common a parameter that it is reserved only where there is an item
+            # `item` is so common a parameter that it is reserved only where there is an item; and an event, which has
+            # no outcome before its subscribers have run, may well be about a `result` or an `exc`.
+            if name != "item" and self.kind != "on":
                 if has_default:
                     return None
                 raise HookSignatureError(self._unavailable(name))

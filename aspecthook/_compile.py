@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import _ast
 import builtins
+import gc
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
-from sys import version
+from sys import version, version_info
 from types import CodeType, FunctionType
 from typing import Any, cast, final
 
@@ -36,6 +37,8 @@ _BUILTINS: Mapping[str, object] = vars(builtins)
 _SPACES: tuple[Mapping[str, object], ...] = (_OURS, vars(_law), vars(_law_async), vars(_runtime), _BUILTINS)
 LIBRARY: dict[str, object] = {word: next(space[word] for space in _SPACES if word in space) for word in LIBRARY_WORDS}
 
+# Before 3.12 the compiler cannot make a tree in the middle of making one, as a finalizer may that calls what is hooked.
+_FRAGILE = version_info < (3, 12)
 _PLACEHOLDER = "\0aspecthook "
 _MOST_TEMPLATES = 1024
 _numbers = count(1)
@@ -89,14 +92,12 @@ def template(
 
 def compiled(text: Text, free: int) -> tuple[CodeType, CodeType | None]:
     """Compile a text: the function, nested so that it has `free` free variables, and what links its layers."""
-    tree: Any = compile(text.source, "<aspecthook>", "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree: Any = _parsed(text.source)
     function = tree.body[0]
     _pin(function, text.pins.keys() - set(text.links))
     if free:
         names = [f"free_{number}_{len(text.source)}" for number in range(free)]
-        outer: Any = compile(
-            f"def outer({', '.join(names)}):\n if 0: {', '.join(names)}", "<aspecthook>", "exec", _ast.PyCF_ONLY_AST
-        )
+        outer: Any = _parsed(f"def outer({', '.join(names)}):\n if 0: {', '.join(names)}")
         function.body[:0] = outer.body[0].body
         outer.body[0].body = [function]
         tree.body[0] = outer.body[0]
@@ -104,6 +105,17 @@ def compiled(text: Text, free: int) -> tuple[CodeType, CodeType | None]:
     found = [const for const in module.co_consts if isinstance(const, CodeType)]
     code = next(const for const in found[0].co_consts if isinstance(const, CodeType)) if free else found[0]
     return code, (found[1] if len(found) > 1 else None)
+
+
+def _parsed(source: str) -> Any:
+    """Give the syntax tree of a source."""
+    if not _FRAGILE or not gc.isenabled():
+        return compile(source, "<aspecthook>", "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    gc.disable()
+    try:
+        return compile(source, "<aspecthook>", "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    finally:
+        gc.enable()
 
 
 # Fields of syntax nodes that hold no node; walking only the others takes a third of the time.

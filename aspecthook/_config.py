@@ -35,9 +35,9 @@ def load_toml(path: str | PathLike[str]) -> dict[str, Any]:
         {'seed': 7}
     """
     import tomllib
+    from pathlib import Path
 
-    with open(path, "rb") as file:
-        raw = file.read()
+    raw = Path(path).read_bytes()
     try:
         return tomllib.loads(raw.decode("utf-8-sig"))  # some editors put a mark first
     except UnicodeDecodeError as error:

@@ -95,6 +95,11 @@ def identity(function: object) -> object:
     return id(function)
 
 
+def type_of(value: object) -> type[Any]:
+    """Give the type of something, whatever it says its class is."""
+    return type(value)
+
+
 def inside(function: object) -> object:
     """Give the function inside a bound method, a partial, a static method; else the object itself."""
     # Any: isinstance cannot tell what such a shell takes and gives.

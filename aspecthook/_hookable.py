@@ -192,8 +192,10 @@ def _lent(lends: Lends, label: str, signature: Signature) -> dict[str, str]:
     Raises:
         MountError: It has no object to lend from, or a name is none.
     """
-    names = [lends] if isinstance(lends, str) else lends
-    found = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+    if isinstance(lends, Mapping):
+        found = dict(cast("Mapping[str, str]", lends))
+    else:
+        found = {name: name for name in ([lends] if isinstance(lends, str) else lends)}
     if not signature.positional:
         raise MountError(f"{label} cannot lend {next(iter(found))!r}: it has no first argument whose attribute that is")
     for name, path in found.items():

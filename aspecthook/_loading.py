@@ -72,6 +72,17 @@ def numbered(given: object, who: str) -> list[tuple[str, object]]:
     return [(f"entry {number}", one) for number, one in enumerate(cast("Iterable[object]", given), 1)]
 
 
+def named(rows: list[tuple[str, object]], document: dict[str, Any], table: str) -> list[tuple[str, object]]:
+    """Name plugins as the tables are called that say what type they are: ``[plugins.sale]``."""
+    found: Any = document
+    for part in table.split("."):
+        found = found[part]
+    if not isinstance(found, dict):
+        return rows
+    tables = zip(rows, cast("dict[str, dict[str, Any]]", found).items(), strict=True)
+    return [(place, {"name": key, **row} if "type" in row else given) for (place, given), (key, row) in tables]
+
+
 def from_configs(rows: Iterable[tuple[str, object]], registry: Registry | None, who: str) -> list[Found]:
     """Build what configs say."""
     return [_configured(config, registry, f"{who}, {place}") for place, config in rows]

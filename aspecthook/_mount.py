@@ -357,12 +357,18 @@ class MountPoint:
             self._discard((hook,))
             return
         with lock:
-            self._discard(tuple(self._find(hook)))
+            found = tuple(self._matching(hook))
+            self._discard(found)
+        if not found:
+            self._find(hook)  # refuses; not under the lock, since that imports
 
-    def _find(self, meant: object) -> list[Hook]:
+    def _matching(self, meant: object) -> list[Hook]:
         unbound = self.unbound(meant)
         key = unbound if isinstance(meant, (str, Hook)) else identity(unbound)
-        found = [hook for hook in self._members if (hook is key if isinstance(meant, Hook) else key in hook.keys)]
+        return [hook for hook in self._members if (hook is key if isinstance(meant, Hook) else key in hook.keys)]
+
+    def _find(self, meant: object) -> list[Hook]:
+        found = self._matching(meant)
         if not found:
             names = sorted({hook.name for hook in self._members})
             shown = ", ".join(names) or "none at all"

@@ -23,6 +23,7 @@ import wrapt
 from ._asks import signature_of
 from ._carrier import Carrier, carrier, style_of
 from ._changes import lock
+from ._hook import type_of
 from ._inplace import MARK
 from ._mount import MountPoint
 
@@ -134,11 +135,6 @@ class ReadProxy(Proxy):
 
     def __delete__(self, instance: object) -> None:
         self.__wrapped__.__delete__(instance)
-
-
-def type_of(value: object) -> type[Any]:
-    """Give the type of something, whatever it says its class is."""
-    return type(value)
 
 
 def bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:

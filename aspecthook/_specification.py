@@ -71,7 +71,7 @@ class Specification:
         for name in self.required:
             if name not in mounts:
                 raise PluginError(
-                    f"{self.label} requires {brief(name)}, but has no event of that name; {_are(mounts, name)}"
+                    f"{self.label} requires {brief(name)}, but has no event of that name; {self._events(name)}"
                 )
 
     def mounts(self) -> dict[str, MountPoint]:
@@ -87,8 +87,20 @@ class Specification:
         """
         mounts = self.mounts()
         if event not in mounts:
-            raise PluginError(f"{self.label} has no event {brief(event)}; {_are(mounts, event)}")
+            raise PluginError(f"{self.label} has no event {brief(event)}; {self._events(event)}")
         return mounts[event]
+
+    def _events(self, name: object) -> str:
+        """Say which events there are, and why one of a name is not among them, as the end of a message."""
+        names = list(self.mounts())
+        shown = f"its events: {', '.join(names)}"
+        owner = self.host if isinstance(self.host, type) else type(self.host)
+        for base in owner.__mro__:
+            if _is_mounted(_function(vars(base).get(cast("str", name)))):
+                if str(name).startswith("_"):
+                    return f"{shown}; what begins with an underscore is none of them"
+                return f"{shown}; {base.__name__} has it, but it is overridden: mark that @event too"
+        return f"{shown}{nearest(str(name), names)}"
 
     def _mount_at(self, name: str) -> MountPoint | None:
         whole = isinstance(self.host, (type, ModuleType))
@@ -100,8 +112,7 @@ class Specification:
         static: Any = getattr_static(self.host, name, None)
         is_bound = isinstance(static, (classmethod, staticmethod, MethodType))
         function: object = cast("Any", static).__func__ if is_bound else static
-        is_mounted = isinstance(function, FunctionType) and mount_of(function) is not None
-        return hooks(getattr(self.host, name)) if is_mounted else None
+        return hooks(getattr(self.host, name)) if _is_mounted(function) else None
 
     def gate(self, name: str) -> Gate | None:
         """Keep a plugin of a class from acting for the classes beside it, with which it shares what both inherit."""
@@ -154,24 +165,29 @@ class Specification:
         mounts = self.mounts()
         found: dict[int, Wish] = {}
         for mark, method in marked(plugin):
-            if not _is_own(plugin, method):
-                continue
-            event = mark.pointcut or method.__name__
-            whose = f"{who}: {who_is(mark.kind, method.__name__, method)}"
-            if event not in mounts:
-                hint = "; weave(plugin) is for pointcuts" if ":" in event else ""
-                raise PluginError(
-                    f"{whose} is for {event!r}, but {self.label} has no event of that name; {_are(mounts, event)}{hint}"
-                )
-            if "name" in mark.options:
-                raise PluginError(f"{whose} has a name of its own; hooks of a plugin are called by the plugin's name")
-            options = _merged(plugin, mark, given, name, whose)
-            # A method that goes by two names has one mark still.
-            mount = mounts[event]
-            found.setdefault(id(mark), Wish(event, mount, mark, method, options, self.gate(event), mount.members))
+            if _is_own(plugin, method):
+                whose = f"{who}: {who_is(mark.kind, method.__name__, method)}"
+                options = _merged(plugin, mark, given, name, whose)
+                # A method that goes by two names has one mark still.
+                found.setdefault(id(mark), self._wish(mark, method, options, mounts, whose))
+        wishes = list(found.values())
         self._check_marked(plugin, who, mounts)
-        self._check_complete(plugin, who, list(found.values()))
-        return list(found.values())
+        self._check_complete(plugin, who, wishes)
+        return wishes
+
+    def _wish(
+        self, mark: Mark, method: Callable[..., Any], options: Options, mounts: dict[str, MountPoint], whose: str
+    ) -> Wish:
+        event = mark.pointcut or method.__name__
+        mount = mounts.get(event)
+        if mount is None:
+            hint = "; weave(plugin) is for pointcuts" if ":" in event else ""
+            raise PluginError(
+                f"{whose} is for {event!r}, but {self.label} has no event of that name; {self._events(event)}{hint}"
+            )
+        if "name" in mark.options:
+            raise PluginError(f"{whose} has a name of its own; hooks of a plugin are called by the plugin's name")
+        return Wish(event, mount, mark, method, options, self.gate(event), mount.members)
 
     def _check_marked(self, plugin: object, who: str, mounts: dict[str, MountPoint]) -> None:
         for name, function in _methods(plugin).items():
@@ -199,11 +215,6 @@ class Specification:
             raise PluginError(f"{who} has no marked methods; write @on above those that are for {names}{hint}")
 
 
-def _are(mounts: dict[str, MountPoint], name: object) -> str:
-    names = list(mounts)
-    return f"its events: {', '.join(names)}{nearest(str(name), names)}"
-
-
 def _blank(mount: MountPoint) -> FunctionType:
     """Make a function that takes what an event takes; the event itself may say that it takes something else."""
     code, function = mount._code(), cast("FunctionType", mount.function)
@@ -214,6 +225,10 @@ def _blank(mount: MountPoint) -> FunctionType:
 
 def _function(static: Any) -> object:
     return inside(cast("Any", static).__func__ if isinstance(static, classmethod) else static)
+
+
+def _is_mounted(function: object) -> bool:
+    return isinstance(function, FunctionType) and mount_of(function) is not None
 
 
 def _has_marks(function: object) -> bool:

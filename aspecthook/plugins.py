@@ -18,7 +18,7 @@ from ._errors import HookLookupError, PluginError, brief, nearest
 from ._hook import Gate, Hook, Options, priority_of
 from ._law import run
 from ._law_async import arun
-from ._loading import Found, from_configs, from_entry_points, numbered
+from ._loading import Found, from_configs, from_entry_points, named, numbered
 from ._mount import MountPoint
 from ._order import Chain
 from ._specification import Specification, Wish, flag_given, name_of_plugin, names_given
@@ -322,14 +322,18 @@ class Plugins:
     ) -> list[Plugin]:
         """Register the plugins that a TOML file lists: ``[[plugins]]`` for each, as in `load_config`.
 
+        Or a table with a name: ``[plugins.sale]`` is called ``"sale"`` unless it gives a ``name``, and its name is the
+        type if it gives no ``type``.
+
         Raises:
             ConfigError: It is no TOML, has no such table, or one cannot be built.
             PluginError: One does not fit the specification.
             OSError: The file cannot be read.
         """
         who = f"plugins of {self._spec.label}, {fspath(path)}"
-        rows = entries_of(load_toml(path), string(table, f"{who}: the table is"), who)
-        return self._register_all(from_configs(rows, registry, who))
+        document = load_toml(path)
+        rows = entries_of(document, string(table, f"{who}: the table is"), who)
+        return self._register_all(from_configs(named(rows, document, table), registry, who))
 
     def _register_all(self, found: list[Found]) -> list[Plugin]:
         done: list[Plugin] = []

@@ -223,6 +223,14 @@ def test_subscribers_ask_by_name_and_are_refused_when_they_ask_for_what_is_not_t
     assert not hooks(rang)
 
 
+def test_what_an_event_is_about_may_be_called_result_or_exc() -> None:
+    @event
+    def job_done(result: str, exc: str, item: str) -> None: ...
+
+    job_done.on(lambda result, exc, item: (result, exc, item))
+    assert job_done("r", "e", "i") == [("r", "e", "i")]
+
+
 def test_order_and_conditions_are_those_of_all_hooks() -> None:
     rang.on(lambda: "b", name="b", after="a", priority=0)
     rang.on(lambda: "a", name="a")

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import linecache
+import subprocess
 import sys
 import types
 import weakref
@@ -394,3 +395,36 @@ def test_a_coroutine_abandoned_halfway_ends_and_lets_its_arguments_go(kind: str)
             del running, big
             assert gone() is None
     assert log == ["closed", "GeneratorExit"] * 2
+
+
+def test_a_finalizer_may_link_a_chain_in_the_middle_of_linking_one() -> None:
+    # Broke: before 3.12 the compiler cannot make a syntax tree in the middle of making one.
+    program = """
+import gc
+from aspecthook import hookable
+
+def shape(name):
+    return hookable(eval(f"lambda {name}: {name}"))
+
+busy, made = [], []
+
+def collecting(phase, info):
+    if phase == "start" and not busy:
+        busy.append(1)
+        f = shape(f"inner_{len(made)}")
+        f.pre(lambda: None)
+        f(1)
+        made.append(f)
+        busy.clear()
+
+gc.callbacks.append(collecting)
+gc.set_threshold(50)
+for number in range(300):
+    g = shape(f"outer_{number}")
+    g.pre(lambda: None)
+    g.post(lambda: None)
+    assert g(number) == number
+assert made and gc.isenabled()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Protocol, final
 
 from aspecthook._changes import lock
-from aspecthook._proxy import type_of
+from aspecthook._hook import type_of
 
 
 class Watcher(Protocol):

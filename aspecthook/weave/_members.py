@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from aspecthook import _proxy
 from aspecthook._errors import WeaveError, nearest
+from aspecthook._hook import type_of
 from aspecthook._proxy import space_of
 
 from ._pointcut import Pointcut, Segment, Term
@@ -176,7 +177,7 @@ def _chosen(owner: Owner, segment: Segment, path: tuple[str, ...]) -> list[Membe
 
 
 def _is_class(value: object) -> bool:
-    return issubclass(_proxy.type_of(value), type)
+    return issubclass(type_of(value), type)
 
 
 def _is_own(owner: Owner, value: Any) -> bool:
@@ -192,7 +193,7 @@ def _is_own(owner: Owner, value: Any) -> bool:
 
 def _is_function(value: Any) -> bool:
     """Say whether this is a function, Python's or a compiled one of whatever type, and no object that can be called."""
-    kind = _proxy.type_of(value)
+    kind = type_of(value)
     if kind is FunctionType or issubclass(kind, (BuiltinFunctionType, CACHING)):
         return True
     call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)

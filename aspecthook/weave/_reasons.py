@@ -9,6 +9,7 @@ from typing import Any
 
 from aspecthook import _proxy
 from aspecthook._errors import WeaveError, nearest
+from aspecthook._hook import type_of
 
 from ._members import modules
 from ._pointcut import Term
@@ -55,7 +56,7 @@ def why_excluded(term: Term) -> str:
 
 def refuse_no_module(term: Term) -> None:
     loaded: Any = sys.modules.get(term.module)
-    if loaded is not None and not issubclass(_proxy.type_of(loaded), ModuleType):
+    if loaded is not None and not issubclass(type_of(loaded), ModuleType):
         kind = kind_of(loaded)
         raise WeaveError(
             f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is no module, it is of type {kind}; give "

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, cast
 from aspecthook import _proxy
 from aspecthook._carrier import style_of
 from aspecthook._errors import MountError, WeaveError, brief
+from aspecthook._hook import type_of
 from aspecthook._hookable import mount_for
 from aspecthook._instances import for_instance
 from aspecthook._mount import MountPoint
@@ -107,7 +108,7 @@ def _standing(mount: _proxy.ProxyMountPoint) -> Spot:
 
 def _function_in(value: Any, accessor: str) -> FunctionType | None:
     """Give the Python function that a member is, or is made of."""
-    kind = _proxy.type_of(value)  # a wrapper of wrapt says that it is what it wraps
+    kind = type_of(value)  # a wrapper of wrapt says that it is what it wraps
     if issubclass(kind, (classmethod, staticmethod)):
         value = value.__func__
     elif issubclass(kind, (property, DynamicClassAttribute)):
@@ -158,7 +159,7 @@ def _refuse_streams(value: Any, member: Member) -> None:
 
 def _instance(value: Any, label: str) -> Spot | None:
     """Give the place for the hooks of a callable object: its class's `__call__`, for it alone."""
-    call = getattr(_proxy.type_of(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
+    call = getattr(type_of(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
     if type(call) is not FunctionType or _proxy.is_ours(call.__module__):
         return None
     return _of_instance(call, value, label)
@@ -252,15 +253,15 @@ def _binding(value: Any, member: Member) -> _proxy.Binding:
 
 def _binding_of_other(value: Any, member: Member) -> _proxy.Binding:
     kind = kind_of(value)
-    if isinstance(value, cached_property) or (not callable(value) and hasattr(_proxy.type_of(value), "__get__")):
+    if isinstance(value, cached_property) or (not callable(value) and hasattr(type_of(value), "__get__")):
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
     if not callable(value):
         raise _refusal(member.label, f"is a value, of type {kind}", "weave a method that uses it")
     if isinstance(value, type):
         raise _refusal(member.label, "is a class", "weave its methods")
-    if hasattr(_proxy.type_of(value), "__get__") and hasattr(_proxy.type_of(value), "__set__"):
+    if hasattr(type_of(value), "__get__") and hasattr(type_of(value), "__set__"):
         return "read"
-    get = getattr(_proxy.type_of(value), "__get__", None)
+    get = getattr(type_of(value), "__get__", None)
     if isinstance(get, FunctionType):
         raise _refusal(member.label, f"is a descriptor of type {kind}, with its own way to bind", _inner(value))
     # A partial binds to nothing up to Python 3.13, where it warns that this will change.
@@ -312,7 +313,7 @@ def _anywhere(target: Any) -> Spot:
         return spot_of(Member(module, word, target, (word,)))
     bound = getattr(target, "__self__", None)
     if isinstance(target, (BuiltinFunctionType, MethodWrapperType)) and not isinstance(bound, (ModuleType, type(None))):
-        kind: type[Any] = bound if isinstance(bound, type) else _proxy.type_of(bound)
+        kind: type[Any] = bound if isinstance(bound, type) else type_of(bound)
         raise _refusal(
             f"{kind.__name__}.{target.__name__}",
             f"is a method of one {kind.__name__}, which has no place for a hook",

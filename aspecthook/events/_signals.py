@@ -1,0 +1,149 @@
+"""Signals: one event each."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import TYPE_CHECKING, Any, final
+
+from aspecthook._errors import HookLookupError, MountError, nearest
+
+from ._seats import Seat, Tell
+from ._wired import wired_copy
+
+if TYPE_CHECKING:
+    from aspecthook._typing import Event
+
+    # Any: what a subscriber answers is up to it; what is not None means: handled.
+    SignalEvent = Event[[int, FrameType | None], Any]
+
+_events: dict[int, Any] = {}
+
+# What the system does about them by default is nothing.
+_IGNORED = ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH")
+
+
+def signal(which: str | int) -> SignalEvent:
+    """Give the event of a signal: always the same one for the same signal.
+
+    Its subscribers are given ``signum`` and ``frame``, in the main thread, as every signal handler in Python. After
+    them comes what would have come without us: the handler that was there before, or the system's default, which for
+    most signals is that the process dies by it. Unless a subscriber answers something that is not None: handled. What
+    a subscriber raises goes to the code that was interrupted, and nobody else is told.
+
+    Only the main thread can change the handlers of signals: there the first subscriber is to be added. When the last is
+    taken off in another thread, our handler stays until the signal comes, and only passes it on.
+
+    Args:
+        which: The name, such as ``"SIGHUP"``, or the number: ``signal.SIGHUP``.
+
+    Raises:
+        HookLookupError: This system has no such signal.
+
+    Example:
+        >>> import signal as signals
+        >>> @signal("SIGTERM").on
+        ... def finish(signum):
+        ...     print("finishing", signals.Signals(signum).name)
+        ...     return "handled"
+        >>> signals.raise_signal(signals.SIGTERM)
+        finishing SIGTERM
+        >>> hooks(signal(signals.SIGTERM)).remove(finish)
+        >>> signals.getsignal(signals.SIGTERM)
+        <Handlers.SIG_DFL: 0>
+    """
+    number = _number(which)
+    found = _events.get(number)
+    if found is None:
+        label = f"aspecthook.events:signal({_name(number)!r})"
+        made = wired_copy(_received, label, lambda event: _Handler(number, label, event), first=True)
+        found = _events.setdefault(number, made)
+    given: SignalEvent = found
+    return given
+
+
+def _received(signum: int, frame: FrameType | None) -> None:
+    """A signal has come."""
+
+
+def _number(which: object) -> int:
+    import signal as signals
+
+    known = {name: int(one) for name, one in signals.Signals.__members__.items()}
+    if isinstance(which, str) and which in known:
+        return known[which]
+    if isinstance(which, int) and not isinstance(which, bool) and which in signals.valid_signals():
+        return int(which)
+    near = nearest(which.upper(), list(known)) if isinstance(which, str) else ""
+    raise HookLookupError(f"this system has no signal {which!r}{near}; give a name such as 'SIGTERM', or the number")
+
+
+def _name(number: int) -> str:
+    import signal as signals
+
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return str(number)  # a real-time signal
+
+
+@final
+class _Handler(Seat):
+    """The handler of one signal."""
+
+    __slots__ = ("_label", "_number")
+
+    def __init__(self, number: int, label: str, event: Tell) -> None:
+        super().__init__(_name(number), event)
+        self._number = number
+        self._label = label
+
+    def get(self) -> Any:
+        """Give the handler: a callable, SIG_DFL, SIG_IGN, or None where it is none of Python's."""
+        import signal as signals
+
+        return signals.getsignal(self._number)
+
+    def put(self, value: Any) -> None:
+        """Set the handler."""
+        import signal as signals
+
+        try:
+            signals.signal(self._number, value)
+        except (ValueError, OSError) as error:
+            raise MountError(
+                f"{self._label} cannot be connected: {error}; subscribe in the main thread of the program, and to a "
+                f"signal that a program may handle"
+            ) from error
+
+    def connect(self) -> None:
+        """Have our handler there, unless we could not put back what is there now."""
+        if not self._connected and self.get() is None:
+            raise MountError(
+                f"{self._label} cannot be connected: its handler was not set by Python code, and could not be put "
+                f"back; set one with signal.signal before you subscribe"
+            )
+        super().connect()
+
+    def occurrence(self, args: tuple[Any, ...]) -> object:
+        """Give the frame that was interrupted: a signal may come again while the same one is being handled."""
+        return args[1]
+
+    def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
+        """Do what the handler did that was there, or the system."""
+        import signal as signals
+
+        if before is signals.SIG_DFL:
+            if self.name not in _IGNORED:
+                self._default()
+        elif before is not signals.SIG_IGN:
+            return before(*args)
+
+    def _default(self) -> None:
+        """Let the system do what it does about this signal, which for most of them is the end of the process."""
+        import signal as signals
+
+        now = self.get()
+        signals.signal(self._number, signals.SIG_DFL)
+        signals.raise_signal(self._number)
+        # The process has been stopped and goes on, say.
+        signals.signal(self._number, now)
