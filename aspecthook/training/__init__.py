@@ -1,0 +1,61 @@
+"""A training runner whose every step is a mount point.
+
+The runner imports neither NumPy nor PyTorch: it works on what has their shapes. `aspecthook.training.numpy` has models,
+losses and optimizers for NumPy, `aspecthook.training.loading` loaders that can be resumed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._checkpoint_hooks import CheckpointHook, CheckpointLoaderHook
+    from ._ema import EMAHook
+    from ._errors import TrainingError
+    from ._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
+    from ._guards import AmpOptimizerHook, DistSamplerSeedHook, NanGuardHook, NanLossError, OptimizerHook
+    from ._hooks import HOOKS, Hook
+    from ._runner import Runner
+    from ._schedules import LrUpdaterHook, MomentumUpdaterHook
+
+__all__ = [
+    "HOOKS",
+    "AmpOptimizerHook",
+    "CheckpointHook",
+    "CheckpointLoaderHook",
+    "DistEvalHook",
+    "DistSamplerSeedHook",
+    "EMAHook",
+    "EarlyStoppingHook",
+    "EvalHook",
+    "Hook",
+    "LrUpdaterHook",
+    "MomentumUpdaterHook",
+    "NanGuardHook",
+    "NanLossError",
+    "OptimizerHook",
+    "Runner",
+    "TrainingError",
+]
+
+# Where each is written; the modules are loaded when they are first asked for.
+_HOMES = {
+    **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "_checkpoint_hooks"),
+    **dict.fromkeys(("DistEvalHook", "EarlyStoppingHook", "EvalHook"), "_evaluation"),
+    **dict.fromkeys(
+        ("AmpOptimizerHook", "DistSamplerSeedHook", "NanGuardHook", "NanLossError", "OptimizerHook"), "_guards"
+    ),
+    **dict.fromkeys(("HOOKS", "Hook"), "_hooks"),
+    **dict.fromkeys(("LrUpdaterHook", "MomentumUpdaterHook"), "_schedules"),
+    "EMAHook": "_ema",
+    "Runner": "_runner",
+    "TrainingError": "_errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found

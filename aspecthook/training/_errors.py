@@ -1,0 +1,12 @@
+"""What goes wrong in training itself, beside the errors of hooks."""
+
+from __future__ import annotations
+
+from aspecthook._errors import AspecthookError
+
+
+class TrainingError(AspecthookError, RuntimeError):
+    """A run that cannot begin or go on; the message says what is wrong and what to change."""
+
+
+TrainingError.__module__ = "aspecthook.training"

@@ -1,0 +1,170 @@
+"""Hooks of a run, as mmcv and mmengine have them: classes whose methods are named after stages.
+
+Registering one puts its methods on the runner's mount points, and nothing else: there is no list of hooks that is gone
+through, no second priority. A method that is not overridden is never called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from aspecthook._errors import HookSignatureError, nearest
+from aspecthook.registry import Registry
+
+from ._stages import GENERAL, METHODS, NAMES, Stage
+
+if TYPE_CHECKING:
+    from ._runner import Runner
+
+HOOKS = Registry("training hooks")
+_LIKE_STAGES = ("before_", "after_")
+
+
+class Hook:
+    """The base of hooks on a training run: override the stages that you need.
+
+    A method asks for what it needs by name: ``runner``, ``model``, ``optimizer``, ``epoch``, ``iter``, ``step``,
+    ``inner_iter``, ``max_epochs``, ``max_iters``, ``mode``, ``data_loader``, ``batch``, ``outputs``, ``logs``,
+    ``work_dir``, ``logger``, ``rank``, ``world_size``; ``loss`` in backward, ``result`` after a stage; and mmengine's
+    ``batch_idx``, ``data_batch``, ``metrics``. What it answers is read by the rules of `pre` before a stage and of
+    `post` after it, so a hook may replace a batch, a loss or a result, and skip a step.
+
+    Example:
+        >>> class Announce(Hook):
+        ...     priority = "LOW"
+        ...
+        ...     def after_train_epoch(self, epoch, logs):
+        ...         print(epoch, logs["loss"])
+    """
+
+    priority: int | str = "NORMAL"
+
+    # Any: an override asks for what it needs, by name.
+    def before_run(self, *args: Any, **kwargs: Any) -> Any:
+        """Called before the run begins."""
+
+    def after_run(self, *args: Any, **kwargs: Any) -> Any:
+        """Called when the run has ended; not if it has failed."""
+
+    def before_epoch(self, *args: Any, **kwargs: Any) -> Any:
+        """Called before each epoch, of whatever mode, unless the form for that mode is overridden."""
+
+    def after_epoch(self, *args: Any, **kwargs: Any) -> Any:
+        """Called after each epoch."""
+
+    def before_iter(self, *args: Any, **kwargs: Any) -> Any:
+        """Called before each iteration."""
+
+    def after_iter(self, *args: Any, **kwargs: Any) -> Any:
+        """Called after each iteration."""
+
+    # Any: what a hook keeps is its own; numbers, strings, lists, dicts and arrays can be kept.
+    def state_dict(self) -> dict[str, Any]:
+        """Give what a checkpoint must keep for this hook to go on as if nothing had happened."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` has given."""
+
+    # When
+
+    def every_n_epochs(self, runner: Runner, n: int, start: int | None = None) -> bool:
+        """Say whether this epoch is an n-th one, counted from 1 or from `start`; with n <= 0 never."""
+        return _every(runner.epoch, n, start)
+
+    def every_n_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
+        """Say whether this iteration is an n-th one of the run."""
+        return _every(runner.iter, n, start)
+
+    def every_n_inner_iters(self, runner: Runner, n: int, start: int | None = None) -> bool:
+        """Say whether this iteration is an n-th one of its epoch."""
+        return _every(runner.inner_iter, n, start)
+
+    def end_of_epoch(self, runner: Runner) -> bool:
+        """Say whether this iteration is the last of its epoch."""
+        return bool(runner.inner_iter + 1 == len(runner.data_loader))
+
+    def is_last_epoch(self, runner: Runner) -> bool:
+        """Say whether this epoch is the last of the run."""
+        return runner.max_epochs is not None and runner.epoch + 1 == runner.max_epochs
+
+    def is_last_iter(self, runner: Runner) -> bool:
+        """Say whether this iteration is the last of the run."""
+        return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
+
+
+def _idle(name: str) -> Callable[..., Any]:
+    general = next((word for word, names in GENERAL.items() if name in names), None)
+
+    def idle(self: Hook, runner: Any, *_args: Any, **_kwargs: Any) -> Any:
+        return None if general is None else getattr(self, general)(runner)
+
+    idle.__name__, idle.__qualname__ = name, f"Hook.{name}"
+    idle.__doc__ = f"Called {name.replace('_', ' ')}" + (
+        f"; what `{general}` does, unless overridden." if general else "."
+    )
+    return idle
+
+
+for _name in METHODS:
+    if _name not in vars(Hook):  # so that `super()` finds all of them
+        setattr(Hook, _name, _idle(_name))
+
+
+def _every(count: int, n: int, start: int | None) -> bool:
+    if n <= 0:
+        return False
+    if start is None:
+        return (count + 1) % n == 0
+    past = count + 1 - start
+    return past >= 0 and past % n == 0
+
+
+def load_hooks() -> None:
+    """Load the hooks of the package, so that configs find them."""
+    from importlib import import_module
+
+    for name in ("_checkpoint_hooks", "_ema", "_evaluation", "_guards", "_schedules"):
+        import_module(f"{__package__}.{name}")
+
+
+def overridden(hook: object, name: str) -> Callable[..., Any] | None:
+    """Give a method of a hook if it does anything: if it is not that of the base class."""
+    method = getattr(hook, name, None)
+    own = getattr(type(hook), name, None)
+    return None if method is None or own is getattr(Hook, name, None) else cast("Callable[..., Any]", method)
+
+
+def placed(hook: object) -> list[tuple[Stage, Callable[..., Any]]]:
+    """Give the methods of a hook with the mount points that they go on.
+
+    Raises:
+        HookSignatureError: A method is named like a stage, and there is none of that name.
+    """
+    check_names(hook)
+    rows: list[tuple[Stage, Callable[..., Any]]] = []
+    for name, stages in NAMES.items():
+        method = overridden(hook, name) or _general(hook, name)
+        if method is not None:
+            rows += [(stage, method) for stage in stages]
+    return rows
+
+
+def _general(hook: object, name: str) -> Callable[..., Any] | None:
+    general = next((word for word, names in GENERAL.items() if name in names), None)
+    return overridden(hook, general) if general is not None else None
+
+
+def check_names(hook: object) -> None:
+    """Refuse a hook with a method that looks like a stage and is none: it would silently never be called.
+
+    Raises:
+        HookSignatureError: It has one; the message names the nearest stage.
+    """
+    for name in dir(type(hook)):
+        if name.startswith(_LIKE_STAGES) and name not in METHODS and callable(getattr(hook, name, None)):
+            raise HookSignatureError(
+                f"the training hook {type(hook).__name__} has a method {name!r}, which is no stage of a run and would "
+                f"never be called{nearest(name, list(METHODS))}; stages: {', '.join(METHODS)}"
+            )

@@ -1,0 +1,600 @@
+"""The runner: a training loop whose every step is a mount point.
+
+The invariant: `iter`, `step` and `epoch` count what is behind the run. They are counted up when a stage has ended and
+its hooks have run, so that in ``after_train_iter`` an iteration still bears its own number, as in mmcv; `progress` is
+what a checkpoint taken at that moment must resume from, and counts an iteration as soon as its body is done.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aspecthook import hookable, hooks
+from aspecthook._errors import ConfigError, nearest
+from aspecthook._hook import priority_of
+
+from ._errors import TrainingError
+from ._hooks import HOOKS, load_hooks, placed
+from ._interrupts import Interrupts
+from ._stages import MODES, STATE
+
+
+class Runner:
+    """Trains a model; hooks on its stages see and change whatever there is.
+
+    Its stages are methods, and each is a mount point: ``run``, ``train_epoch``, ``val_epoch``, ``test_epoch``,
+    ``predict_epoch``, ``train_iter``, ``val_iter``, ``test_iter``, ``predict_iter``, ``forward``, ``backward``,
+    ``optimizer_step``, ``save_checkpoint``, ``write_checkpoint``, ``load_checkpoint``, ``restore``.
+
+    Args:
+        model: One with mm's ``train_step(batch, optimizer)`` and ``val_step``, which give ``loss``, ``log_vars`` and
+            ``num_samples``; or any callable, with a `loss`.
+        optimizer: What has ``param_groups``, ``step`` and ``zero_grad``; not needed to validate, test and predict.
+        loss: Called with what the model makes of the inputs, and the targets; gives what has ``backward``.
+        work_dir: The folder for what the run writes.
+        max_epochs: How many epochs to train; give this or `max_iters`.
+        max_iters: How many iterations to train.
+        workflow: Pairs of a mode and a number of epochs (of iterations with `max_iters`), gone through again and again.
+        accumulate: How many batches make one step of the optimizer. The loss of each is divided by their number; the
+            last group of a run may be smaller.
+        amp: Compute in mixed precision; for PyTorch.
+        seed: Seeds Python's, NumPy's and PyTorch's generators as the run begins.
+        logger: A `logging.Logger`; that of the package unless given.
+        meta: What else is to be kept in checkpoints; for JSON.
+
+    Example:
+        >>> from aspecthook import hooks
+        >>> from aspecthook.training import Runner
+        >>> class Model:
+        ...     def train_step(self, batch, optimizer):
+        ...         return {"loss": batch, "log_vars": {"loss": batch}, "num_samples": 1}
+        >>> class Nothing:
+        ...     param_groups = []
+        ...
+        ...     def step(self): ...
+        ...     def zero_grad(self): ...
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        optimizer: Any = None,
+        loss: Any = None,
+        work_dir: str | os.PathLike[str] | None = None,
+        max_epochs: int | None = None,
+        max_iters: int | None = None,
+        workflow: Iterable[tuple[str, int]] = (("train", 1),),
+        accumulate: int = 1,
+        amp: bool = False,
+        seed: int | None = None,
+        logger: Any = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        from ._backends import backend_of
+
+        self.model = model
+        self.optimizer = optimizer
+        self.loss = loss
+        self.work_dir = Path(work_dir) if work_dir is not None else None
+        self.max_epochs = _counted("max_epochs", max_epochs)
+        self.max_iters = _counted("max_iters", max_iters)
+        self.workflow = _workflow(workflow)
+        self.accumulate = _counted("accumulate", accumulate) or 1
+        self.seed = seed
+        self.meta = dict(meta or {})
+        self.backend = backend_of(model)
+        self.amp = self.backend.amp() if amp else None
+        self.logger = logger if logger is not None else _logger()
+        self.by_epoch = max_iters is None
+        self.rank, self.world_size = _ranks()
+        self.hooks: list[Any] = []
+        self.mode = "train"
+        self.epoch: int = 0
+        self.iter: int = 0
+        self.step: int = 0
+        self.inner_iter: int = 0
+        self.data_loader: Any = None
+        self.batch: Any = None
+        self.outputs: Any = None
+        # The newest numbers: losses, metrics, learning rates.
+        self.logs: dict[str, Any] = {}
+        self._stopping = False
+        self._loaders: dict[str, Any] = {}
+        self._done: dict[str, int] = dict.fromkeys(
+            ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated"), 0
+        )
+        self._of_workflow = False
+        self._resumed = False
+        self._seeded = False
+        self._predictions: list[Any] = []
+        self._interrupts = Interrupts()
+
+    # Hooks
+
+    def register_hook(self, hook: Any, priority: int | str | None = None) -> Any:
+        """Put the methods of a hook on the stages that they are named after, and give the hook back.
+
+        Args:
+            hook: A `Hook`, or the config of one, ``{"type": "EMAHook", "momentum": 0.1, "priority": "LOW"}``.
+            priority: From 0, which is first, to 100, or a name; wins over the hook's own. Hooks of one priority keep
+                the order in which they were registered.
+
+        Raises:
+            HookSignatureError: A method is named like a stage and is none, or asks for what the stage does not offer.
+            HookOptionError: The priority is out of range, or no name of one.
+            HookTypeError: The priority is neither an int nor a string.
+            ConfigError: A config that cannot be built.
+        """
+        config: Any = hook
+        if isinstance(hook, (str, Mapping)):
+            load_hooks()
+            hook = HOOKS.build_from_config(config)
+        own = getattr(hook, "priority", "NORMAL") if priority is None else priority
+        name = type(hook).__name__
+        number = priority_of(own, f"the training hook {name}")
+        done: list[Any] = []
+        try:
+            for stage, method in placed(hook):
+                mount = hooks(getattr(self, stage.method))
+                done.append(mount.add(stage.kind, method, name=name, priority=number))
+        except BaseException:
+            for handle in done:
+                handle.remove()
+            raise
+        self.hooks.append(hook)
+        return hook
+
+    def request_stop(self) -> None:
+        """End the run after this iteration."""
+        self._stopping = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to end."""
+        return self._stopping
+
+    # Ways in
+
+    def fit(self, train: Any, val: Any = None) -> None:
+        """Train, and validate where the workflow says so, or after each epoch if it says nothing of validation.
+
+        Raises:
+            TrainingError: There is nothing to do, or it cannot be done.
+        """
+        if self.optimizer is None:
+            raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
+        if self.max_epochs is None and self.max_iters is None:
+            raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=")
+        if val is not None and not any(mode == "val" for mode, _ in self.workflow):
+            self.workflow = (*self.workflow, ("val", 1))
+        self._loaders = {"train": _checked(train, "train")}
+        if val is not None:
+            self._loaders["val"] = _checked(val, "val")
+        elif any(mode == "val" for mode, _ in self.workflow):
+            raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
+        self._stopping = False
+        if self.by_epoch and self.max_epochs is not None:
+            length = _length(train)
+            self.max_iters = None if length is None else length * self.max_epochs
+        self._seed()
+        with self._interrupts:
+            try:
+                self.run()
+            except self._interrupts.kinds:
+                self._save_interrupted()
+                raise
+
+    def validate(self, loader: Any) -> dict[str, Any]:
+        """Run one epoch of validation, and give the numbers that it made."""
+        self._loaders["val"] = _checked(loader, "val")
+        self._begin("val")
+        self.val_epoch()
+        return dict(self.logs)
+
+    def test(self, loader: Any) -> dict[str, Any]:
+        """Run one epoch of testing, and give the numbers that it made."""
+        self._loaders["test"] = _checked(loader, "test")
+        self._begin("test")
+        self.test_epoch()
+        return dict(self.logs)
+
+    def predict(self, loader: Any) -> list[Any]:
+        """Give what the model makes of each batch."""
+        self._loaders["predict"] = _checked(loader, "predict")
+        self._predictions = []
+        self._begin("predict")
+        self.predict_epoch()
+        return self._predictions
+
+    # Stages
+
+    @hookable(lends=STATE)
+    def run(self) -> None:
+        """Go through the workflow until there is no more to train."""
+        self._run_rows()
+
+    @hookable(lends=STATE)
+    def train_epoch(self) -> None:
+        """Train on what is left of one pass over the data."""
+        for batch in self._batches("train"):
+            self.train_iter(batch)
+            self._count()
+            if self._is_pass_over() or self.stopping or self._interrupts.came or self.iter == self._until:
+                break
+        else:
+            self._end_pass()
+
+    @hookable(lends=STATE)
+    def val_epoch(self) -> None:
+        """Validate on one pass over the data."""
+        ours, self._of_workflow = self._of_workflow, False  # and not a validation that a hook or a user asks for
+        self._evaluate("val", self.val_iter)
+        self._done["validated"] += ours
+
+    @hookable(lends=STATE)
+    def test_epoch(self) -> None:
+        """Test on one pass over the data."""
+        self._evaluate("test", self.test_iter)
+
+    @hookable(lends=STATE)
+    def predict_epoch(self) -> None:
+        """Predict on one pass over the data."""
+        self._evaluate("predict", self.predict_iter)
+
+    @hookable(lends=STATE)
+    def train_iter(self, batch: Any) -> Any:
+        """Train on one batch: forward, backward and, if a group of batches is complete, a step of the optimizer."""
+        self.batch = batch
+        loss = self.forward(batch)
+        size, complete = self._group()
+        self.backward(loss / size if size > 1 else loss)
+        if complete:
+            if self.amp is not None:
+                self.amp.unscale(self.optimizer)
+            self.optimizer_step()
+            self.optimizer.zero_grad()
+            self._done["step"] = self.step + 1
+        self._done["iter"], self._done["inner_iter"] = self.iter + 1, self.inner_iter + 1
+        return self.outputs
+
+    @hookable(lends=STATE)
+    def val_iter(self, batch: Any) -> Any:
+        """Validate on one batch."""
+        return self._val_step(batch)
+
+    @hookable(lends=STATE)
+    def test_iter(self, batch: Any) -> Any:
+        """Test on one batch."""
+        return self._val_step(batch)
+
+    @hookable(lends=STATE)
+    def predict_iter(self, batch: Any) -> Any:
+        """Give what the model makes of one batch."""
+        self.batch = batch
+        self.outputs = self.model(batch[0] if isinstance(batch, (tuple, list)) else batch)
+        return self.outputs
+
+    @hookable(lends=STATE)
+    def forward(self, batch: Any) -> Any:
+        """Give the loss of a batch; ``outputs`` and ``logs`` have what else the model made."""
+        if self.amp is None:
+            return self._forward(batch)
+        with self.amp.autocast():
+            return self._forward(batch)
+
+    @hookable(lends=STATE)
+    def backward(self, loss: Any) -> None:
+        """Add the gradients of a loss to those of the parameters."""
+        (loss if self.amp is None else self.amp.scale(loss)).backward()
+
+    @hookable(lends=STATE)
+    def optimizer_step(self) -> None:
+        """Change the parameters by their gradients."""
+        if self.amp is None:
+            self.optimizer.step()
+        else:
+            self.amp.step(self.optimizer)
+
+    # Checkpoints
+
+    @hookable(lends=STATE)
+    def save_checkpoint(self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
+        """Save all that is needed to go on as if nothing had happened, and give the path. Rank 0 writes."""
+        return self.write_checkpoint(Path(path), self.state_dict(meta))
+
+    @hookable(lends=STATE)
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
+        """Write a checkpoint; a hook before it may change what is written."""
+        from .checkpoints import save
+
+        if self.rank == 0:
+            save(path, checkpoint)
+        return path
+
+    @hookable(lends=STATE)
+    def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False) -> None:
+        """Load the model's parameters from a file; to `resume`, all the rest too."""
+        from .checkpoints import load
+
+        self.restore(load(path), resume=resume)
+
+    @hookable(lends=STATE)
+    def restore(self, checkpoint: dict[str, Any], *, resume: bool = False) -> None:
+        """Take back what `state_dict` has given; a hook before it may change what is taken."""
+        from ._state import restore
+
+        restore(self, checkpoint, resume=resume)
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Go on where a checkpoint was saved: as if the run had never ended."""
+        self.load_checkpoint(path, resume=True)
+
+    def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Give all that a run needs to go on: numbers, strings, lists, dicts and arrays."""
+        from ._state import state_of
+
+        return state_of(self, meta)
+
+    @property
+    def progress(self) -> dict[str, int]:
+        """What is behind the run, as a checkpoint that is taken now must have it."""
+        return dict(self._done)
+
+    @progress.setter
+    def progress(self, done: Mapping[str, int]) -> None:
+        self._done = {name: int(done[name]) for name in self._done}
+        self.epoch, self.iter = self._done["epoch"], self._done["iter"]
+        self.step, self.inner_iter = self._done["step"], self._done["inner_iter"]
+        self._resumed = True
+
+    @property
+    def in_group(self) -> bool:
+        """Whether gradients of batches are held whose step is still to come."""
+        return self._done["iter"] % self.accumulate != 0
+
+    # How it goes on
+
+    def _run_rows(self) -> None:
+        """Go through the rows of the workflow, from where the run is: a resumed one may be in the middle of them."""
+        while self._done["row"] or not self._is_trained():
+            mode, times = self.workflow[self._done["row"]]
+            if mode == "train":
+                self._train_row(times)
+            while mode == "val" and self._done["validated"] < times and not self.stopping:
+                self._val_epoch()
+            if self.stopping:
+                return
+            self._done["row"] = (self._done["row"] + 1) % len(self.workflow)
+            self._done["begun"], self._done["validated"] = self._trained(), 0
+
+    def _train_row(self, times: int) -> None:
+        until = self._end() if len(self.workflow) == 1 else min(self._done["begun"] + times, self._end())
+        self._until = None if self.by_epoch else until
+        while self._trained() < until and not self.stopping:
+            self._train_epoch()
+
+    def _trained(self) -> int:
+        return self.epoch if self.by_epoch else self.iter
+
+    def _end(self) -> int:
+        end = self.max_epochs if self.by_epoch else self.max_iters
+        assert end is not None
+        return end
+
+    def _is_trained(self) -> bool:
+        return self._trained() >= self._end()
+
+    _until: int | None = None
+
+    def _val_epoch(self) -> None:
+        self._begin("val")
+        self._of_workflow = True
+        self.val_epoch()
+        self._interrupts.rise()
+
+    def _train_epoch(self) -> None:
+        self._begin("train")
+        self.train_epoch()
+        self._interrupts.rise()
+        self.epoch = self._done["epoch"]
+
+    def _begin(self, mode: str) -> None:
+        self.mode = mode
+        self.data_loader = self._loaders[mode]
+        turn = getattr(self.model, "train" if mode == "train" else "eval", None)
+        if callable(turn):
+            turn()
+
+    def _batches(self, mode: str) -> Iterator[Any]:
+        """Give the batches of one pass; what a resumed run has seen of it is not read again."""
+        loader = self.data_loader
+        start = self._done["inner_iter"] if mode == "train" else 0
+        if mode == "train":
+            if hasattr(loader, "load_state_dict") and hasattr(loader, "state_dict"):
+                loader.load_state_dict({"epoch": self.epoch, "position": start})
+            else:
+                if hasattr(loader, "set_epoch"):
+                    loader.set_epoch(self.epoch)
+                loader = _without_first(loader, start)
+        for self.inner_iter, batch in enumerate(loader, start):
+            self.batch = batch
+            yield self.backend.to_device(batch, self.model)
+
+    def _count(self) -> None:
+        # Also where a hook has skipped the iteration: its batch has been read.
+        self._done["iter"], self._done["inner_iter"] = self.iter + 1, self.inner_iter + 1
+        self.iter, self.step = self._done["iter"], self._done["step"]
+
+    def _is_pass_over(self) -> bool:
+        """Say whether that was the last batch of the pass, and count the epoch if it was."""
+        over = self._done["inner_iter"] == _length(self.data_loader)
+        if over:
+            self._end_pass()
+        return over
+
+    def _end_pass(self) -> None:
+        self._done["inner_iter"] = 0
+        self._done["epoch"] = self.epoch + 1
+
+    def _group(self) -> tuple[int, bool]:
+        """Give the size of the group that this batch is in, and whether it is the last of it."""
+        if self.accumulate == 1:
+            return 1, True
+        total = self.max_iters
+        place = self.iter % self.accumulate
+        begun = self.iter - place
+        size = self.accumulate if total is None else max(1, min(self.accumulate, total - begun))
+        return size, place + 1 >= size
+
+    def _forward(self, batch: Any) -> Any:
+        if hasattr(self.model, "train_step"):
+            made = self.model.train_step(batch, self.optimizer)
+            return self._made(made, "train_step")
+        return self._made(self._computed(batch), "the loss")
+
+    def _computed(self, batch: Any) -> dict[str, Any]:
+        if self.loss is None:
+            raise TrainingError(
+                f"{type(self.model).__name__} has no train_step, and the runner was given no loss; give Runner(..., "
+                "loss=...)"
+            )
+        inputs, targets = _pair(batch)
+        predicted = self.model(inputs)
+        return {"loss": self.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
+
+    def _made(self, made: Any, by: str) -> Any:
+        if not _is_outputs(made):
+            raise TrainingError(
+                f"{by} of {type(self.model).__name__} gave {type(made).__name__}, not a dict with a 'loss'; give "
+                "{'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
+            )
+        self.outputs = made
+        self.logs = {**self.logs, **made.get("log_vars", {"loss": self.backend.item(made["loss"])})}
+        return made["loss"]
+
+    def _evaluate(self, mode: str, step: Any) -> None:
+        sums: dict[str, float] = {}
+        seen = 0
+        with self.backend.no_grad():
+            for batch in self._batches(mode):
+                outputs: Any = step(batch)
+                if mode == "predict":
+                    self._predictions.append(outputs)
+                elif _is_numbers(outputs):
+                    count = int(outputs.get("num_samples", 1))
+                    seen += count
+                    for name, value in outputs.get("log_vars", {}).items():
+                        sums[name] = sums.get(name, 0.0) + float(value) * count
+        means = {f"{mode}_{name}": value / max(seen, 1) for name, value in sums.items()}
+        self.logs = {**self.logs, **means}
+
+    def _val_step(self, batch: Any) -> Any:
+        self.batch = batch
+        if hasattr(self.model, "val_step"):
+            self.outputs = self.model.val_step(batch, self.optimizer)
+        else:
+            made = self._computed(batch)
+            made["log_vars"] = {"loss": self.backend.item(made["loss"])}
+            self.outputs = made
+        return self.outputs
+
+    def _seed(self) -> None:
+        if self.seed is not None and not self._resumed and not self._seeded:
+            self._seeded = True
+            random.seed(self.seed)
+            self.backend.seed(self.seed)
+
+    def _save_interrupted(self) -> None:
+        if self.work_dir is not None:
+            path = self.save_checkpoint(self.work_dir / "interrupted.ckpt")
+            self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
+
+    def __repr__(self) -> str:
+        end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
+        return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"
+
+
+def _is_numbers(outputs: object) -> bool:
+    return isinstance(outputs, Mapping)
+
+
+def _is_outputs(made: object) -> bool:
+    return isinstance(made, dict) and "loss" in made
+
+
+def _counted(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not _is_count(value):
+        raise ConfigError(f"Runner({name}={value!r}): give a number from 1 up")
+    return int(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _workflow(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
+    found: list[tuple[str, int]] = []
+    for row in rows:
+        given: Any = row
+        pair: list[Any] = list(given) if isinstance(row, (tuple, list)) else [row]
+        if len(pair) != 2 or not _is_count(pair[1]):
+            raise ConfigError(f"workflow={row!r}: give pairs of a mode and a number from 1 up, such as ('train', 1)")
+        if pair[0] not in ("train", "val"):
+            near = nearest(str(pair[0]), ["train", "val"])
+            raise ConfigError(f"workflow={row!r}: the modes of a workflow are 'train' and 'val'{near}")
+        found.append((str(pair[0]), int(pair[1])))
+    if not any(mode == "train" for mode, _ in found):
+        raise ConfigError("a workflow without 'train' never ends; use validate()")
+    return tuple(found)
+
+
+def _checked(loader: Any, mode: str) -> Any:
+    assert mode in MODES
+    if not hasattr(loader, "__iter__"):
+        raise TrainingError(f"the data for {mode} is {type(loader).__name__}, which cannot be iterated; give a loader")
+    if _length(loader) == 0:
+        raise TrainingError(f"the data for {mode} has no batches; is the data set empty, or the batch too big?")
+    return loader
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    given = batch
+    if isinstance(batch, (tuple, list)) and len(given) == 2:
+        return given[0], given[1]
+    if isinstance(batch, Mapping) and "inputs" in given and "targets" in given:
+        return given["inputs"], given["targets"]
+    raise TrainingError(
+        f"a batch is {type(given).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
+        "that has both"
+    )
+
+
+def _without_first(loader: Any, count: int) -> Iterator[Any]:
+    """Leave out batches that a resumed run has seen; a loader without a state can only be read and thrown away."""
+    for place, batch in enumerate(loader):
+        if place >= count:
+            yield batch
+
+
+def _ranks() -> tuple[int, int]:
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _logger() -> Any:
+    import logging
+
+    return logging.getLogger("aspecthook.training")

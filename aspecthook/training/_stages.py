@@ -1,0 +1,55 @@
+"""Which stage of a run, and which kind of hook on it, each classical name means."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aspecthook._asks import Kind
+
+# What a hook of any stage may ask for by name: attributes of the runner, and these in mmengine's words.
+_ATTRIBUTES = """
+model optimizer epoch iter step inner_iter max_epochs max_iters mode data_loader batch outputs logs work_dir logger rank
+world_size
+"""
+_MMENGINE = {"batch_idx": "inner_iter", "data_batch": "batch", "metrics": "logs"}
+STATE: dict[str, str] = {"runner": "", **{name: name for name in _ATTRIBUTES.split()}, **_MMENGINE}
+
+MODES = ("train", "val", "test", "predict")
+
+
+class Stage(NamedTuple):
+    """A mount point of the runner, and the kind of hook on it."""
+
+    method: str
+    kind: Kind
+
+
+def _both(word: str, *methods: str) -> dict[str, tuple[Stage, ...]]:
+    before = tuple(Stage(method, "pre") for method in methods)
+    after = tuple(Stage(method, "post") for method in methods)
+    return {f"before_{word}": before, f"after_{word}": after}
+
+
+# What a method of a hook is called, and where it goes. Exact names come first, those that several stages share after.
+NAMES: dict[str, tuple[Stage, ...]] = {
+    **_both("run", "run"),
+    **_both("train", "run"),
+    **{name: stages for mode in MODES for name, stages in _both(f"{mode}_epoch", f"{mode}_epoch").items()},
+    **{name: stages for mode in MODES for name, stages in _both(f"{mode}_iter", f"{mode}_iter").items()},
+    **{name: stages for mode in MODES[1:] for name, stages in _both(mode, f"{mode}_epoch").items()},
+    **_both("forward", "forward"),
+    **_both("backward", "backward"),
+    **_both("optimizer_step", "optimizer_step"),
+    "before_save_checkpoint": (Stage("write_checkpoint", "pre"),),
+    "after_save_checkpoint": (Stage("write_checkpoint", "post"),),
+    "before_load_checkpoint": (Stage("load_checkpoint", "pre"),),
+    "after_load_checkpoint": (Stage("restore", "pre"),),
+}
+
+# A hook that overrides only the general name has it called in the place of each special one.
+GENERAL: dict[str, tuple[str, ...]] = {
+    f"{when}_{what}": tuple(f"{when}_{mode}_{what}" for mode in MODES)
+    for when in ("before", "after")
+    for what in ("epoch", "iter")
+}
+METHODS = (*NAMES, *GENERAL)

@@ -1,0 +1,53 @@
+"""Small neural networks on NumPy alone: the back end that needs no PyTorch, and has its shape.
+
+Gradients are HIPS autograd's; a loss or a layer of one's own is written with the functions of ``autograd.numpy``. For
+the same weights and batches the numbers are PyTorch's.
+
+Example:
+    >>> import numpy as np
+    >>> from aspecthook.training.numpy import SGD, Linear, ReLU, Sequential, cross_entropy, manual_seed
+    >>> manual_seed(0)
+    >>> model = Sequential(Linear(2, 16), ReLU(), Linear(16, 2))
+    >>> optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
+    >>> inputs = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.float32)
+    >>> targets = np.array([0, 1, 1, 0])
+    >>> for step in range(200):
+    ...     optimizer.zero_grad()
+    ...     loss = cross_entropy(model(inputs), targets)
+    ...     loss.backward()
+    ...     optimizer.step()
+    >>> loss.item() < 0.1
+    True
+"""
+
+from __future__ import annotations
+
+from ._frozen import manual_seed
+from ._numpy_layers import BatchNorm1d, Dropout, Flatten, Linear, ReLU, Sequential, Tanh
+from ._numpy_losses import cross_entropy, mse
+from ._numpy_modules import Module
+from ._numpy_optimizers import SGD, Adam, AdamW, Optimizer
+from ._numpy_values import Buffer, Loss, Parameter, detach, no_grad
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "BatchNorm1d",
+    "Buffer",
+    "Dropout",
+    "Flatten",
+    "Linear",
+    "Loss",
+    "Module",
+    "Optimizer",
+    "Parameter",
+    "ReLU",
+    "Sequential",
+    "Tanh",
+    "cross_entropy",
+    "detach",
+    "manual_seed",
+    "mse",
+    "no_grad",
+]
