@@ -361,7 +361,7 @@ class Runner:
 
     def _run_rows(self) -> None:
         """Go through the rows of the workflow, from where the run is: a resumed one may be in the middle of them."""
-        while self._done["row"] or not self._is_trained():
+        while self._done["row"] or self._trained() > self._done["begun"] or not self._is_trained():
             mode, times = self.workflow[self._done["row"]]
             if mode == "train":
                 self._train_row(times)

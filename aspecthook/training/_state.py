@@ -56,11 +56,16 @@ def restore(runner: Runner, checkpoint: Mapping[str, Any], *, resume: bool) -> N
         raise TrainingError(
             f"this is no checkpoint of a run: it has {', '.join(checkpoint) or 'nothing'}, and no 'model'"
         )
+    optimizer = checkpoint.get("optimizer")
+    if resume and runner.optimizer is not None and optimizer is None:
+        raise TrainingError(
+            "the checkpoint was saved without the optimizer, and a run cannot go on without it; load the model alone "
+            "with load_checkpoint(path)"
+        )
     runner.backend.load_state(runner.model, checkpoint["model"])
     if not resume:
         return
-    if runner.optimizer is not None:
-        optimizer = checkpoint["optimizer"]
+    if runner.optimizer is not None and optimizer is not None:
         runner.backend.load_optimizer_state(runner.optimizer, optimizer["arrays"], optimizer["rest"])
     if runner.amp is not None and checkpoint.get("amp") is not None:
         runner.amp.load_state_dict(checkpoint["amp"])

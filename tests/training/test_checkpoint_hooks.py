@@ -700,6 +700,26 @@ def test_a_runner_that_is_stopped_and_loaded_ends_as_one_that_never_was(
     assert ends[0] == ends[1]
 
 
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("when", range(1, 9))
+def test_a_runner_that_is_killed_and_loaded_ends_as_one_that_never_was(
+    when: int, late: bool, digits: tuple[Any, Any], tmp_path: Path
+) -> None:
+    def end(folder: Path) -> tuple[Any, ...]:
+        hook = CheckpointHook(max_keep=1, save_best="loss")
+        runner = runner_on(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), max_epochs=3)
+        runner.fit(*digits)
+        return repr(runner.backend.state(runner.model)), runner.logs, hook.best_score, names(folder)
+
+    whole = end(tmp_path / "whole")
+    killer = Killer(when, late)
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(os, "replace", killer.patched(os.replace))
+        patch.setattr(Path, "unlink", killer.patched(Path.unlink))
+        end(tmp_path / "killed")
+    assert end(tmp_path / "killed") == whole
+
+
 def test_before_save_checkpoint_answers_as_a_hook_does() -> None:
     assert CheckpointHook().before_save_checkpoint(Path("x"), {}) is None
     hook = CheckpointHook(save_optimizer=False)
