@@ -763,7 +763,8 @@ print("not reached")
 def test_a_signal_from_another_process_ends_a_program_that_waits() -> None:
     program = """
 from aspecthook import events
-import time
+import signal, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and inherited
 events.signal("SIGHUP").on(lambda: print("told", flush=True))
 print("ready", flush=True)
 time.sleep(60)

@@ -336,6 +336,9 @@ import os, signal, sys
 from pathlib import Path
 from tests.training.test_runner import Everything, Hook, make
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
 class Kill(Hook):
     def before_train_iter(self, iter):
         if iter == 3:
