@@ -2,7 +2,7 @@
 
 The model knows what is in the place (the function's own code, theirs, or ours), and what each of these was put over.
 Ours are told by when they appear: what is in the place after a step of ours and was never seen before. An epoch is
-one time of carrying hooks over one base; older epochs are inert for good.
+one time of carrying hooks over one base; an older one is inert, and goes on where somebody has put back what it was.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Removal(RuleBasedStateMachine):
         self.applied: list[types.CodeType] = []
         self.ours: dict[int, tuple[types.CodeType, int]] = {}  # by id: codes of one shape are equal
         self.bases: list[types.CodeType] = []  # what each epoch was put over
+        self.last = -1  # the epoch that acts, if any does: somebody may have put back the code of an older one
         self.hooks: list[Hook] = []
         self.pauses: list[AbstractContextManager[None]] = []
         self.open = False
@@ -60,30 +61,39 @@ class Removal(RuleBasedStateMachine):
         epoch = self.epoch(code)
         if epoch is None:
             return ["theirs", *self.expected(self.theirs[code])]
-        acts = self.open and epoch == len(self.bases) - 1
+        acts = self.open and epoch == self.last
         return [*(hook.name for hook in self.hooks if acts), *self.expected(self.bases[epoch])]
+
+    def turned(self, before: types.CodeType) -> int:
+        """Say which epoch goes on over this code: the one that it is of, or was put over, or a new one."""
+        epoch = self.epoch(before)
+        known = [place for place, base in enumerate(self.bases) if base is before]
+        if epoch is None and known:
+            epoch = self.last if self.last in known else known[-1]
+        if epoch is None:
+            self.bases.append(before)
+            epoch = len(self.bases) - 1
+        return epoch
 
     def look(self) -> None:
         """Learn what is in the place after a step of ours."""
         code = self.function.__code__
         if code is not self.plain and code not in self.theirs and id(code) not in self.ours:
-            self.ours[id(code)] = (code, len(self.bases) - 1)
+            self.ours[id(code)] = (code, self.last)
 
     def changed(self, before: types.CodeType) -> None:
         """Check a change that began with `before` in the place."""
         was_open, self.open = self.open, bool(self.hooks) and not self.pauses
         if self.open and not was_open:
-            last = len(self.bases) - 1
-            if last < 0 or (self.epoch(before) != last and before is not self.bases[last]):
-                self.bases.append(before)
+            self.last = self.turned(before)
         self.look()
         after = self.function.__code__
         if self.open and not was_open:
-            assert self.epoch(after) == len(self.bases) - 1, "hooks were added, and nothing was put in the place"
+            assert self.epoch(after) == self.last, "hooks were added, and nothing was put in the place"
             assert not self.mount.displaced
         elif was_open and not self.open:
-            base = self.bases[-1]
-            if self.epoch(before) == len(self.bases) - 1:
+            base = self.bases[self.last]
+            if self.epoch(before) == self.last:
                 assert after in {base, self.stripped(base)}
                 assert not self.mount.displaced
             else:
@@ -91,7 +101,7 @@ class Removal(RuleBasedStateMachine):
                 if after is not self.plain:
                     assert self.mount.displaced == (after not in {base, self.stripped(base)})
         if self.open:
-            assert self.mount.displaced == (self.epoch(after) != len(self.bases) - 1)
+            assert self.mount.displaced == (self.epoch(after) != self.last)
 
     # Steps of ours
 
