@@ -103,12 +103,16 @@ def event(
     return _event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
 
-def _event(stub: Any, name: str | None, *, make: ToMount = MountPoint, **options: Any) -> Any:
+def _event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) -> Any:
     function = _checked(stub)
+    if name is not None and not isinstance(name, str):
+        raise HookOptionError(f"{function.__module__}:{function.__qualname__} has name={name!r}; give a string")
     label = name or f"{function.__module__}:{function.__qualname__}"
     emission = _emission(function, label, **options)
     mount = make(function, name, emission)
     if emission.replay:
+        if "history" in function.__dict__:
+            raise MountError(f"{label} already has an attribute 'history', which replay needs; rename it")
         _remember(mount, options["replay"])
     code = _code(function, emission, mount)
     mount_new(function, mount)
@@ -138,6 +142,7 @@ def _emission(
     function: FunctionType, label: str, *, first: bool, fold: str | None, errors: str, gather: bool, replay: bool | int
 ) -> Emission:
     signature = Signature(function.__code__)
+    _check_types(label, first=first, fold=fold, gather=gather, replay=replay)
     if errors not in _ERRORS:
         near = nearest(str(errors), list(_ERRORS))
         raise HookOptionError(f"{label} has errors={errors!r}, which is none of {', '.join(_ERRORS)}{near}")
@@ -173,6 +178,14 @@ def _emission(
     )
 
 
+def _check_types(label: str, **options: object) -> None:
+    wanted = {"first": (bool, "True or False"), "gather": (bool, "True or False"), "fold": (str, "a parameter's name")}
+    for option, value in options.items():
+        kind, advice = wanted.get(option, (int, "True, or how many calls are to be kept"))
+        if not isinstance(value, kind) and not (option == "fold" and value is None):
+            raise HookOptionError(f"{label} has {option}={value!r}; give {advice}")
+
+
 def _check_replay(function: FunctionType, signature: Signature, label: str, *, default: bool) -> None:
     why = ""
     if signature.style == "coroutine":
@@ -196,7 +209,8 @@ def _remember(mount: MountPoint, replay: bool | int) -> None:
 def _is_empty(function: FunctionType) -> bool:
     """Say whether a function has no body: the compiler has made of it what it makes of a stub."""
     code = function.__code__
-    return (code.co_code, code.co_consts) in _stubs(code, function.__doc__)
+    first = code.co_consts[0] if code.co_consts else None  # a docstring, if it is a string; `__doc__` may be another's
+    return (code.co_code, code.co_consts) in _stubs(code, first if isinstance(first, str) else None)
 
 
 def _stubs(code: CodeType, doc: str | None) -> list[tuple[bytes, tuple[object, ...]]]:
@@ -225,6 +239,8 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     site: Site = mount._get_site()
     text = Source(site.signature, Chain(())).empty()
     made = Template(0, text, *compiled(text, len(code.co_freevars)))
-    linked = Linker(site.signature, code, site.label, {"record": site.record}).link(made, Chain(()), None, {})
+    linked = Linker(site.signature, code, site.label, {"record": site.record, "site": site}).link(
+        made, Chain(()), None, {}
+    )
     # It stands for the stub: its source, in tracebacks and for `inspect`, is what the user wrote.
     return linked.code.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

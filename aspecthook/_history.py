@@ -39,12 +39,12 @@ class History:
         <built-in function print>
     """
 
-    __slots__ = ("__weakref__", "_calls", "_row", "_seen", "_site")
+    __slots__ = ("__weakref__", "_calls", "_pending", "_row", "_site")
 
     def __init__(self, most: int | None, site: Callable[[], Site], row: Callable[[], tuple[Hook, ...]]) -> None:
         self._calls: deque[tuple[object, ...]] = deque(maxlen=most)
-        # How many calls there have been; the oldest may be forgotten.
-        self._seen = 0
+        # What those have yet to be told who are being told of the past right now; a short history may forget it.
+        self._pending: tuple[list[tuple[object, ...]], ...] = ()
         self._site = site
         self._row = row
 
@@ -67,7 +67,8 @@ class History:
         """Keep a call, and give the subscribers that have come since it began with those in `row`."""
         with lock:
             self._calls.append(values)
-            self._seen += 1
+            for missed in self._pending:
+                missed.append(values)
             now = self._row()
             return () if now is row or not now else tuple([hook for hook in now if hook not in row])
 
@@ -77,25 +78,30 @@ class History:
         Raises:
             Exception: What the subscriber raises; it is then not put in.
         """
-        site, told, slips = self._site(), 0, list[Exception]()
+        site, slips = self._site(), list[Exception]()
+        missed: list[tuple[object, ...]] = []
         with lock:
-            told = self._seen - len(self._calls)
-        while True:
+            waiting = tuple(self._calls)
+            self._pending = (*self._pending, missed)
+        try:
+            while True:
+                for values in waiting:
+                    tally = Tally(site, values)
+                    try:
+                        tally.take(hook, ask(hook, Call(site, values)))
+                    except Exception as slip:
+                        tally.slip(slip)
+                        slips.append(slip)
+                with lock:
+                    waiting = tuple(missed)
+                    missed.clear()
+                    if not waiting:
+                        if not slips and not (hook.guard is not None and hook.guard.is_spent):
+                            insert()
+                        break
+        finally:
             with lock:
-                waiting = tuple(self._calls)[max(0, told - self._seen + len(self._calls)) :]
-                told = self._seen
-                if not waiting:
-                    if not slips and not (hook.guard is not None and hook.guard.is_spent):
-                        insert()
-                    break
-            for values in waiting:
-                call = Call(site, values)
-                tally = Tally(site, values)
-                try:
-                    tally.take(hook, ask(hook, call))
-                except Exception as slip:
-                    tally.slip(slip)
-                    slips.append(slip)
+                self._pending = tuple([one for one in self._pending if one is not missed])
         if slips:
             raise together(site, slips)
 

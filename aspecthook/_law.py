@@ -218,7 +218,7 @@ def _emit(hooks: Hooks, call: Call, plain: Callable[[Values], Any], values: Valu
             tally.slip(slip)
     if tally.wants_body:
         tally.result = plain(values)
-    missed(late, call)
+    missed(late, Call(call._site, values))
     return tally.close()
 
 

@@ -317,6 +317,8 @@ class MountPoint:
             gate=gate,
         )
         if kind == "on" and self.history is not None:
+            with lock:
+                self._check_order(hook)  # who cannot be put in is told nothing
             self.history.tell(hook, lambda: self._insert(hook))
         else:
             self._insert(hook)
@@ -324,11 +326,14 @@ class MountPoint:
             listener(self, hook)
         return hook
 
+    def _check_order(self, hook: Hook) -> None:
+        if self._mentions.may_close_cycle(hook):
+            for members in self._chains():
+                arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
+
     def _insert(self, hook: Hook) -> None:
         with lock:
-            if self._mentions.may_close_cycle(hook):
-                for members in self._chains():
-                    arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
+            self._check_order(hook)
             self._mentions.count(hook, 1)
             self._change(lambda: self._store(lambda members: (*members, hook)))
 

@@ -66,11 +66,15 @@ class Source(Writer):
         """Write the code of an event that nobody listens to: it gives what there is without an answer."""
         emission = self.signature.emission
         assert emission is not None
-        folded = self.signature.idents[emission.fold] if emission.gives == "fold" else ""
+        gives = "[]" if emission.gives == "list" else "None"
+        if emission.gives == "fold":
+            gives = self.signature.idents[emission.fold]
         with self.block(self.head()):
-            if emission.replay:
-                self.line(f"{self.pin('record')}({self.values}, ())")
-            self.line(f"return {folded or {'list': '[]', 'first': 'None'}[emission.gives]}")
+            if emission.replay:  # in one line: it stands in those of the stub
+                late, made = self.own("late"), f"{self.lib('Call')}({self.pin('site')}, {self.values})"
+                noted = f"({late} := {self.pin('record')}({self.values}, ()))"
+                gives = f"{gives} if not {noted} else {self.lib('missed')}({late}, {made}) or {gives}"
+            self.line(f"return {gives}")
         return self._done(())
 
     def _done(self, links: tuple[str, ...]) -> Text:

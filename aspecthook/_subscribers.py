@@ -28,10 +28,18 @@ def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
         _list(writer)
     if emission.replay:
         with writer.block(f"if {late}:  # subscribed since this call began"):
-            writer.line(f"{writer.lib('missed')}({late}, {writer.call()})")
+            # What the others are told, which around hooks may have changed.
+            made = f"{writer.lib('Call')}({writer.pin('site')}, {writer.values})"
+            writer.line(f"{writer.lib('missed')}({late}, {made})")
     if emission.group:
-        with writer.block(f"if {writer.own('slips')}:"):
-            writer.line(f"raise {writer.lib('together')}({writer.pin('site')}, {writer.own('slips')})")
+        slips = writer.own("slips")
+        with writer.block(f"if {slips}:"):
+            with writer.block("try:"):
+                writer.line(f"raise {writer.lib('together')}({writer.pin('site')}, {slips})")
+            with writer.block(
+                "finally:"
+            ):  # else they and this frame, which is in their tracebacks, keep each other alive
+                writer.line(f"{slips} = None")
 
 
 def _answered(writer: Writer, function: str) -> str:
