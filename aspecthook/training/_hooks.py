@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 from aspecthook._errors import HookSignatureError, nearest
 from aspecthook.registry import Registry
 
-from ._stages import GENERAL, METHODS, NAMES, Stage
+from ._stages import GENERAL, METHODS, NAMES, WORDS, Stage
 
 if TYPE_CHECKING:
     from ._runner import Runner
 
 HOOKS = Registry("training hooks")
-_LIKE_STAGES = ("before_", "after_")
 
 
 class Hook:
@@ -29,6 +28,10 @@ class Hook:
     ``work_dir``, ``logger``, ``rank``, ``world_size``; ``loss`` in backward, ``result`` after a stage; and mmengine's
     ``batch_idx``, ``data_batch``, ``metrics``. What it answers is read by the rules of `pre` before a stage and of
     `post` after it, so a hook may replace a batch, a loss or a result, and skip a step.
+
+    What is called ``before_…`` is a pre hook on the stage, ``after_…`` a post hook; ``exception_…`` is called with `exc`
+    where it fails or is interrupted, and ``always_…`` however it ends; of the stages that were entered the innermost
+    first. ``always_run`` is the place to clean up.
 
     Example:
         >>> class Announce(Hook):
@@ -163,8 +166,10 @@ def check_names(hook: object) -> None:
         HookSignatureError: It has one; the message names the nearest stage.
     """
     for name in dir(type(hook)):
-        if name.startswith(_LIKE_STAGES) and name not in METHODS and callable(getattr(hook, name, None)):
+        like = name.partition("_")[0] in WORDS and "_" in name
+        if like and name not in METHODS and callable(getattr(hook, name, None)):
             raise HookSignatureError(
                 f"the training hook {type(hook).__name__} has a method {name!r}, which is no stage of a run and would "
-                f"never be called{nearest(name, list(METHODS))}; stages: {', '.join(METHODS)}"
+                f"never be called{nearest(name, list(METHODS))}; stages: {', '.join(name for name in METHODS if name.startswith('before_'))}, "
+                f"and the same with {', '.join(f'{word}_' for word in WORDS if word != 'before')}"
             )

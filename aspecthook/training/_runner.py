@@ -18,9 +18,10 @@ from aspecthook._errors import ConfigError, nearest
 from aspecthook._hook import priority_of
 
 from ._errors import TrainingError
-from ._hooks import HOOKS, load_hooks, placed
+from ._hooks import HOOKS, load_hooks
 from ._interrupts import Interrupts
 from ._stages import MODES, STATE
+from ._systems import rows_of
 
 
 class Runner:
@@ -139,9 +140,9 @@ class Runner:
         number = priority_of(own, f"the training hook {name}")
         done: list[Any] = []
         try:
-            for stage, method in placed(hook):
+            for stage, function in rows_of(hook, self):
                 mount = hooks(getattr(self, stage.method))
-                done.append(mount.add(stage.kind, method, name=name, priority=number))
+                done.append(mount.add(stage.kind, function, *stage.types, name=name, priority=number))
         except BaseException:
             for handle in done:
                 handle.remove()

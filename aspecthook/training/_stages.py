@@ -17,29 +17,36 @@ STATE: dict[str, str] = {"runner": "", **{name: name for name in _ATTRIBUTES.spl
 MODES = ("train", "val", "test", "predict")
 
 
+# The first word of a method's name. The classical systems know the first two of them.
+WORDS: dict[str, Kind] = {"before": "pre", "after": "post", "exception": "exception", "always": "always"}
+
+
 class Stage(NamedTuple):
     """A mount point of the runner, and the kind of hook on it."""
 
     method: str
     kind: Kind
 
+    @property
+    def types(self) -> tuple[type[BaseException], ...]:
+        """What an exception hook takes: an end by Ctrl-C too."""
+        return (BaseException,) if self.kind == "exception" else ()
 
-def _both(word: str, *methods: str) -> dict[str, tuple[Stage, ...]]:
-    before = tuple(Stage(method, "pre") for method in methods)
-    after = tuple(Stage(method, "post") for method in methods)
-    return {f"before_{word}": before, f"after_{word}": after}
+
+def _all(word: str, *methods: str) -> dict[str, tuple[Stage, ...]]:
+    return {f"{first}_{word}": tuple(Stage(method, kind) for method in methods) for first, kind in WORDS.items()}
 
 
 # What a method of a hook is called, and where it goes. Exact names come first, those that several stages share after.
 NAMES: dict[str, tuple[Stage, ...]] = {
-    **_both("run", "run"),
-    **_both("train", "run"),
-    **{name: stages for mode in MODES for name, stages in _both(f"{mode}_epoch", f"{mode}_epoch").items()},
-    **{name: stages for mode in MODES for name, stages in _both(f"{mode}_iter", f"{mode}_iter").items()},
-    **{name: stages for mode in MODES[1:] for name, stages in _both(mode, f"{mode}_epoch").items()},
-    **_both("forward", "forward"),
-    **_both("backward", "backward"),
-    **_both("optimizer_step", "optimizer_step"),
+    **_all("run", "run"),
+    **_all("train", "run"),
+    **{name: stages for mode in MODES for name, stages in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
+    **{name: stages for mode in MODES for name, stages in _all(f"{mode}_iter", f"{mode}_iter").items()},
+    **{name: stages for mode in MODES[1:] for name, stages in _all(mode, f"{mode}_epoch").items()},
+    **_all("forward", "forward"),
+    **_all("backward", "backward"),
+    **_all("optimizer_step", "optimizer_step"),
     "before_save_checkpoint": (Stage("write_checkpoint", "pre"),),
     "after_save_checkpoint": (Stage("write_checkpoint", "post"),),
     "before_load_checkpoint": (Stage("load_checkpoint", "pre"),),
@@ -48,8 +55,6 @@ NAMES: dict[str, tuple[Stage, ...]] = {
 
 # A hook that overrides only the general name has it called in the place of each special one.
 GENERAL: dict[str, tuple[str, ...]] = {
-    f"{when}_{what}": tuple(f"{when}_{mode}_{what}" for mode in MODES)
-    for when in ("before", "after")
-    for what in ("epoch", "iter")
+    f"{when}_{what}": tuple(f"{when}_{mode}_{what}" for mode in MODES) for when in WORDS for what in ("epoch", "iter")
 }
 METHODS = (*NAMES, *GENERAL)

@@ -426,3 +426,51 @@ def test_validate_test_and_predict_run_one_pass_each() -> None:
     assert [line for line in hook.trail if "epoch" in line and "before" in line] == [
         f"before_epoch {mode} 0.0" for mode in ("val", "test", "predict")
     ]
+
+
+def test_a_hook_hears_of_failures_and_of_every_end_the_innermost_first() -> None:
+    runner = make()
+    trail: list[str] = []
+
+    class Watch(Hook):
+        def exception_train_iter(self, exc: BaseException) -> None:
+            trail.append(f"iter failed: {type(exc).__name__}")
+
+        def exception_epoch(self, mode: str) -> None:
+            trail.append(f"{mode} epoch failed")
+
+        def always_iter(self) -> None:
+            trail.append("iter over")
+
+        def always_train_epoch(self) -> None:
+            trail.append("epoch over")
+
+        def exception_run(self, exc: BaseException) -> None:
+            trail.append(f"run failed: {type(exc).__name__}")
+
+        def always_run(self) -> None:
+            trail.append("run over")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    runner.register_hook(Watch())
+    hooks(runner.backward).pre(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit([1.0])
+    assert trail == [
+        "iter failed: KeyboardInterrupt",
+        "iter over",
+        "train epoch failed",
+        "epoch over",
+        "run failed: KeyboardInterrupt",
+        "run over",
+    ]
+
+
+def test_a_misspelt_stage_is_refused_whatever_the_kind() -> None:
+    class Misspelt(Hook):
+        def always_rnu(self) -> None: ...
+
+    with pytest.raises(HookSignatureError, match="did you mean 'always_run'"):
+        make().register_hook(Misspelt())
