@@ -66,7 +66,7 @@ class CheckpointHook(Hook):
         aspecthook.HookOptionError: ...; give rule="greater" or rule="less"
     """
 
-    priority: int | str = "VERY_LOW"  # what other hooks note at the same time is saved
+    priority: int | str = "NORMAL"  # what is saved is settled when the stage is over, after all other hooks
 
     def __init__(
         self,
@@ -130,21 +130,31 @@ class CheckpointHook(Hook):
     def after_train_epoch(self, runner: Runner) -> None:
         """Save what is due after an epoch; a run that stops inside one has its last checkpoint at its end."""
         if self.by_epoch and runner.progress["inner_iter"] == 0:
-            self._judge(runner)
-            if self.every_n_epochs(runner, self.interval):
-                self._save(runner)
+            self._plan(runner, due=self.every_n_epochs(runner, self.interval))
 
     def after_train_iter(self, runner: Runner) -> None:
         """Save what is due after an iteration."""
         if not self.by_epoch and self.every_n_iters(runner, self.interval):
-            self._judge(runner)
-            self._save(runner)
+            self._plan(runner, due=True)
 
     def after_val_epoch(self, runner: Runner) -> None:
         """Save the model if it is the best so far; a validation outside a run says nothing of that."""
         if self._running:
             self._saved_at = None  # hooks have learnt from the validation what the last one does not have
-            self._judge(runner, validated=True)
+            self._plan(runner, due=False, validated=True)
+
+    def _plan(self, runner: Runner, *, due: bool, validated: bool = False) -> None:
+        """Look at the numbers now, and save when the stage is over: other hooks have acted then."""
+        score = None if self.save_best is None else self._score(runner, validated)
+
+        def save() -> None:
+            if score is not None:
+                self._judge(runner, score)
+            if due:
+                self._save(runner)
+
+        if due or score is not None:
+            runner.after_stage(save)
 
     def after_run(self, runner: Runner) -> None:
         """Save the last checkpoint."""
@@ -218,23 +228,26 @@ class CheckpointHook(Hook):
 
     # The best
 
-    def _judge(self, runner: Runner, *, validated: bool = False) -> None:
-        if self.save_best is None:
-            return
+    def _score(self, runner: Runner, validated: bool) -> float | None:
+        """Give the number to go by; None if it may still come."""
         key = self._key = self._key or self._find(runner, validated)
         if key is None:
-            return
-        rule = self._rule = self._rule or rule_of(key)
-        score = _number(key, runner.logs)
-        if not _better(score, self.best_score, rule):
+            return None
+        self._rule = self._rule or rule_of(key)
+        return _number(key, runner.logs)
+
+    def _judge(self, runner: Runner, score: float) -> None:
+        """Save the best so far, if it is that."""
+        assert self._key is not None and self._rule is not None
+        if not _better(score, self.best_score, self._rule):
             return
         before, self.best_score = self.best_score, score
         try:
-            self._put(runner, f"best_{_SEPARATORS.sub('_', key)}_{self._name(runner)}", self._best_files, 1)
+            self._put(runner, f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}", self._best_files, 1)
         except BaseException:
             self.best_score = before
             raise
-        runner.logger.info("%s is %g, the best so far", key, score)
+        runner.logger.info("%s is %g, the best so far", self._key, score)
 
     def _find(self, runner: Runner, validated: bool) -> str | None:
         """Give the name in the logs that is meant; None if it may still come."""

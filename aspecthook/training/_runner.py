@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,8 @@ class Runner:
         # The newest numbers: losses, metrics, learning rates.
         self.logs: dict[str, Any] = {}
         self._stopping = False
+        self._running = False
+        self._later: list[Callable[[], object]] = []
         self._loaders: dict[str, Any] = {}
         self._done: dict[str, int] = dict.fromkeys(
             ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated"), 0
@@ -154,6 +156,22 @@ class Runner:
         """End the run after this iteration."""
         self._stopping = True
 
+    def after_stage(self, function: Callable[[], object]) -> None:
+        """Call a function when the stage under way is over, all its hooks included; outside a run at once.
+
+        What is saved then is what the next stage begins with, whatever the order of hooks. The stages meant are those
+        that follow one another: ``train_iter``, ``train_epoch`` and ``val_epoch`` of a run; a validation that a hook
+        makes in one of them is a part of that one.
+        """
+        if self._running:
+            self._later.append(function)
+        else:
+            function()
+
+    def _call_later(self) -> None:
+        while self._later:
+            self._later.pop(0)()
+
     @property
     def stopping(self) -> bool:
         """Whether the run was asked to end."""
@@ -189,6 +207,9 @@ class Runner:
             except self._interrupts.kinds:
                 self._save_interrupted()
                 raise
+            finally:
+                self._running = False
+                self._later.clear()
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and give the numbers that it made."""
@@ -217,7 +238,9 @@ class Runner:
     @hookable(lends=STATE)
     def run(self) -> None:
         """Go through the workflow until there is no more to train."""
+        self._running = True
         self._run_rows()
+        self._running = False
 
     @hookable(lends=STATE)
     def train_epoch(self) -> None:
@@ -396,13 +419,15 @@ class Runner:
         self._begin("val")
         self._of_workflow = True
         self.val_epoch()
+        self._call_later()
         self._interrupts.rise()
 
     def _train_epoch(self) -> None:
         self._begin("train")
         self.train_epoch()
-        self._interrupts.rise()
+        self._call_later()
         self.epoch = self._done["epoch"]
+        self._interrupts.rise()
 
     def _begin(self, mode: str) -> None:
         self.mode = mode
@@ -429,6 +454,8 @@ class Runner:
     def _count(self) -> None:
         # Also where a hook has skipped the iteration: its batch has been read.
         self._done["iter"], self._done["inner_iter"] = self.iter + 1, self.inner_iter + 1
+        if self._later:
+            self._call_later()
         self.iter, self.step = self._done["iter"], self._done["step"]
 
     def _is_pass_over(self) -> bool:

@@ -48,11 +48,18 @@ class Run:
         self.epoch = self.iter = self.inner_iter = 0
         self.progress = {"epoch": 0, "iter": 0, "inner_iter": 0, "validated": 1}
         self.saves: list[str] = []
+        self.later: list[Callable[[], object]] = []
         self.came_from: list[tuple[Path, bool]] = []
 
     def call(self, stage: str) -> None:
         for hook in self.hooks:
             assert getattr(hook, stage)(self) is None
+        self.later, due = [], self.later
+        for function in due:
+            function()
+
+    def after_stage(self, function: Callable[[], object]) -> None:
+        self.later.append(function)
 
     def go(self) -> Run:
         self.call("before_run")

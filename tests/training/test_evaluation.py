@@ -307,7 +307,7 @@ def test_a_run_that_is_resumed_keeps_the_best_and_does_not_begin_with_a_validati
     scores = [0.1, 0.5, 0.9, 0.2, 0.7]
     whole, hook, where = begun(*scores)
     hooks(whole.train_epoch).add(
-        "post", lambda runner, epoch: runner.save_checkpoint(tmp_path / f"{epoch}"), priority=100
+        "post", lambda runner, epoch: runner.after_stage(lambda: runner.save_checkpoint(tmp_path / f"{epoch}"))
     )
     whole.fit([1.0])
     assert where.seen == [["before", 0], *(["after", epoch] for epoch in range(4))]

@@ -474,3 +474,39 @@ def test_a_misspelt_stage_is_refused_whatever_the_kind() -> None:
 
     with pytest.raises(HookSignatureError, match="did you mean 'always_run'"):
         make().register_hook(Misspelt())
+
+
+def test_what_is_left_to_the_end_of_a_stage_comes_after_all_its_hooks() -> None:
+    runner = make()
+    trail: list[str] = []
+
+    def leave(mode: str, iter: int) -> None:
+        trail.append(f"{mode} {iter}")
+        runner.after_stage(lambda: trail.append(f"left {runner.progress['iter']}"))
+
+    hooks(runner.train_iter).add("post", leave, priority=0)
+    hooks(runner.train_iter).add("post", lambda: trail.append("last"), priority=100)
+    hooks(runner.train_epoch).add("post", leave, priority=0)
+    runner.fit([1.0, 2.0])
+    iters = [
+        ["train 0", "last", "left 1", "train 1", "last", "left 2"],
+        ["train 2", "last", "left 3", "train 3", "last"],
+    ]
+    assert trail == [*iters[0], "train 2", "left 2", *iters[1], "left 4", "train 4", "left 4"]
+    runner.after_stage(lambda: trail.append("at once"))
+    assert trail[-1] == "at once"
+
+
+def test_what_is_left_to_the_end_of_a_stage_that_fails_is_forgotten() -> None:
+    runner = make()
+
+    def leave() -> None:
+        runner.after_stage(lambda: pytest.fail("the stage failed"))
+        raise RuntimeError
+
+    hooks(runner.train_iter).post(leave)
+    with pytest.raises(RuntimeError):
+        runner.fit([1.0])
+    hooks(runner.train_iter).clear()
+    runner.fit([1.0])
+    assert runner.epoch == 2
