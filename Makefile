@@ -24,14 +24,15 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.stamp-package ## Run the tour of the library, and weave sqlite3
+demo: $(VENV)/.stamp-train ## Run the tour of the library, weave sqlite3, train a classifier
 	$(BIN)/python examples/tour.py
 	$(BIN)/python examples/sql_timing.py
+	$(BIN)/aspecthook train --epochs 8 --work-dir work_dirs/demo --overwrite
 
 test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that need no PyTorch (minutes)
 	$(BIN)/python -m pytest -m "not torch" $(PYTEST_ARGS)
 
-test-all: $(VENV)/.stamp-$(EXTRA) ## Run every test; those that need PyTorch skip without it
+test-all: $(VENV)/.stamp-$(EXTRA) $(VENV)/.stamp-torch ## Run every test, those that need PyTorch too (it is big)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Check style and format
@@ -70,11 +71,7 @@ $(VENV)/.stamp-venv:
 	"$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.stamp-package: $(VENV)/.stamp-venv pyproject.toml
-	$(PIP) --editable .
-	@touch $@
-
-# .stamp-dev, .stamp-tests, .stamp-bench: the package with that extra.
-$(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
-	$(PIP) --editable '.[$*]'
+# .stamp-dev, .stamp-tests, .stamp-bench, .stamp-torch: the package with that extra. The constraints pin PyTorch.
+$(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml constraints.txt
+	$(PIP) --editable '.[$*]' --constraint constraints.txt
 	@touch $@

@@ -16,26 +16,37 @@ if TYPE_CHECKING:
     from ._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
     from ._guards import AmpOptimizerHook, DistSamplerSeedHook, NanGuardHook, NanLossError, OptimizerHook
     from ._hooks import HOOKS, Hook
+    from ._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+    from ._progress import ProgressHook
     from ._runner import Runner
     from ._schedules import LrUpdaterHook, MomentumUpdaterHook
+    from ._tensorboard import TensorboardLoggerHook
+    from ._timers import IterTimerHook
 
 __all__ = [
     "HOOKS",
     "AmpOptimizerHook",
     "CheckpointHook",
     "CheckpointLoaderHook",
+    "CsvLoggerHook",
     "DistEvalHook",
     "DistSamplerSeedHook",
     "EMAHook",
     "EarlyStoppingHook",
     "EvalHook",
     "Hook",
+    "IterTimerHook",
+    "JsonLoggerHook",
+    "LoggerHook",
     "LrUpdaterHook",
     "MomentumUpdaterHook",
     "NanGuardHook",
     "NanLossError",
     "OptimizerHook",
+    "ProgressHook",
     "Runner",
+    "TensorboardLoggerHook",
+    "TextLoggerHook",
     "TrainingError",
 ]
 
@@ -48,7 +59,11 @@ _HOMES = {
     ),
     **dict.fromkeys(("HOOKS", "Hook"), "_hooks"),
     **dict.fromkeys(("LrUpdaterHook", "MomentumUpdaterHook"), "_schedules"),
+    **dict.fromkeys(("CsvLoggerHook", "JsonLoggerHook", "LoggerHook", "TextLoggerHook"), "_loggers"),
     "EMAHook": "_ema",
+    "IterTimerHook": "_timers",
+    "ProgressHook": "_progress",
+    "TensorboardLoggerHook": "_tensorboard",
     "Runner": "_runner",
     "TrainingError": "_errors",
 }

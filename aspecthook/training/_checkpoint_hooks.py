@@ -238,7 +238,8 @@ class CheckpointHook(Hook):
 
     def _judge(self, runner: Runner, score: float) -> None:
         """Save the best so far, if it is that."""
-        assert self._key is not None and self._rule is not None
+        assert self._key is not None
+        assert self._rule is not None
         if not _better(score, self.best_score, self._rule):
             return
         before, self.best_score = self.best_score, score

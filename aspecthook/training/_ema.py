@@ -68,7 +68,9 @@ class EMAHook(Hook):
 
     Args:
         kind: See above; mmengine's and mmdet's names are understood too.
-        momentum: M, above 0 and below 1; small for a long memory. 0.0002 unless given.
+        momentum: M, above 0 and below 1; small for a long memory. 0.0002 unless given, which is for runs of some ten
+            thousand steps: in a short one the average stays near where it began. Give some ten over the number
+            of steps.
         interval: Average after every so many steps.
         warm_up: For ``"warm_up"``: the greater, the slower at first. 100 unless given.
         gamma: For ``"annealing"`` (100 unless given) and ``"exponential"`` (2000): the greater, the longer m is large.

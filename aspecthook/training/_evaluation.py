@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from math import inf, isfinite, isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 from aspecthook import hooks
@@ -100,6 +101,11 @@ class EvalHook(Hook):
     def best_score(self) -> float | None:
         """The best score so far."""
         return None if self._best is None else self._best.best_score
+
+    @property
+    def best(self) -> Path | None:
+        """The file of the best checkpoint."""
+        return None if self._best is None else self._best.best
 
     # When
 
@@ -194,7 +200,13 @@ class EvalHook(Hook):
     def _evaluated(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
         if self.evaluate is None:
             return {}
-        made = self.evaluate([outputs for outputs, _ in rows], [batch for _, batch in rows])
+        made: Any = self.evaluate([outputs for outputs, _ in rows], [batch for _, batch in rows])
+        if not isinstance(made, Mapping):
+            raise TrainingError(
+                f"{type(self).__name__}(evaluate=...) gave {brief(made)}; give metrics by name, such as "
+                "{'accuracy': 0.97}"
+            )
+        made = cast("Mapping[str, float]", made)
         return {f"{_VAL}{name.removeprefix(_VAL)}": float(value) for name, value in made.items()}
 
     # What it remembers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from aspecthook._errors import HookSignatureError, nearest
+from aspecthook._errors import HookSignatureError, brief, nearest
 from aspecthook.registry import Registry
 
 from ._stages import GENERAL, METHODS, NAMES, WORDS, Stage
@@ -29,9 +29,9 @@ class Hook:
     ``batch_idx``, ``data_batch``, ``metrics``. What it answers is read by the rules of `pre` before a stage and of
     `post` after it, so a hook may replace a batch, a loss or a result, and skip a step.
 
-    What is called ``before_…`` is a pre hook on the stage, ``after_…`` a post hook; ``exception_…`` is called with `exc`
-    where it fails or is interrupted, and ``always_…`` however it ends; of the stages that were entered the innermost
-    first. ``always_run`` is the place to clean up.
+    What is called ``before_…`` is a pre hook on the stage, ``after_…`` a post hook, ``around_…`` asks for `proceed`;
+    ``exception_…`` is called with `exc` where it fails or is interrupted, and ``always_…`` however it ends; of the
+    stages that were entered the innermost first. ``always_run`` is the place to clean up.
 
     Example:
         >>> class Announce(Hook):
@@ -100,8 +100,10 @@ class Hook:
 def _idle(name: str) -> Callable[..., Any]:
     general = next((word for word, names in GENERAL.items() if name in names), None)
 
-    def idle(self: Hook, runner: Any, *_args: Any, **_kwargs: Any) -> Any:
-        return None if general is None else getattr(self, general)(runner)
+    def idle(self: Hook, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("around_"):
+            return (args[0] if args else kwargs["proceed"])()
+        return None if general is None else getattr(self, general)(*args[:1], **kwargs)
 
     idle.__name__, idle.__qualname__ = name, f"Hook.{name}"
     idle.__doc__ = f"Called {name.replace('_', ' ')}" + (
@@ -124,11 +126,25 @@ def _every(count: int, n: int, start: int | None) -> bool:
     return past >= 0 and past % n == 0
 
 
+_MODULES = (
+    "_checkpoint_hooks",
+    "_ema",
+    "_evaluation",
+    "_guards",
+    "_loggers",
+    "_progress",
+    "_schedules",
+    "_tensorboard",
+    "_timers",
+    "_training_hooks",
+)
+
+
 def load_hooks() -> None:
     """Load the hooks of the package, so that configs find them."""
     from importlib import import_module
 
-    for name in ("_checkpoint_hooks", "_ema", "_evaluation", "_guards", "_schedules"):
+    for name in _MODULES:
         import_module(f"{__package__}.{name}")
 
 
@@ -151,6 +167,11 @@ def placed(hook: object) -> list[tuple[Stage, Callable[..., Any]]]:
         method = overridden(hook, name) or _general(hook, name)
         if method is not None:
             rows += [(stage, method) for stage in stages]
+    if not rows and type(hook) is not Hook:
+        raise HookSignatureError(
+            f"the training hook {brief(hook)} has no method named after a stage, and would never be called; name one "
+            "before_train_iter, say; or put a function on a stage: hooks(runner.train_iter).pre(function)"
+        )
     return rows
 
 
@@ -168,8 +189,9 @@ def check_names(hook: object) -> None:
     for name in dir(type(hook)):
         like = name.partition("_")[0] in WORDS and "_" in name
         if like and name not in METHODS and callable(getattr(hook, name, None)):
+            stages = ", ".join(name for name in METHODS if name.startswith("before_"))
             raise HookSignatureError(
                 f"the training hook {type(hook).__name__} has a method {name!r}, which is no stage of a run and would "
-                f"never be called{nearest(name, list(METHODS))}; stages: {', '.join(name for name in METHODS if name.startswith('before_'))}, "
-                f"and the same with {', '.join(f'{word}_' for word in WORDS if word != 'before')}"
+                f"never be called{nearest(name, list(METHODS))}; stages: {stages}; and the same "
+                "with after_, around_, exception_ and always_"
             )

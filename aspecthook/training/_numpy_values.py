@@ -223,28 +223,35 @@ class Loss:
         """Give it as a loss without gradients: a factor, say."""
         return Loss(detach(self.value))
 
+    @np.errstate(**QUIET)
     def __add__(self, other: Any) -> Loss:
         return Loss(self.value + _value(other))
 
     __radd__ = __add__
 
+    @np.errstate(**QUIET)
     def __sub__(self, other: Any) -> Loss:
         return Loss(self.value - _value(other))
 
+    @np.errstate(**QUIET)
     def __rsub__(self, other: Any) -> Loss:
         return Loss(_value(other) - self.value)
 
+    @np.errstate(**QUIET)
     def __mul__(self, other: Any) -> Loss:
         return Loss(self.value * _value(other))
 
     __rmul__ = __mul__
 
+    @np.errstate(**QUIET)
     def __truediv__(self, other: Any) -> Loss:
         return Loss(self.value / _value(other))
 
+    @np.errstate(**QUIET)
     def __rtruediv__(self, other: Any) -> Loss:
         return Loss(_value(other) / self.value)
 
+    @np.errstate(**QUIET)
     def __pow__(self, other: Any) -> Loss:
         return Loss(self.value ** _value(other))
 

@@ -9,33 +9,41 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aspecthook import hookable, hooks
-from aspecthook._errors import ConfigError, nearest
+from aspecthook._errors import HookTypeError, brief
+from aspecthook._hook import Hook as Handle
 from aspecthook._hook import priority_of
 
+from ._checks import checked, counted, default_logger, length_of, ranks, workflow_of
 from ._errors import TrainingError
 from ._hooks import HOOKS, load_hooks
 from ._interrupts import Interrupts
-from ._stages import MODES, STATE
+from ._stages import STATE
+from ._steps import batches, evaluate, inputs_of, loss_of, outputs_of
 from ._systems import rows_of
+
+if TYPE_CHECKING:
+    from ._training_hooks import Config
 
 
 class Runner:
     """Trains a model; hooks on its stages see and change whatever there is.
 
-    Its stages are methods, and each is a mount point: ``run``, ``train_epoch``, ``val_epoch``, ``test_epoch``,
-    ``predict_epoch``, ``train_iter``, ``val_iter``, ``test_iter``, ``predict_iter``, ``forward``, ``backward``,
-    ``optimizer_step``, ``save_checkpoint``, ``write_checkpoint``, ``load_checkpoint``, ``restore``.
+    Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
+    same for ``val``, ``test`` and ``predict``; ``forward``, ``backward``, ``optimizer_step``; ``save_checkpoint``,
+    ``write_checkpoint``, ``load_checkpoint``, ``restore``.
 
     Args:
         model: One with mm's ``train_step(batch, optimizer)`` and ``val_step``, which give ``loss``, ``log_vars`` and
             ``num_samples``; or any callable, with a `loss`.
         optimizer: What has ``param_groups``, ``step`` and ``zero_grad``; not needed to validate, test and predict.
         loss: Called with what the model makes of the inputs, and the targets; gives what has ``backward``.
+        device: Where a model of PyTorch is trained, ``"cpu"`` or ``"cuda:1"``; a GPU if there is one, unless given. A
+            model that is somewhere already stays there.
         work_dir: The folder for what the run writes.
         max_epochs: How many epochs to train; give this or `max_iters`.
         max_iters: How many iterations to train.
@@ -66,6 +74,7 @@ class Runner:
         *,
         optimizer: Any = None,
         loss: Any = None,
+        device: str | None = None,
         work_dir: str | os.PathLike[str] | None = None,
         max_epochs: int | None = None,
         max_iters: int | None = None,
@@ -82,18 +91,20 @@ class Runner:
         self.optimizer = optimizer
         self.loss = loss
         self.work_dir = Path(work_dir) if work_dir is not None else None
-        self.max_epochs = _counted("max_epochs", max_epochs)
-        self.max_iters = _counted("max_iters", max_iters)
-        self.workflow = _workflow(workflow)
-        self.accumulate = _counted("accumulate", accumulate) or 1
+        self.max_epochs = counted("max_epochs", max_epochs)
+        self.max_iters = counted("max_iters", max_iters)
+        self.workflow = workflow_of(workflow)
+        self.accumulate = counted("accumulate", accumulate) or 1
         self.seed = seed
         self.meta = dict(meta or {})
         self.backend = backend_of(model)
-        self.amp = self.backend.amp() if amp else None
-        self.logger = logger if logger is not None else _logger()
+        self.backend.place(model, device)
+        self.amp = self.backend.amp(True, model) if amp else None
+        self.logger = logger if logger is not None else default_logger()
         self.by_epoch = max_iters is None
-        self.rank, self.world_size = _ranks()
+        self.rank, self.world_size = ranks()
         self.hooks: list[Any] = []
+        self._handles: list[tuple[Handle, ...]] = []
         self.mode = "train"
         self.epoch: int = 0
         self.iter: int = 0
@@ -105,6 +116,7 @@ class Runner:
         # The newest numbers: losses, metrics, learning rates.
         self.logs: dict[str, Any] = {}
         self._stopping = False
+        self._held = False  # gradients of a group of batches, whose step is still to come
         self._running = False
         self._later: list[Callable[[], object]] = []
         self._loaders: dict[str, Any] = {}
@@ -112,6 +124,7 @@ class Runner:
             ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated"), 0
         )
         self._of_workflow = False
+        self._entered = False
         self._resumed = False
         self._seeded = False
         self._predictions: list[Any] = []
@@ -137,10 +150,12 @@ class Runner:
         if isinstance(hook, (str, Mapping)):
             load_hooks()
             hook = HOOKS.build_from_config(config)
+        if isinstance(hook, type):
+            raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
         own = getattr(hook, "priority", "NORMAL") if priority is None else priority
         name = type(hook).__name__
         number = priority_of(own, f"the training hook {name}")
-        done: list[Any] = []
+        done: list[Handle] = []
         try:
             for stage, function in rows_of(hook, self):
                 mount = hooks(getattr(self, stage.method))
@@ -150,7 +165,64 @@ class Runner:
                 handle.remove()
             raise
         self.hooks.append(hook)
+        self._handles.append(tuple(done))
         return hook
+
+    def remove_hook(self, hook: Any) -> None:
+        """Take the methods of a hook off the stages; the stage under way goes on with them.
+
+        Raises:
+            TrainingError: It is not registered.
+        """
+        place = next((place for place, one in enumerate(self.hooks) if one is hook), None)
+        if place is None:
+            names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
+            raise TrainingError(
+                f"this {type(hook).__name__} is no hook of this run, and cannot be removed; its hooks: {names}"
+            )
+        del self.hooks[place]
+        for handle in self._handles.pop(place):
+            handle.remove()
+
+    def register_training_hooks(
+        self,
+        lr_config: Config = None,
+        optimizer_config: Config = None,
+        checkpoint_config: Config = None,
+        log_config: Config = None,
+        momentum_config: Config = None,
+        timer_config: Config = "IterTimerHook",
+        custom_hooks: Config = None,
+    ) -> None:
+        """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
+
+        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over the one here.
+
+        Args:
+            lr_config: Of an `LrUpdaterHook`, ``{"policy": "cosine", "min_lr": 0.0}``; priority 10.
+            optimizer_config: Of an `OptimizerHook`, ``{"grad_clip": {"max_norm": 35}}``; priority 40.
+            checkpoint_config: Of a `CheckpointHook`, ``{"interval": 1}``; priority 50.
+            log_config: What loggers share, and which there are: ``{"interval": 50, "hooks": [{"type":
+                "TextLoggerHook"}, "JsonLoggerHook"]}``; priority 90.
+            momentum_config: Of a `MomentumUpdaterHook`; priority 30.
+            timer_config: Of an `IterTimerHook`; priority 70.
+            custom_hooks: A list of others; each has its own priority, which is 50 unless its class says otherwise.
+
+        Raises:
+            ConfigError: A config that cannot be built.
+        """
+        from ._training_hooks import register_training_hooks
+
+        register_training_hooks(
+            self,
+            lr=lr_config,
+            momentum=momentum_config,
+            optimizer=optimizer_config,
+            checkpoint=checkpoint_config,
+            timer=timer_config,
+            log=log_config,
+            custom=custom_hooks,
+        )
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -191,21 +263,27 @@ class Runner:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=")
         if val is not None and not any(mode == "val" for mode, _ in self.workflow):
             self.workflow = (*self.workflow, ("val", 1))
-        self._loaders = {"train": _checked(train, "train")}
+        self._loaders = {"train": checked(train, "train")}
         if val is not None:
-            self._loaders["val"] = _checked(val, "val")
+            self._loaders["val"] = checked(val, "val")
         elif any(mode == "val" for mode, _ in self.workflow):
             raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
         self._stopping = False
+        if self._is_trained():
+            self.logger.warning("the run has its %d %s already; fit has nothing to do", self._trained(), self._unit)
         if self.by_epoch and self.max_epochs is not None:
-            length = _length(train)
+            length = length_of(train)
             self.max_iters = None if length is None else length * self.max_epochs
         self._seed()
         with self._interrupts:
             try:
                 self.run()
-            except self._interrupts.kinds:
-                self._save_interrupted()
+            except BaseException as error:
+                came = self._interrupts.came
+                if came is not None or isinstance(error, self._interrupts.kinds):
+                    self._save_interrupted()
+                if came is not None and came is not error:
+                    raise came from error  # a hook has failed while the stages that were interrupted ended
                 raise
             finally:
                 self._running = False
@@ -213,39 +291,60 @@ class Runner:
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and give the numbers that it made."""
-        self._loaders["val"] = _checked(loader, "val")
+        self._loaders["val"] = checked(loader, "val")
         self._begin("val")
-        self.val_epoch()
+        self.val_loop()
         return dict(self.logs)
 
     def test(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of testing, and give the numbers that it made."""
-        self._loaders["test"] = _checked(loader, "test")
+        self._loaders["test"] = checked(loader, "test")
         self._begin("test")
-        self.test_epoch()
+        self.test_loop()
         return dict(self.logs)
 
     def predict(self, loader: Any) -> list[Any]:
         """Give what the model makes of each batch."""
-        self._loaders["predict"] = _checked(loader, "predict")
+        self._loaders["predict"] = checked(loader, "predict")
         self._predictions = []
         self._begin("predict")
-        self.predict_epoch()
+        self.predict_loop()
         return self._predictions
 
     # Stages
 
     @hookable(lends=STATE)
     def run(self) -> None:
-        """Go through the workflow until there is no more to train."""
+        """Train, from the first thing to the last."""
         self._running = True
-        self._run_rows()
+        self.train_loop()
         self._running = False
+
+    @hookable(lends=STATE)
+    def train_loop(self) -> None:
+        """Go through the workflow until there is no more to train."""
+        self._run_rows()
+
+    @hookable(lends=STATE)
+    def val_loop(self) -> None:
+        """Validate once."""
+        self.val_epoch()
+
+    @hookable(lends=STATE)
+    def test_loop(self) -> None:
+        """Test once."""
+        self.test_epoch()
+
+    @hookable(lends=STATE)
+    def predict_loop(self) -> None:
+        """Predict once."""
+        self.predict_epoch()
 
     @hookable(lends=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
-        for batch in self._batches("train"):
+        self._entered = True
+        for batch in batches(self, "train"):
             self.train_iter(batch)
             self._count()
             if self._is_pass_over() or self.stopping or self._interrupts.came or self.iter == self._until:
@@ -257,18 +356,18 @@ class Runner:
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
         ours, self._of_workflow = self._of_workflow, False  # and not a validation that a hook or a user asks for
-        self._evaluate("val", self.val_iter)
+        evaluate(self, "val", self.val_iter)
         self._done["validated"] += ours
 
     @hookable(lends=STATE)
     def test_epoch(self) -> None:
         """Test on one pass over the data."""
-        self._evaluate("test", self.test_iter)
+        evaluate(self, "test", self.test_iter)
 
     @hookable(lends=STATE)
     def predict_epoch(self) -> None:
         """Predict on one pass over the data."""
-        self._evaluate("predict", self.predict_iter)
+        evaluate(self, "predict", lambda batch: self._predictions.append(self.predict_iter(batch)))
 
     @hookable(lends=STATE)
     def train_iter(self, batch: Any) -> Any:
@@ -277,43 +376,45 @@ class Runner:
         loss = self.forward(batch)
         size, complete = self._group()
         self.backward(loss / size if size > 1 else loss)
+        self._held = True
         if complete:
-            if self.amp is not None:
-                self.amp.unscale(self.optimizer)
-            self.optimizer_step()
-            self.optimizer.zero_grad()
-            self._done["step"] = self.step + 1
+            self._step()
         self._done["iter"], self._done["inner_iter"] = self.iter + 1, self.inner_iter + 1
         return self.outputs
 
     @hookable(lends=STATE)
     def val_iter(self, batch: Any) -> Any:
         """Validate on one batch."""
-        return self._val_step(batch)
+        return outputs_of(self, batch)
 
     @hookable(lends=STATE)
     def test_iter(self, batch: Any) -> Any:
         """Test on one batch."""
-        return self._val_step(batch)
+        return outputs_of(self, batch)
 
     @hookable(lends=STATE)
     def predict_iter(self, batch: Any) -> Any:
         """Give what the model makes of one batch."""
         self.batch = batch
-        self.outputs = self.model(batch[0] if isinstance(batch, (tuple, list)) else batch)
+        self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
     @hookable(lends=STATE)
     def forward(self, batch: Any) -> Any:
         """Give the loss of a batch; ``outputs`` and ``logs`` have what else the model made."""
         if self.amp is None:
-            return self._forward(batch)
+            return loss_of(self, batch)
         with self.amp.autocast():
-            return self._forward(batch)
+            return loss_of(self, batch)
 
     @hookable(lends=STATE)
     def backward(self, loss: Any) -> None:
         """Add the gradients of a loss to those of the parameters."""
+        if not hasattr(loss, "backward"):
+            raise TrainingError(
+                f"the loss is {brief(loss)}, {type(loss).__name__}, which has no backward; a hook on forward, and one "
+                "before backward, must give what is a loss too"
+            )
         (loss if self.amp is None else self.amp.scale(loss)).backward()
 
     @hookable(lends=STATE)
@@ -375,6 +476,17 @@ class Runner:
         self.epoch, self.iter = self._done["epoch"], self._done["iter"]
         self.step, self.inner_iter = self._done["step"], self._done["inner_iter"]
         self._resumed = True
+        self._held = self.in_group
+
+    @property
+    def loaders(self) -> dict[str, Any]:
+        """The data, by mode."""
+        return self._loaders
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the run goes on from a checkpoint."""
+        return self._resumed
 
     @property
     def in_group(self) -> bool:
@@ -418,13 +530,18 @@ class Runner:
     def _val_epoch(self) -> None:
         self._begin("val")
         self._of_workflow = True
-        self.val_epoch()
+        before = self._done["validated"]
+        self.val_loop()
+        self._done["validated"] = before + 1  # also where a hook has skipped it
         self._call_later()
         self._interrupts.rise()
 
     def _train_epoch(self) -> None:
         self._begin("train")
+        self._entered = False
         self.train_epoch()
+        if not self._entered:
+            self._pass_over_epoch()
         self._call_later()
         self.epoch = self._done["epoch"]
         self._interrupts.rise()
@@ -436,23 +553,10 @@ class Runner:
         if callable(turn):
             turn()
 
-    def _batches(self, mode: str) -> Iterator[Any]:
-        """Give the batches of one pass; what a resumed run has seen of it is not read again."""
-        loader = self.data_loader
-        start = self._done["inner_iter"] if mode == "train" else 0
-        if mode == "train":
-            if hasattr(loader, "load_state_dict") and hasattr(loader, "state_dict"):
-                loader.load_state_dict({"epoch": self.epoch, "position": start})
-            else:
-                if hasattr(loader, "set_epoch"):
-                    loader.set_epoch(self.epoch)
-                loader = _without_first(loader, start)
-        for self.inner_iter, batch in enumerate(loader, start):
-            self.batch = batch
-            yield self.backend.to_device(batch, self.model)
-
     def _count(self) -> None:
-        # Also where a hook has skipped the iteration: its batch has been read.
+        # Also where a hook has skipped the iteration: its batch has been read, and others of its group wait for a step.
+        if self._held and self._group()[1]:
+            self._step()
         self._done["iter"], self._done["inner_iter"] = self.iter + 1, self.inner_iter + 1
         if self._later:
             self._call_later()
@@ -460,14 +564,31 @@ class Runner:
 
     def _is_pass_over(self) -> bool:
         """Say whether that was the last batch of the pass, and count the epoch if it was."""
-        over = self._done["inner_iter"] == _length(self.data_loader)
+        over = self._done["inner_iter"] == length_of(self.data_loader)
         if over:
             self._end_pass()
         return over
 
+    def _pass_over_epoch(self) -> None:
+        """Count an epoch that a hook has skipped: else it would come again, for ever."""
+        if not self.by_epoch:
+            raise TrainingError(
+                "a hook has skipped train_epoch, and this run counts iterations, of which none was made; let it skip "
+                "train_iter, or ask the run to stop"
+            )
+        self._end_pass()
+
     def _end_pass(self) -> None:
         self._done["inner_iter"] = 0
         self._done["epoch"] = self.epoch + 1
+
+    def _step(self) -> None:
+        if self.amp is not None:
+            self.amp.unscale(self.optimizer)
+        self.optimizer_step()
+        self.optimizer.zero_grad()
+        self._done["step"] = self.step + 1
+        self._held = False
 
     def _group(self) -> tuple[int, bool]:
         """Give the size of the group that this batch is in, and whether it is the last of it."""
@@ -479,58 +600,6 @@ class Runner:
         size = self.accumulate if total is None else max(1, min(self.accumulate, total - begun))
         return size, place + 1 >= size
 
-    def _forward(self, batch: Any) -> Any:
-        if hasattr(self.model, "train_step"):
-            made = self.model.train_step(batch, self.optimizer)
-            return self._made(made, "train_step")
-        return self._made(self._computed(batch), "the loss")
-
-    def _computed(self, batch: Any) -> dict[str, Any]:
-        if self.loss is None:
-            raise TrainingError(
-                f"{type(self.model).__name__} has no train_step, and the runner was given no loss; give Runner(..., "
-                "loss=...)"
-            )
-        inputs, targets = _pair(batch)
-        predicted = self.model(inputs)
-        return {"loss": self.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
-
-    def _made(self, made: Any, by: str) -> Any:
-        if not _is_outputs(made):
-            raise TrainingError(
-                f"{by} of {type(self.model).__name__} gave {type(made).__name__}, not a dict with a 'loss'; give "
-                "{'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
-            )
-        self.outputs = made
-        self.logs = {**self.logs, **made.get("log_vars", {"loss": self.backend.item(made["loss"])})}
-        return made["loss"]
-
-    def _evaluate(self, mode: str, step: Any) -> None:
-        sums: dict[str, float] = {}
-        seen = 0
-        with self.backend.no_grad():
-            for batch in self._batches(mode):
-                outputs: Any = step(batch)
-                if mode == "predict":
-                    self._predictions.append(outputs)
-                elif _is_numbers(outputs):
-                    count = int(outputs.get("num_samples", 1))
-                    seen += count
-                    for name, value in outputs.get("log_vars", {}).items():
-                        sums[name] = sums.get(name, 0.0) + float(value) * count
-        means = {f"{mode}_{name}": value / max(seen, 1) for name, value in sums.items()}
-        self.logs = {**self.logs, **means}
-
-    def _val_step(self, batch: Any) -> Any:
-        self.batch = batch
-        if hasattr(self.model, "val_step"):
-            self.outputs = self.model.val_step(batch, self.optimizer)
-        else:
-            made = self._computed(batch)
-            made["log_vars"] = {"loss": self.backend.item(made["loss"])}
-            self.outputs = made
-        return self.outputs
-
     def _seed(self) -> None:
         if self.seed is not None and not self._resumed and not self._seeded:
             self._seeded = True
@@ -538,91 +607,19 @@ class Runner:
             self.backend.seed(self.seed)
 
     def _save_interrupted(self) -> None:
-        if self.work_dir is not None:
+        if self.work_dir is None:
+            return
+        try:
             path = self.save_checkpoint(self.work_dir / "interrupted.ckpt")
+        except Exception:  # the interrupt rises all the same
+            self.logger.exception("interrupted after iteration %d; what it was could not be saved", self.iter)
+        else:
             self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
 
+    @property
+    def _unit(self) -> str:
+        return "epochs" if self.by_epoch else "iterations"
+
     def __repr__(self) -> str:
-        end = f"{self.max_epochs} epochs" if self.by_epoch else f"{self.max_iters} iterations"
+        end = f"{self.max_epochs if self.by_epoch else self.max_iters} {self._unit}"
         return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"
-
-
-def _is_numbers(outputs: object) -> bool:
-    return isinstance(outputs, Mapping)
-
-
-def _is_outputs(made: object) -> bool:
-    return isinstance(made, dict) and "loss" in made
-
-
-def _counted(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if not _is_count(value):
-        raise ConfigError(f"Runner({name}={value!r}): give a number from 1 up")
-    return int(value)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _workflow(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
-    found: list[tuple[str, int]] = []
-    for row in rows:
-        given: Any = row
-        pair: list[Any] = list(given) if isinstance(row, (tuple, list)) else [row]
-        if len(pair) != 2 or not _is_count(pair[1]):
-            raise ConfigError(f"workflow={row!r}: give pairs of a mode and a number from 1 up, such as ('train', 1)")
-        if pair[0] not in ("train", "val"):
-            near = nearest(str(pair[0]), ["train", "val"])
-            raise ConfigError(f"workflow={row!r}: the modes of a workflow are 'train' and 'val'{near}")
-        found.append((str(pair[0]), int(pair[1])))
-    if not any(mode == "train" for mode, _ in found):
-        raise ConfigError("a workflow without 'train' never ends; use validate()")
-    return tuple(found)
-
-
-def _checked(loader: Any, mode: str) -> Any:
-    assert mode in MODES
-    if not hasattr(loader, "__iter__"):
-        raise TrainingError(f"the data for {mode} is {type(loader).__name__}, which cannot be iterated; give a loader")
-    if _length(loader) == 0:
-        raise TrainingError(f"the data for {mode} has no batches; is the data set empty, or the batch too big?")
-    return loader
-
-
-def _length(loader: Any) -> int | None:
-    try:
-        return len(loader)
-    except TypeError:
-        return None
-
-
-def _pair(batch: Any) -> tuple[Any, Any]:
-    given = batch
-    if isinstance(batch, (tuple, list)) and len(given) == 2:
-        return given[0], given[1]
-    if isinstance(batch, Mapping) and "inputs" in given and "targets" in given:
-        return given["inputs"], given["targets"]
-    raise TrainingError(
-        f"a batch is {type(given).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
-        "that has both"
-    )
-
-
-def _without_first(loader: Any, count: int) -> Iterator[Any]:
-    """Leave out batches that a resumed run has seen; a loader without a state can only be read and thrown away."""
-    for place, batch in enumerate(loader):
-        if place >= count:
-            yield batch
-
-
-def _ranks() -> tuple[int, int]:
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def _logger() -> Any:
-    import logging
-
-    return logging.getLogger("aspecthook.training")

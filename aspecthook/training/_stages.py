@@ -18,7 +18,13 @@ MODES = ("train", "val", "test", "predict")
 
 
 # The first word of a method's name. The classical systems know the first two of them.
-WORDS: dict[str, Kind] = {"before": "pre", "after": "post", "exception": "exception", "always": "always"}
+WORDS: dict[str, Kind] = {
+    "before": "pre",
+    "after": "post",
+    "around": "around",
+    "exception": "exception",
+    "always": "always",
+}
 
 
 class Stage(NamedTuple):
@@ -40,10 +46,9 @@ def _all(word: str, *methods: str) -> dict[str, tuple[Stage, ...]]:
 # What a method of a hook is called, and where it goes. Exact names come first, those that several stages share after.
 NAMES: dict[str, tuple[Stage, ...]] = {
     **_all("run", "run"),
-    **_all("train", "run"),
+    **{name: stages for mode in MODES for name, stages in _all(mode, f"{mode}_loop").items()},
     **{name: stages for mode in MODES for name, stages in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
     **{name: stages for mode in MODES for name, stages in _all(f"{mode}_iter", f"{mode}_iter").items()},
-    **{name: stages for mode in MODES[1:] for name, stages in _all(mode, f"{mode}_epoch").items()},
     **_all("forward", "forward"),
     **_all("backward", "backward"),
     **_all("optimizer_step", "optimizer_step"),

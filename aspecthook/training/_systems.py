@@ -23,9 +23,21 @@ class Row(NamedTuple):
     function: Callable[..., Any]
 
 
-# A module of this package that has `rows(hook, runner)`, and the methods by which an object of its kind is known. What
-# is none of these is a hook of mm's kind.
-_SYSTEMS: tuple[tuple[str, frozenset[str]], ...] = ()
+def _having(*methods: str) -> Callable[[object], bool]:
+    return lambda hook: all(callable(getattr(hook, name, None)) for name in methods)
+
+
+def _derived_from(module: str) -> Callable[[object], bool]:
+    return lambda hook: any(cls.__module__ == module for cls in type(hook).__mro__)
+
+
+# How an object of another system is known, and the module of this package that has `rows(hook, runner)` for it. What is
+# none of these is a hook of mm's kind.
+_SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
+    (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._rows"),
+    (_having("after_create_session", "end"), "session"),
+    (_derived_from("mmengine.hooks.hook"), "mmengine._rows"),
+)
 
 
 def rows_of(hook: object, runner: Runner) -> list[Row]:
@@ -34,8 +46,8 @@ def rows_of(hook: object, runner: Runner) -> list[Row]:
     Raises:
         HookSignatureError: A method is named like a stage, and there is none of that name.
     """
-    for module, methods in _SYSTEMS:
-        if all(callable(getattr(hook, name, None)) for name in methods):
+    for is_theirs, module in _SYSTEMS:
+        if is_theirs(hook):
             found: list[Row] = import_module(f"{__package__}.{module}").rows(hook, runner)
             return found
     from ._hooks import placed

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -510,3 +511,116 @@ def test_what_is_left_to_the_end_of_a_stage_that_fails_is_forgotten() -> None:
     hooks(runner.train_iter).clear()
     runner.fit([1.0])
     assert runner.epoch == 2
+
+
+@pytest.mark.parametrize("data", [lambda: iter([]), lambda: (batch for batch in [1.0, 2.0])])
+def test_data_that_run_out_are_an_error_where_they_have_no_length(data: Any) -> None:
+    """Each epoch after the first would be empty, and the run end as if it had trained."""
+    runner = make(max_epochs=3)
+    with pytest.raises(TrainingError, match=r"gave no batches in epoch [12]; .* give a list or a loader"):
+        runner.fit(data())
+
+
+def test_an_interrupt_rises_as_itself_though_nothing_can_be_saved(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = make(work_dir=tmp_path)
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    hooks(runner.write_checkpoint).pre(full)
+    hooks(runner.backward).pre(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit([1.0])
+    assert "could not be saved" in caplog.text and "No space left" in caplog.text
+
+
+def test_an_epoch_that_a_hook_skips_is_counted() -> None:
+    """It came again, for ever."""
+    runner = make(max_epochs=3)
+    seen: list[Any] = []
+    hooks(runner.train_epoch).pre(lambda epoch: Return(None) if epoch == 1 else None)
+    hooks(runner.val_epoch).pre(lambda epoch: Return(None) if epoch == 2 else None)
+    hooks(runner.train_iter).pre(lambda epoch, iter: seen.append((epoch, iter)))
+    hooks(runner.val_iter).pre(lambda epoch: seen.append(f"val {epoch}"))
+    runner.fit([1.0, 2.0], [1.0])
+    assert seen == [(0, 0), (0, 1), "val 1", (2, 2), (2, 3), "val 3"] and runner.epoch == 3
+
+
+def test_a_run_of_iterations_cannot_skip_an_epoch() -> None:
+    runner = make(max_epochs=None, max_iters=3)
+    hooks(runner.train_epoch).pre(lambda: Return(None))
+    with pytest.raises(TrainingError, match="counts iterations, of which none was made"):
+        runner.fit([1.0, 2.0])
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 2, 4, 5])
+def test_a_skipped_batch_takes_no_step_from_the_others_of_its_group(skipped: int) -> None:
+    """The last of a group took the step with it, and five batches made one."""
+    runner = make(max_epochs=1, accumulate=3)
+    hooks(runner.train_iter).pre(lambda iter: Return(None) if iter == skipped else None)
+    runner.fit([1.0] * 6)
+    log = runner.optimizer.log
+    assert log.count("step") == 2 and runner.step == 2
+    assert len(log) == 7 and log[-1] == "step"
+
+
+def test_a_group_that_is_skipped_makes_no_step() -> None:
+    runner = make(max_epochs=1, accumulate=2)
+    hooks(runner.train_iter).pre(lambda iter: Return(None) if iter in (2, 3) else None)
+    runner.fit([1.0] * 6)
+    assert runner.optimizer.log.count("step") == 2
+
+
+def test_a_hook_that_fails_as_an_interrupted_run_ends_costs_neither_checkpoint_nor_interrupt(tmp_path: Path) -> None:
+    runner = make(work_dir=tmp_path)
+    hooks(runner.train_iter).post(lambda: os.kill(os.getpid(), signal.SIGINT))
+    hooks(runner.train_epoch).post(lambda logs: logs["val_accuracy"])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        runner.fit([1.0, 2.0])
+    assert isinstance(caught.value.__cause__, KeyError) and (tmp_path / "interrupted.ckpt").exists()
+
+
+def test_what_can_be_no_hook_is_refused() -> None:
+    class OnlyOthers(Hook):
+        def on_train_begin(self) -> None: ...
+
+    runner = make()
+    with pytest.raises(HookTypeError, match=r"the class OnlyOthers; give a hook: OnlyOthers\(...\)"):
+        runner.register_hook(OnlyOthers)
+    for unfit in (OnlyOthers(), object(), lambda: None):
+        with pytest.raises(HookSignatureError, match="no method named after a stage, and would never be called"):
+            runner.register_hook(unfit)
+
+
+def test_a_hook_may_be_around_a_stage() -> None:
+    class Twice(Hook):
+        def around_optimizer_step(self, proceed: Any) -> None:
+            proceed()
+            proceed()
+
+        def around_val_epoch(self, proceed: Any) -> Any:
+            return super().around_val_epoch(proceed)
+
+    runner = make(max_epochs=1)
+    runner.register_hook(Twice())
+    runner.fit([1.0], [3.0])
+    assert runner.optimizer.log == [("backward", 1.0), "step", "step"] and runner.logs["val_loss"] == 3.0
+
+
+def test_a_loss_that_is_none_is_named() -> None:
+    runner = make()
+    hooks(runner.forward).pre(lambda: Return(None))
+    with pytest.raises(TrainingError, match="the loss is None, NoneType, which has no backward"):
+        runner.fit([1.0])
+
+
+def test_a_run_that_is_over_says_that_there_is_nothing_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    runner = make(max_epochs=1)
+    runner.fit([1.0])
+    runner.fit([1.0])
+    assert "the run has its 1 epochs already" in caplog.text

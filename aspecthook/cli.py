@@ -1,0 +1,47 @@
+"""The command `aspecthook`: one word, and the part of the package that answers to it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+_USAGE = """\
+usage: aspecthook [-h] [--version] COMMAND ...
+
+Behaviour before, after and around any Python function.
+
+commands:
+  train       train a classifier with hooks on every step (needs the extra: pip install 'aspecthook[train]')
+
+aspecthook COMMAND --help tells more of each.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command, and give its exit status.
+
+    Example:
+        >>> main(["--version"])
+        aspecthook ...
+        0
+    """
+    rest = list(sys.argv[1:] if argv is None else argv)
+    if rest and rest[0] == "train":
+        from aspecthook.training.job._command import main as train
+
+        return train(rest[1:])
+    if not rest or rest[0] in ("-h", "--help"):
+        print(_USAGE, end="")
+        return 0 if rest else 2
+    if rest[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"aspecthook {version('aspecthook')}")
+        return 0
+    from ._errors import nearest
+
+    print(
+        f"aspecthook: there is no command {rest[0]!r}{nearest(rest[0], ['train'])}; see aspecthook --help",
+        file=sys.stderr,
+    )
+    return 2

@@ -1,0 +1,10 @@
+"""``python -m aspecthook.training``: the command `aspecthook train`."""
+
+from __future__ import annotations
+
+import sys
+
+from .job._command import main
+
+if __name__ == "__main__":
+    sys.exit(main(prog="python -m aspecthook.training"))

@@ -1,0 +1,147 @@
+"""What a job is built of: the data, the model and the optimizer that its settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aspecthook._errors import ConfigError
+from aspecthook.registry import Registry
+from aspecthook.training import numpy as ours
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.digits import load_digits
+from aspecthook.training.loading import permutation
+
+Images: TypeAlias = NDArray[Any]
+Labels: TypeAlias = NDArray[Any]
+Part: TypeAlias = tuple[Images, Labels]
+
+DATA = Registry("data")
+DATA.register(load_digits, name="digits")
+
+
+class Classifier:
+    """A network that scores classes, with what a step of its training and of its validation is.
+
+    Args:
+        net: Takes images, of shape (n, height, width), from 0 to 1, and gives scores, of shape (n, classes); of NumPy's
+            modules or PyTorch's.
+        loss: Takes scores and labels.
+    """
+
+    def __init__(self, net: Any, loss: Callable[[Any, Any], Any]) -> None:
+        self.net, self.loss = net, loss
+
+    def train(self) -> None:
+        """Turn to training."""
+        self.net.train()
+
+    def eval(self) -> None:
+        """Turn to validation."""
+        self.net.eval()
+
+    def __call__(self, images: Any) -> Any:
+        return self.net(images)
+
+    # Any: batches and outputs are of either library.
+    def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:  # noqa: ARG002
+        """Give the loss of a batch."""
+        images, labels = batch
+        scores = self.net(images)
+        loss = self.loss(scores, labels)
+        return {"loss": loss, "log_vars": {"loss": loss.item()}, "num_samples": len(labels), "scores": scores}
+
+    def val_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:  # noqa: ARG002
+        """Give the loss, and which part of a batch is recognized."""
+        images, labels = batch
+        scores = self.net(images)
+        right = (scores.argmax(axis=1) == labels).sum().item() / len(labels)
+        numbers = {"loss": self.loss(scores, labels).item(), "accuracy": right}
+        return {"log_vars": numbers, "num_samples": len(labels), "scores": scores}
+
+
+def load_data(settings: dict[str, Any], seed: int) -> tuple[Part, Part | None, Part]:
+    """Give what is trained on, validated on (None for nothing) and tested on.
+
+    Raises:
+        ConfigError: There is no such data set, or the part to be held out is none.
+    """
+    held_out = float(settings["held_out"])
+    if not 0 <= held_out < 1:
+        raise ConfigError(f"[data]: held_out={held_out:g}; give a part from 0 up to and without 1")
+    options = {key: value for key, value in settings.items() if key not in ("type", "batch_size", "held_out")}
+    (images, labels), test = (
+        cast("Part", DATA.build_from_config({"type": settings["type"], "split": part, **options}))
+        for part in ("train", "test")
+    )
+    if not held_out:
+        return (images, labels), None, test
+    out = _stratified(labels, held_out, seed)
+    return (images[~out], labels[~out]), (images[out], labels[out]), test
+
+
+def _stratified(labels: Labels, part: float, seed: int) -> NDArray[np.bool_]:
+    """Choose a part of each class."""
+    chosen = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        places = np.flatnonzero(labels == label)
+        chosen[places[permutation(len(places), seed, int(label))[: round(len(places) * part)]]] = True
+    return chosen
+
+
+def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], classes: int) -> Classifier:
+    """Build the model for images of a shape (height, width)."""
+    registry = Registry(f"models of {backend}")
+    size = int(np.prod(shape))
+    if backend == "numpy":
+        registry.register(partial(_mlp, size, classes), name="mlp")
+        return Classifier(_built(registry, settings, backend), ours.cross_entropy)
+    torch = load_torch()
+    from ._torch_models import cnn, mlp
+
+    registry.register(partial(mlp, size, classes), name="mlp")
+    registry.register(partial(cnn, shape, classes), name="cnn")
+    return Classifier(_built(registry, settings, backend), torch.nn.functional.cross_entropy)
+
+
+def _built(registry: Registry, settings: dict[str, Any], backend: str) -> Any:
+    if settings.get("type") == "cnn" and backend == "numpy":
+        raise ConfigError("[model]: the type 'cnn' is for PyTorch; give --backend torch, or --set model.type=mlp")
+    return registry.build_from_config(settings)
+
+
+def _mlp(size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: float = 0.3) -> Any:
+    layers: list[Any] = [ours.Flatten()]
+    for width in hidden:
+        layers += [ours.Linear(size, width), ours.ReLU(), *([ours.Dropout(dropout)] if dropout else [])]
+        size = width
+    return ours.Sequential(*layers, ours.Linear(size, classes))
+
+
+def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> Any:
+    """Build the optimizer of a model's parameters."""
+    registry = Registry(f"optimizers of {backend}")
+    home: Any = ours if backend == "numpy" else load_torch().optim
+    for name in ("SGD", "Adam", "AdamW"):
+        registry.register(getattr(home, name), name=name)
+    return registry.build_from_config({**settings, "params": parameters})
+
+
+def load_torch() -> Any:
+    """Import PyTorch.
+
+    Raises:
+        TrainingError: It is not installed.
+    """
+    try:
+        return cast("Any", import_module("torch"))
+    except ImportError as error:
+        raise TrainingError(
+            f"the back end 'torch' needs PyTorch, which cannot be imported ({error}); install it: pip install "
+            "'aspecthook[torch]'"
+        ) from error

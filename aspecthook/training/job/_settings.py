@@ -1,0 +1,193 @@
+"""Settings: the defaults, under what a file says, under what the command line says; one plain tree in the end.
+
+What is unknown is refused here, or by what is built from a section, before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from aspecthook._config import load_toml
+from aspecthook._errors import ConfigError, brief, nearest
+
+# Any: what TOML has.
+Settings: TypeAlias = dict[str, Any]
+
+# These have a fixed set of keys; those of the others are what the class they build takes.
+_FIXED = ("run", "data")
+# Sections that are hooks, which `false` leaves out.
+HOOKS = ("lr", "momentum", "clip", "checkpoint", "log", "timer", "guard", "progress", "plot")
+_SECTIONS = ("run", "data", "model", "optimizer", *HOOKS, "hooks")
+
+# The key that says what a section is of; where it changes, what goes with the old one goes, but for these.
+_KINDS = {
+    "lr": ("policy", ("warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch")),
+    "optimizer": ("type", ("lr",)),
+    "model": ("type", ()),
+    "data": ("type", ("batch_size", "held_out")),
+}
+
+
+def default_text() -> str:
+    """Give the defaults as they are written, with what each means."""
+    return (files("aspecthook.training.job") / "defaults.toml").read_text("utf-8")
+
+
+def load_settings(
+    path: Path | str | None = None, changes: Iterable[str] = (), *, below: Mapping[str, Any] | None = None
+) -> Settings:
+    """Give the settings of a run.
+
+    Args:
+        path: A TOML file, or the ``config.json`` of an earlier run.
+        changes: ``"section.key=value"`` each, the value as in TOML; what is none is a string.
+        below: What the file is put over, in the place of the defaults.
+
+    Raises:
+        ConfigError: A section or key is unknown, or a value of a wrong type; the message names the nearest.
+
+    Example:
+        >>> settings = load_settings(changes=["lr.policy=step", "lr.step=[20, 30]", "run.max_epochs=40"])
+        >>> settings["lr"]
+        {'policy': 'step', 'step': [20, 30]}
+        >>> load_settings(changes=["run.max_epoch=40"])
+        Traceback (most recent call last):
+          ...
+        aspecthook.ConfigError: --set run.max_epoch=40: [run] has no 'max_epoch'; ...; did you mean 'max_epochs'?
+    """
+    settings: Settings = tomllib.loads(default_text()) if below is None else dict(below)
+    known = _known()
+    if path is not None:
+        settings = _over(settings, _read(Path(path)), str(path), known)
+    for change in changes:
+        settings = _over(settings, _parsed(change), f"--set {change}", known)
+    return settings
+
+
+def _known() -> dict[str, Settings]:
+    defaults = tomllib.loads(default_text())
+    return {name: defaults[name] for name in _FIXED}
+
+
+def _read(path: Path) -> Settings:
+    if path.suffix != ".json":
+        return load_toml(path)
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON: {error}; give a TOML file, or the config.json of a run") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} is no config: it holds {brief(found)}; give one with sections such as [run]")
+    return cast("Settings", found)
+
+
+def _parsed(change: str) -> Settings:
+    key, equals, text = change.partition("=")
+    names = key.strip().split(".")
+    if not equals or not all(names):
+        raise ConfigError(f"--set {change}: give section.key=value, such as lr.policy=cosine")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    for name in reversed(names):
+        value = {name: value}
+    return cast("Settings", value)
+
+
+def _over(settings: Settings, changes: Mapping[str, Any], who: str, known: Mapping[str, Settings]) -> Settings:
+    """Put changes over settings, in a new tree."""
+    for section, given in changes.items():
+        if section not in _SECTIONS:
+            raise ConfigError(
+                f"{who}: there is no section {section!r}; what there is: {', '.join(_SECTIONS)}"
+                f"{nearest(section, list(_SECTIONS))}"
+            )
+        settings = {**settings, section: _section(section, settings.get(section), given, who, known)}
+    return settings
+
+
+def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Settings]) -> Any:
+    if name == "hooks":
+        return _listed(given, who)
+    if given is False and name in HOOKS:
+        return False
+    if given is True and name in HOOKS:
+        return old or {}
+    if not isinstance(given, dict):
+        raise ConfigError(f"{who}: [{name}] is {brief(given)}; give a table, such as {name}.key = ...")
+    section = cast("Settings", given)
+    if name in known:
+        _check(f"{who}: [{name}]", section, known[name])
+    return {**_kept(name, old or {}, section), **section}
+
+
+def _check(what: str, section: Settings, defaults: Settings) -> None:
+    for key, value in section.items():
+        if key not in defaults:
+            raise ConfigError(
+                f"{what} has no {key!r}; what it has: {', '.join(defaults)}{nearest(key, list(defaults))}"
+            )
+        kind = cast("type[object]", type(defaults[key]))
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise ConfigError(f"{what}: {key} is {brief(value)}; give {_KIND_NAMES[kind]}, such as {defaults[key]!r}")
+
+
+_KIND_NAMES: dict[type[object], str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+}
+
+
+def _kept(name: str, old: Settings, given: Settings) -> Settings:
+    """Give what stays of a section: if it is of another kind now, only what goes with any kind."""
+    kind, shared = _KINDS.get(name, ("type", ()))
+    if kind not in given or given[kind] == old.get(kind):
+        return old
+    return {key: value for key, value in old.items() if key in shared}
+
+
+def _listed(given: Any, who: str) -> list[Any]:
+    rows = cast("list[object]", given)
+    if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
+        return rows
+    raise ConfigError(f"{who}: hooks is {brief(rows)}; give [[hooks]] tables, each with a type")
+
+
+def filled(settings: Settings) -> Settings:
+    """Give the settings with what a policy needs and nobody has said."""
+    lr = settings.get("lr")
+    if not lr or "policy" not in lr:
+        return settings
+    epochs = int(settings["run"]["max_epochs"])
+    needs = _needs(epochs, float(settings["optimizer"].get("lr", 1e-3)))
+    policy = "".join(filter(str.isalpha, str(lr["policy"]))).lower()
+    given = {key: value for key, value in needs.get(policy, {}).items() if key not in lr}
+    if "min_lr_ratio" in lr:
+        given.pop("min_lr", None)
+    return {**settings, "lr": {**lr, **given}}
+
+
+def _needs(epochs: int, lr: float) -> dict[str, Settings]:
+    down: Settings = {"min_lr": 0.0}
+    halves = [half for half in (epochs - epochs // 2, epochs // 2) if half]
+    return {
+        "step": {"step": sorted({max(1, epochs * 3 // 5), max(1, epochs * 17 // 20)})},
+        "exp": {"gamma": 0.95},
+        "inv": {"gamma": 0.1},
+        "cosine": down,
+        "cosineannealing": down,
+        "linear": down,
+        "linearannealing": down,
+        "flatcosine": down,
+        "flatcosineannealing": down,
+        "cosinerestart": {**down, "by_epoch": True, "periods": halves, "restart_weights": [1.0] * len(halves)},
+        "onecycle": {"max_lr": lr},
+    }

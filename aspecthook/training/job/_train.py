@@ -1,0 +1,187 @@
+"""The job itself: from settings to a trained model, its checkpoints, logs, curves and report."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from aspecthook._errors import ConfigError, nearest
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._runner import Runner
+from aspecthook.training.checkpoints import newest
+from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.numpy import manual_seed
+
+from ._builds import Part, build_model, build_optimizer, load_data, load_torch
+from ._settings import Settings, filled
+
+_BACKENDS = ("numpy", "torch")
+_CONFIG = "config.json"
+
+# Sections that are one hook each, besides those of register_training_hooks.
+_OTHERS = {"guard": "NanGuardHook", "progress": "ProgressHook", "plot": "PlotHook", "report": "ReportHook"}
+
+
+class Outcome(NamedTuple):
+    """What came of a job.
+
+    Attributes:
+        accuracy: The part of the test images that is recognized, from 0 to 1.
+        images: How many test images there are.
+        checkpoint: The checkpoint that was tested; None if that is the model as it was at the end.
+        seconds: How long it took.
+        runner: The run.
+    """
+
+    accuracy: float
+    images: int
+    checkpoint: Path | None
+    seconds: float
+    runner: Runner
+
+
+class Job(NamedTuple):
+    """A run that is ready, and its data."""
+
+    runner: Runner
+    train: DataLoader
+    validate: DataLoader | None
+    test: DataLoader
+
+
+def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, overwrite: bool = False) -> Outcome:
+    """Train what the settings say, and test it.
+
+    Args:
+        settings: As `load_settings` gives them.
+        resume: Go on from a checkpoint; True for the newest in the ``work_dir``.
+        overwrite: Whether a run that the ``work_dir`` holds may be written over.
+
+    Raises:
+        ConfigError: What the settings say cannot be built.
+        TrainingError: The ``work_dir`` holds another run, or there is nothing to resume from; or the training fails.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from aspecthook.training.job import load_settings, train
+        >>> with TemporaryDirectory() as folder:
+        ...     changes = ["run.max_epochs=2", f"run.work_dir='{folder}'", "progress=false", "plot=false"]
+        ...     train(load_settings(changes=changes)).accuracy > 0.8
+        True
+    """
+    settings = filled(settings)
+    folder = Path(settings["run"]["work_dir"])
+    _check_free(folder, resume, overwrite)
+    job = build(settings)
+    saved = _found(folder, resume)
+    if saved is not None:
+        job.runner.resume(saved)
+    _keep(folder, settings)
+    began = perf_counter()
+    job.runner.fit(job.train, job.validate)
+    return _tested(job, perf_counter() - began)
+
+
+def build(settings: Settings) -> Job:
+    """Build a run from its settings; nothing is written."""
+    run, seed = settings["run"], int(settings["run"]["seed"])
+    backend = run["backend"]
+    if backend not in _BACKENDS:
+        raise ConfigError(
+            f"[run]: there is no back end {backend!r}; give 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
+        )
+    _seed(backend, seed)
+    parts = load_data(settings["data"], seed)
+    images, labels = parts[0]
+    model = build_model(settings["model"], backend, images.shape[1:], int(labels.max()) + 1)
+    runner = Runner(
+        model,
+        optimizer=build_optimizer(settings["optimizer"], backend, model.net.parameters()),
+        work_dir=run["work_dir"],
+        max_epochs=run["max_epochs"],
+        accumulate=run["accumulate"],
+        amp=run["amp"],
+        seed=seed,
+        meta={"config": settings},
+    )
+    _register(runner, settings, validates=parts[1] is not None)
+    return Job(runner, *_loaders(parts, settings["data"]["batch_size"], seed))
+
+
+def _seed(backend: str, seed: int) -> None:
+    """Decide the parameters that the model begins with."""
+    manual_seed(seed)
+    if backend == "torch":
+        load_torch().manual_seed(seed)
+
+
+def _loaders(
+    parts: tuple[Part, Part | None, Part], size: int, seed: int
+) -> tuple[DataLoader, DataLoader | None, DataLoader]:
+    train, validate, test = parts
+    held = None if validate is None else DataLoader(ArrayDataset(*validate), 256)
+    return DataLoader(ArrayDataset(*train), size, shuffle=True, seed=seed), held, DataLoader(ArrayDataset(*test), 256)
+
+
+def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
+    clip, checkpoint = _section(settings, "clip"), _section(settings, "checkpoint")
+    if checkpoint is not None and not validates and str(checkpoint.get("save_best", "")).startswith("val_"):
+        checkpoint = {**checkpoint, "save_best": None}
+    others = [(_section(settings, name), kind) for name, kind in _OTHERS.items()]
+    runner.register_training_hooks(
+        lr_config=_section(settings, "lr", "LrUpdaterHook"),
+        momentum_config=_section(settings, "momentum", "MomentumUpdaterHook"),
+        optimizer_config={"grad_clip": clip} if clip else None,
+        checkpoint_config=None if checkpoint is None else {"type": "CheckpointHook", **checkpoint},
+        timer_config=_section(settings, "timer", "IterTimerHook"),
+        log_config=_section(settings, "log"),
+        custom_hooks=[
+            *({"type": kind, **section} for section, kind in others if section is not None),
+            *settings.get("hooks", []),
+        ],
+    )
+
+
+def _section(settings: Settings, name: str, kind: str | None = None) -> Settings | None:
+    """Give a section that is a hook, with the type that it has unless it says so; None if it is left out."""
+    section: Any = settings.get(name, False)
+    if section is False:
+        return None
+    return {"type": kind, **section} if kind is not None else dict(section)
+
+
+# The folder
+
+
+def _check_free(folder: Path, resume: object, overwrite: bool) -> None:
+    if not resume and not overwrite and (folder / _CONFIG).exists():
+        raise TrainingError(
+            f"{folder} holds a run already; go on with it by --resume, give another --work-dir, or --overwrite it"
+        )
+
+
+def _found(folder: Path, resume: str | os.PathLike[str] | bool) -> Path | None:
+    if not resume:
+        return None
+    place = folder if resume is True else Path(resume)
+    found = newest(place) if place.is_dir() else place if place.exists() else None
+    if found is None:
+        raise TrainingError(f"there is no checkpoint to resume from in {place}; leave out --resume to begin anew")
+    return found
+
+
+def _keep(folder: Path, settings: Settings) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _tested(job: Job, seconds: float) -> Outcome:
+    """Test the best checkpoint, else what the model is at the end."""
+    best = next((hook.best for hook in job.runner.hooks if getattr(hook, "best", None) is not None), None)
+    if best is not None:
+        job.runner.load_checkpoint(best)
+    numbers = job.runner.test(job.test)
+    return Outcome(float(numbers["test_accuracy"]), len(job.test.dataset), best, seconds, job.runner)

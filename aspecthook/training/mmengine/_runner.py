@@ -1,0 +1,136 @@
+"""What a hook of mmengine finds where it looks for mmengine's runner."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from aspecthook.training._errors import TrainingError
+
+if TYPE_CHECKING:
+    from aspecthook.training._runner import Runner
+
+
+@final
+class Loop:
+    """A loop of mmengine's: the data of a mode, and whether to stop."""
+
+    def __init__(self, runner: MMRunner, mode: str) -> None:
+        self.runner = runner
+        self._mode = mode
+
+    @property
+    def dataloader(self) -> Any:  # Any: a loader of whatever library
+        """The data."""
+        return self.runner.loader(self._mode)
+
+    @property
+    def stop_training(self) -> bool:
+        """Whether the run is to end; setting it ends it after the iteration."""
+        return self.runner.ours.stopping
+
+    @stop_training.setter
+    def stop_training(self, stop: bool) -> None:
+        if stop:
+            self.runner.ours.request_stop()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("epoch", "iter", "max_epochs", "max_iters"):
+            return getattr(self.runner.ours, name)
+        raise AttributeError(f"a hook of mmengine asks a loop for {name!r}, which ours has nothing like")
+
+
+@final
+class OptimWrapper:
+    """mmengine's wrapper of an optimizer, of which hooks read the rates."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    @property
+    def optimizer(self) -> Any:  # Any: of whatever library
+        """The optimizer."""
+        return self._runner.optimizer
+
+    def get_lr(self) -> dict[str, list[float]]:
+        """Give the learning rates of the parameter groups."""
+        return {"lr": [group["lr"] for group in self._runner.optimizer.param_groups]}
+
+    def get_momentum(self) -> dict[str, list[float]]:
+        """Give the momenta of the parameter groups, 0 where there is none."""
+        groups = self._runner.optimizer.param_groups
+        return {"momentum": [group.get("momentum", group.get("betas", (0,))[0]) for group in groups]}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner.optimizer, name)
+
+
+@final
+class MMRunner:
+    """Our runner, as mmengine's hooks know theirs.
+
+    Args:
+        ours: The runner.
+    """
+
+    def __init__(self, ours: Runner) -> None:
+        self.ours = ours
+        self.train_loop, self.val_loop, self.test_loop = (Loop(self, mode) for mode in ("train", "val", "test"))
+        self.optim_wrapper = OptimWrapper(ours)
+        self.param_schedulers: list[Any] = []  # ours are hooks
+        self.checkpoint: dict[str, Any] = {}
+
+    def loader(self, mode: str) -> Any:  # Any: of whatever library
+        """Give the data of a mode, None if there is none."""
+        return self.ours.loaders.get(mode)
+
+    @property
+    def work_dir(self) -> str:
+        """The folder of the run, as a string."""
+        if self.ours.work_dir is None:
+            raise TrainingError("a hook of mmengine asks for the work_dir; give Runner(..., work_dir=...)")
+        return str(self.ours.work_dir)
+
+    @property
+    def experiment_name(self) -> str:
+        """The name of the run: that of its folder."""
+        return "aspecthook" if self.ours.work_dir is None else self.ours.work_dir.name
+
+    @property
+    def cfg(self) -> Any:  # Any: mmengine's own
+        """The config of the run: what its checkpoints have of one."""
+        return import_module("mmengine.config").Config(dict(self.ours.meta))
+
+    @property
+    def message_hub(self) -> Any:  # Any: mmengine's own
+        """The hub of numbers, one for each run."""
+        hub: Any = import_module("mmengine.logging").MessageHub
+        return hub.get_instance(f"aspecthook {id(self.ours)}")
+
+    @property
+    def _resume(self) -> bool:
+        return self.ours.resumed
+
+    def save_checkpoint(
+        self,
+        out_dir: str | os.PathLike[str],
+        filename: str,
+        *_: object,
+        meta: dict[str, Any] | None = None,
+        **__: object,
+    ) -> None:
+        """Save a checkpoint of ours; options for files that are not on a disk have no effect."""
+        self.ours.save_checkpoint(Path(out_dir) / filename, meta)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("train_dataloader", "val_dataloader", "test_dataloader"):
+            return self.loader(name.partition("_")[0])
+        try:
+            return getattr(self.ours, name)
+        except AttributeError:
+            raise AttributeError(
+                f"a hook of mmengine asks its runner for {name!r}, which ours has nothing like; see "
+                "aspecthook.training.mmengine"
+            ) from None
