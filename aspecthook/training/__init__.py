@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from ._guards import AmpOptimizerHook, DistSamplerSeedHook, NanGuardHook, NanLossError, OptimizerHook
     from ._hooks import HOOKS, Hook
     from ._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+    from ._plots import PlotHook
+    from ._profiler import ProfilerHook
     from ._progress import ProgressHook
+    from ._report import ReportHook
     from ._runner import Runner
     from ._schedules import LrUpdaterHook, MomentumUpdaterHook
     from ._tensorboard import TensorboardLoggerHook
@@ -43,7 +46,10 @@ __all__ = [
     "NanGuardHook",
     "NanLossError",
     "OptimizerHook",
+    "PlotHook",
+    "ProfilerHook",
     "ProgressHook",
+    "ReportHook",
     "Runner",
     "TensorboardLoggerHook",
     "TextLoggerHook",
@@ -62,7 +68,10 @@ _HOMES = {
     **dict.fromkeys(("CsvLoggerHook", "JsonLoggerHook", "LoggerHook", "TextLoggerHook"), "_loggers"),
     "EMAHook": "_ema",
     "IterTimerHook": "_timers",
+    "PlotHook": "_plots",
+    "ProfilerHook": "_profiler",
     "ProgressHook": "_progress",
+    "ReportHook": "_report",
     "TensorboardLoggerHook": "_tensorboard",
     "Runner": "_runner",
     "TrainingError": "_errors",

@@ -22,7 +22,7 @@ from aspecthook.training.checkpoints import load
 from aspecthook.training.job import load_settings, train
 from aspecthook.training.job._settings import default_text, filled
 
-QUIET = ["progress=false", "plot=false"]
+QUIET = ["progress=false", "plot=false", "report=false"]
 BARE = [*QUIET, "log=false", "timer=false"]
 
 

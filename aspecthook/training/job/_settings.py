@@ -21,7 +21,7 @@ Settings: TypeAlias = dict[str, Any]
 # These have a fixed set of keys; those of the others are what the class they build takes.
 _FIXED = ("run", "data")
 # Sections that are hooks, which `false` leaves out.
-HOOKS = ("lr", "momentum", "clip", "checkpoint", "log", "timer", "guard", "progress", "plot")
+HOOKS = ("lr", "momentum", "clip", "checkpoint", "log", "timer", "guard", "progress", "plot", "report")
 _SECTIONS = ("run", "data", "model", "optimizer", *HOOKS, "hooks")
 
 # The key that says what a section is of; where it changes, what goes with the old one goes, but for these.

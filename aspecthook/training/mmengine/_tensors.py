@@ -12,15 +12,15 @@ import numpy as np
 # Any: trees of whatever a checkpoint has.
 def with_tensors(tree: Any) -> Any:
     """Give the tree with a tensor for each array."""
+    given = tree
     if isinstance(tree, Mapping):
-        rows: Mapping[Any, Any] = tree
-        return {name: with_tensors(value) for name, value in rows.items()}
-    return import_module("torch").tensor(tree) if isinstance(tree, np.ndarray) else tree
+        return {name: with_tensors(value) for name, value in given.items()}
+    return import_module("torch").tensor(given) if isinstance(tree, np.ndarray) else given
 
 
 def with_arrays(tree: Any) -> Any:
     """Give the tree with an array for each tensor."""
+    given = tree
     if isinstance(tree, Mapping):
-        rows: Mapping[Any, Any] = tree
-        return {str(name): with_arrays(value) for name, value in rows.items()}
-    return tree.detach().cpu().numpy() if hasattr(tree, "detach") else tree
+        return {str(name): with_arrays(value) for name, value in given.items()}
+    return given.detach().cpu().numpy() if hasattr(tree, "detach") else given
