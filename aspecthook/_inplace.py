@@ -46,27 +46,38 @@ class Slot:
     back to the function. Functions that live as long as their module may carry constants; closures may not.
     """
 
-    __slots__ = ("__weakref__", "links", "reroute")
+    __slots__ = ("__weakref__", "links")
 
-    def __init__(self, reroute: Callable[..., Any]) -> None:
+    def __init__(self) -> None:
         self.links: tuple[object, ...] = (0,)
-        self.reroute = reroute
 
 
 @final
 class First:
-    """Called by the code that stands in after a change: gives the function to run this call with."""
+    """Called by the code that stands in after a change, and by stale code: gives the function to run this call with."""
 
-    __slots__ = ("_place",)
+    __slots__ = ("_function", "_place", "_plain")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, function: FunctionType, plain: CodeType) -> None:
         self._place = weakref.ref(place)
+        self._function = weakref.ref(function)
+        self._plain = plain
 
     def __call__(self) -> Callable[..., Any]:
         place = self._place()
-        if place is None:
-            raise MountError("the mount point that this code belonged to is gone; was its function's __dict__ cleared?")
-        return place.current()
+        return place.current() if place is not None else self._left()
+
+    def _left(self) -> Callable[..., Any]:
+        """Give the function as it was, where somebody has kept code of ours longer than the function carried hooks."""
+        function = self._function()
+        if function is None:
+            raise MountError(
+                "the function that this code was put into is gone; keep it for as long as you keep its code"
+            )
+        with lock:
+            if any(const is self for const in function.__code__.co_consts):
+                function.__code__ = self._plain
+        return FunctionType(self._plain, function.__globals__, function.__name__, None, function.__closure__)
 
 
 def is_permanent(function: FunctionType) -> bool:
@@ -128,6 +139,8 @@ class Place:
         "_chain",
         "_codes",
         "_linker",
+        "_most",
+        "_put_in",
         "_ref",
         "_slot",
         "_space",
@@ -159,11 +172,14 @@ class Place:
         self.opened = False
         # Somebody's code was in the function when ours was taken off: a copy of ours may live on in theirs.
         self.stranded = False
+        # What has been put in, for as long as it lives; and how long the list may become before it is looked through.
+        self._put_in: list[weakref.ref[CodeType]] = []
+        self._most = 16
         self.under: Place | None = None
         self.moved = Moved()
         self.instances: dict[int, Callable[..., Any]] = {}
         self._chain: Callable[[], Chain] = lambda: Chain(())
-        self._slot = Slot(self._enter)
+        self._slot = Slot()
         self._aside: Callable[..., Any] | None = None
         # Where constants are immortal, a code object is made once a shape, not once a change.
         self._codes: dict[int, CodeType] | None = {} if FREE_THREADED else None
@@ -173,7 +189,7 @@ class Place:
             "instances": self.instances,
             "record": site.record,
             "slot": weakref.ref(self._slot),
-            "first": First(self),
+            "first": First(self, function, plain),
         }
         self._linker = Linker(site.signature, plain, site.label, facts)
         self._stub_code: CodeType | None = None
@@ -218,11 +234,31 @@ class Place:
     def displaced(self) -> bool:
         """Whether somebody else's code is where ours was put, or has been since ours was taken off."""
         function = self._ref()
-        return function is not None and function.__code__ is not self.ours and (self.opened or self.stranded)
+        return function is not None and (self.opened or self.stranded) and not self._is_ours(function.__code__)
 
     def is_own(self, code: CodeType) -> bool:
-        """Say whether this code is the function's own, or what we put in its place."""
-        return code is self.ours or code is self.plain
+        """Say whether this code is the function's own, or what we have ever put in its place."""
+        return code is self.plain or self._is_ours(code)
+
+    def _is_ours(self, code: CodeType) -> bool:
+        return code is self.ours or any(one() is code for one in self._put_in)
+
+    def lingering(self) -> Place | None:
+        """Forget the places, from this one down, of whose code nobody holds a copy; give the newest of the others."""
+        place: Place | None = self
+        kept: list[Place] = []
+        while place is not None:
+            if place._is_held():
+                kept.append(place)
+            place = place.under
+        for upper, lower in zip(kept, [*kept[1:], None], strict=False):
+            upper.under = lower
+        return kept[0] if kept else None
+
+    def _is_held(self) -> bool:
+        if not self.opened:
+            self._stub_code = None  # it is made anew if hooks come back here
+        return self.opened or self.stranded or any(one() is not None for one in self._put_in)
 
     def turned_to(self, older: Place) -> Place:
         """Give an older place under this one, with this one under it instead."""
@@ -235,16 +271,27 @@ class Place:
     def heal(self) -> None:
         """Put the function's own code back where somebody has put ours back after we had left."""
         function = self._ref()
-        if function is not None and not self.opened and function.__code__ is self.ours is not self.plain:
-            function.__code__ = self.ours = self.plain
-            self.stranded = False
+        if function is None or self.opened or function.__code__ is self.plain or not self._is_ours(function.__code__):
+            return
+        function.__code__ = self.ours = self.plain
+        self.stranded = False
 
     def _put(self, code: CodeType) -> bool:
         function = self._ref()
         if function is None or not self.is_own(function.__code__):
             return False
+        if code is not self.plain:
+            self._note(code)
         function.__code__ = self.ours = code
         return True
+
+    def _note(self, code: CodeType) -> None:
+        """Take note that copies of this code may be made from now on."""
+        self._put_in.append(weakref.ref(code))
+        if len(self._put_in) > self._most:
+            # The same code is put in again and again, and has but one reference.
+            self._put_in = list({id(one): one for one in self._put_in if one() is not None}.values())
+            self._most = 2 * len(self._put_in) + 16
 
     # Linking
 
@@ -303,7 +350,7 @@ class Place:
         self, chain: Chain, *, instances: bool = False, target: Callable[..., Any] | None = None
     ) -> Callable[..., Any]:
         """Give a function of its own that runs a chain on this target, whatever is in the target's place."""
-        slot = Slot(self._enter)
+        slot = Slot()
         facts = self._linker.facts | {"moved": Moved(), "slot": weakref.ref(slot)}
         if target is not None:
             facts["target"] = target

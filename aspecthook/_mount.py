@@ -508,7 +508,7 @@ class MountPoint:
             made = Place(function, self._code(), self._get_site(), self._target())
             if place is not None:
                 # A copy of the code of an older place may live on in what we are put over.
-                made.under = place if place.stranded else place.under
+                made.under = place.lingering()
             if self._place is place:
                 self._place = made
         self._reset_instances(place)

@@ -97,9 +97,12 @@ class Source(Writer):
             links = tuple(
                 pin for pin, role in self.pins.items() if role.what.partition(" ")[0] not in ("library", "slot")
             )
-            self.line(f"{name} = {slot}().links")
+            with self.block("try:"):
+                self.line(f"{name} = {slot}().links")
+            with self.block(f"except {self.lib('AttributeError')}:  # even the place is gone where the hooks were"):
+                self.line(f"{name} = (0,)")
             with self.block(f"if {name}[0] != {self.weak}:  # somebody else kept this code: step aside"):
-                self.delegate(f"{slot}().reroute")
+                self.delegate(f"{self.pin('first')}()")
             self.line(f"{self.own('_')}, {', '.join(links)} = {name}")
         else:
             with self.block(f"if {self.pin('moved')}.run is not None:  # somebody else kept this code: step aside"):

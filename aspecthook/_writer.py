@@ -60,9 +60,9 @@ class Text(NamedTuple):
 
 
 _WORDS = """
-ANSWERS Args BaseException Call Exception GeneratorExit Return StopAsyncIteration StopIteration abegin aend afail
-afinish agathered alazy arecover arelay astream awaitable awithin begin end fail finish id isinstance lazy missed
-recover relay returned revise settled start stream together type within without wrong
+ANSWERS Args AttributeError BaseException Call Exception GeneratorExit Return StopAsyncIteration StopIteration abegin
+aend afail afinish agathered alazy arecover arelay astream awaitable awithin begin end fail finish id isinstance lazy
+missed recover relay returned revise settled start stream together type within without wrong
 """
 LIBRARY_WORDS = tuple(_WORDS.split())
 

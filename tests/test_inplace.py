@@ -10,13 +10,14 @@ import math
 import operator
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 from unittest import mock
 
 import pytest
 import wrapt
 
-from aspecthook import MountError, hookable, hooks
+from aspecthook import MountError, hookable, hooks, weave
 
 log: list[str] = []
 INNER: list[Callable[..., int]] = []
@@ -364,6 +365,105 @@ def test_a_copy_of_our_code_is_inert_once_the_hooks_are_gone(target: types.Funct
     assert noted(copy) == ["one", "two"]
     hooks(target).clear()
     assert noted(copy) == []
+
+
+def test_two_that_patch_out_of_order_around_our_leaving_find_the_function_as_it_was(
+    target: types.FunctionType, warm: bool
+) -> None:
+    # The place that was left cleanly was forgotten, and the copy of its code in `second` had nowhere to go: a
+    # MountError, or an AttributeError once the function had been called. One example in 45,000 of test_removal.
+    code = target.__code__
+    target.pre(noting("hook"))
+    noted(target) if warm else None
+    first, second = Theirs(target), Theirs(target)
+    first.take_off()
+    noted(target) if warm else None
+    hooks(target).clear()
+    assert target.__code__ is code
+    third = Theirs(target)
+    target.pre(noting("other"))
+    hooks(target).clear()
+    assert target.__code__ is third.code
+    second.take_off()
+    gc.collect()
+    assert noted(target) == ["theirs"]
+    third.take_off()
+    assert noted(target) == []
+    assert target.__code__ is code
+
+
+def function_of(style: str, cell: list[str]) -> types.FunctionType:
+    async def coroutine(x: int = 1) -> list[str]:
+        return cell
+
+    def generator(x: int = 1) -> Iterator[list[str]]:
+        yield cell
+
+    async def async_generator(x: int = 1) -> AsyncIterator[list[str]]:
+        yield cell
+
+    if style == "lasting":
+        return eval("lambda x=1: CELL", globals())  # type: ignore[no-any-return]
+    return {
+        "function": lambda x=1: cell,
+        "coroutine": coroutine,
+        "generator": generator,
+        "async generator": async_generator,
+    }[style]
+
+
+def run(style: str, function: Any) -> object:
+    """Give what a function of some style gives."""
+    if style == "generator":
+        return next(function(2))
+    made = function(2)
+    if "function" in style or style == "lasting":
+        return made
+    with pytest.raises(StopIteration) as stop:
+        (made if style == "coroutine" else anext(made)).send(None)
+    return stop.value.value
+
+
+CELL = ["what it gives"]
+
+
+@pytest.mark.parametrize("style", ["lasting", "function", "coroutine", "generator", "async generator"])
+def test_what_others_put_back_when_a_weaving_is_gone_gives_way_to_the_functions_own_code(
+    style: str, warm: bool
+) -> None:
+    # The mount point of a function that is not hookable goes with its last hook: their copy of our code led nowhere.
+    target = function_of(style, CELL)
+    code = target.__code__
+    weaving = weave(target, pre=noting("hook"))
+    assert not warm or run(style, target) is CELL
+    kept = target.__code__
+    target.__code__ = (lambda x=1: 5).__code__ if not code.co_freevars else function_of(style, []).__code__
+    weaving.remove()
+    del weaving
+    target.__code__ = kept
+    gc.collect()
+    log.clear()
+    assert run(style, target) is CELL
+    assert log == []
+    assert target.__code__ is code
+    assert not vars(target)
+
+
+def test_what_is_put_back_long_after_we_have_left_gives_way_too(target: types.FunctionType, warm: bool) -> None:
+    # It stayed: a place that was left cleanly did not know its own code any more.
+    code = target.__code__
+    target.pre(noting("hook"))
+    noted(target) if warm else None
+    kept = target.__code__
+    hooks(target).clear()
+    target.__code__ = kept
+    assert noted(target) == []
+    assert target.__code__ is code
+    target.__code__ = kept
+    target.pre(noting("again"))
+    assert noted(target) == ["again"]
+    hooks(target).clear()
+    assert target.__code__ is code
 
 
 def test_arguments_may_be_named_as_ours_are_when_stale_code_leaves_its_calls_to_us() -> None:

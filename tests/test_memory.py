@@ -63,6 +63,21 @@ def growth(step: Callable[[], object], times: int) -> float:
 
 @pytest.mark.parametrize("lasting", [True, False])
 @pytest.mark.parametrize("called", [True, False])
+def test_hooks_over_ever_new_code_of_others_leave_nothing(lasting: bool, called: bool) -> None:
+    # A place is kept only as long as somebody holds a copy of its code.
+    function = make(lasting=lasting)
+
+    def step() -> None:
+        function.__code__ = function.__code__.replace(co_filename="reloaded")
+        with hooks(function).add("pre", lambda x: None):
+            if called:
+                function(2)
+
+    assert growth(step, 300) < FEW
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+@pytest.mark.parametrize("called", [True, False])
 def test_ten_thousand_hooks_that_come_and_go_leave_nothing(lasting: bool, called: bool) -> None:
     function = make(lasting=lasting)
     hooks(function).add("post", lambda: None)  # one that stays
