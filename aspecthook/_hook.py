@@ -14,7 +14,7 @@ from ._asks import Asks, Kind, Resolver, article, check_flavour, flavour_of
 from ._call import Site
 from ._errors import HookOptionError, HookTypeError, nearest
 from ._guard import Guard, Run
-from ._weak import CODE, weakly
+from ._weak import CODE, Mention, together, weakly, weakly_asked
 
 if TYPE_CHECKING:
     from ._mount import MountPoint
@@ -117,9 +117,8 @@ def code_of(function: object) -> CodeType | None:
         inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
         if type(inner) is not FunctionType:
             return None
-    held = inner.__dict__.get(CODE)
-    if held is not None:
-        return cast("CodeType", held)
+    if CODE in inner.__dict__:
+        return cast("CodeType | None", inner.__dict__[CODE])
     wrapped = inner.__dict__.get("__wrapped__")
     return wrapped.__code__ if type(wrapped) is FunctionType else inner.__code__
 
@@ -308,9 +307,21 @@ class Hook:
             if hook is not None and not ending():
                 hook.remove()
 
-        self.ref, self.inner, self.function = weakly(self.function, name_of(self.function), who, gone)
+        function = self.function
+        self.ref, self.inner, self.function = weakly(function, name_of(function), code_of(function), who, gone)
         # What it gives once it is gone cannot be awaited: whoever calls it looks first.
         self.flavour = "plain"
+        options = self.options.copy()
+        when = options.get("when")
+        if when is not None:
+            self.when = options["when"] = weakly_asked(
+                when, self.ref(), name_of(when), code_of(when), awaits=self.when_awaits
+            )
+        if self.before:
+            self.before = options["before"] = _mentioned(options.get("before"))
+        if self.after:
+            self.after = options["after"] = _mentioned(options.get("after"))
+        self.options = options
 
     def set_gate(self, gate: Gate | None) -> None:
         """Let it act only while a gate is open."""
@@ -339,6 +350,12 @@ class Hook:
     def who(self) -> str:
         """Describe the hook as messages do: its kind, its name, its file and line."""
         return who_is(self.kind, self.name, self.function)
+
+    @property
+    def meant(self) -> Callable[..., Any]:
+        """What was added: `function`, or what that calls if the hook is weak and it is still there."""
+        owner = self.ref() if self.ref is not None else None
+        return self.function if owner is None else owner if self.inner is None else together(owner, self.inner)
 
     @property
     def leaves(self) -> bool:
@@ -393,18 +410,26 @@ def _keys(value: object, who: object, option: str) -> tuple[object, ...]:
     """Turn ``before`` or ``after`` (a name, a hook, its function, or several of them) into keys."""
     if value is None:
         return ()
-    several = cast("Iterable[object]", value) if isinstance(value, (list, tuple, set, frozenset)) else (value,)
     keys: list[object] = []
-    for one in several:
-        if isinstance(one, str):
-            keys.append(one)
-        elif isinstance(one, Hook):
-            keys.append(id(one))
-        elif callable(one):
-            keys.append(identity(one))
-        else:
+    for one in _several(value):
+        if not isinstance(one, (str, Hook)) and not callable(one):
             raise HookTypeError(f"{who} has {option}={one!r}; give the name of a hook, or the hook itself")
+        keys.append(_key(one))
     return tuple(keys)
+
+
+def _several(value: object) -> tuple[object, ...]:
+    several = isinstance(value, (list, tuple, set, frozenset))
+    return tuple(cast("Iterable[object]", value)) if several else (value,)
+
+
+def _key(one: object) -> object:
+    return one if isinstance(one, str) else id(one) if isinstance(one, Hook) else identity(one)
+
+
+def _mentioned(value: object) -> tuple[object, ...]:
+    """Give what ``before`` or ``after`` mean without keeping it alive; it serves as keys too."""
+    return tuple([one if isinstance(one, str) else Mention(one, _key(one)) for one in _several(value)])
 
 
 def _flag(options: Options, option: str, who: object, *, default: bool = False) -> bool:

@@ -267,9 +267,11 @@ class Writer:
             if hook.isolate:
                 with self.block(f"except {self.lib('Exception')} as {self.own('slip')}:"):
                     self.line(f"{names['failed']}({self.own('slip')})")
+                    self._let_go_of_weak(hook)
             elif waits:
                 with self.block(f"except {self.lib('Exception')} as {self.own('slip')}:"):
                     self.line(f"{self.own('slips')}.append({self.own('slip')})")
+                    self._let_go_of_weak(hook)
 
     def ask(self, hook: Hook, names: dict[str, str]) -> None:
         answer, given = self.own("answer"), self.given(hook.asks)
@@ -280,9 +282,14 @@ class Writer:
             held = self.own("held")
             called = f"{held}({given})" if hook.inner is None else f"{names['inner']}({held}{given and ', ' + given})"
             self.line(f"{answer} = None if ({held} := {names['ref']}()) is None else {called}")
+            self._let_go_of_weak(hook)
         if self.awaits and not waits:
             with self.block(f"if {answer} is not None and {self.lib('awaitable')}({answer}):"):
                 self.line(f"{answer} = await {answer}")
+
+    def _let_go_of_weak(self, hook: Hook) -> None:
+        if hook.ref is not None:
+            self.line(f"{self.own('held')} = None")
 
     def conditions(self, hook: Hook, names: dict[str, str], caught: str = "") -> str:
         parts: list[str] = []

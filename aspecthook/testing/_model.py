@@ -20,6 +20,7 @@ from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 from aspecthook._order import Chain
 from aspecthook._runtime import settled
+from aspecthook._weak import Mention
 
 from ._calls import Given, blank_of
 from ._trace import TARGET, Step, Trace, _noting
@@ -54,12 +55,13 @@ def _several(value: Any) -> tuple[object, ...]:
     if value is None:
         return ()
     several = isinstance(value, (list, tuple, set, frozenset))
-    return tuple(cast("Iterable[object]", value)) if several else (value,)
+    row = tuple(cast("Iterable[object]", value)) if several else (value,)
+    return tuple([one() if isinstance(one, Mention) else one for one in row])
 
 
 def rows_of(mount: MountPoint) -> list[Row]:
     """Give the hooks that a mount point carries, in the order in which they were added."""
-    return [row_of(one, one.kind, one.name, one.function, one.options) for one in mount.members]
+    return [row_of(one, one.kind, one.name, one.meant, one.options) for one in mount.members]
 
 
 def inherited(mount: MountPoint) -> list[Row]:
