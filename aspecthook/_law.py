@@ -216,16 +216,33 @@ def _emit(hooks: Hooks, call: Call, plain: Callable[[Values], Any], values: Valu
                 break
         except Exception as slip:
             tally.slip(slip)
-    if tally.wants_body:
-        tally.result = plain(values)
-    missed(late, Call(call._site, values))
+    try:
+        if tally.wants_body:
+            tally.result = plain(values)
+    except Exception as slip:
+        tally.slip_last(slip)
+    missed(late, Call(call._site, values), tally.slips)
     return tally.close()
 
 
-def missed(hooks: Hooks, call: Call) -> None:
-    """Tell subscribers that came too late for a call what they have missed; what they answer comes too late too."""
-    for hook in hooks:
-        ask(hook, call)
+def missed(hooks: Hooks, call: Call, slips: list[Exception] | None = None) -> None:
+    """Tell subscribers that came too late for a call what they have missed; what they answer comes too late too.
+
+    `slips` is where the failures of the others wait, if they do; None: there are no others.
+    """
+    tally = Tally(call._site, call._values)
+    try:
+        for hook in hooks:
+            try:
+                ask(hook, call)
+            except Exception as slip:
+                tally.slip(slip)
+        if slips is None:
+            tally.close()
+        else:
+            slips += tally.slips
+    finally:
+        del tally, slips  # they hold what this frame is in the traceback of
 
 
 def _inside(hooks: Hooks, call: Call, body: Callable[[Values], Any], values: Values) -> Any:

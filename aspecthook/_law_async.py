@@ -11,7 +11,7 @@ from ._call import Call
 from ._hook import Hook
 from ._law import Hooks, Target, checked, invoke, is_due, leave, open_hook, replaced, streamed
 from ._order import Chain
-from ._runtime import Tally, Values, abegin, aend, afail, awaitable, begin, end, fail, settled, start
+from ._runtime import Tally, Values, abegin, aend, afail, awaitable, begin, cut_off, end, fail, settled, start
 
 
 async def aask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
@@ -127,8 +127,11 @@ async def _aemit(hooks: Hooks, call: Call, plain: Callable[[Values], Any], value
                 break
         except Exception as slip:
             tally.slip(slip)
-    if tally.wants_body:
-        tally.result = await plain(values)
+    try:
+        if tally.wants_body:
+            tally.result = await plain(values)
+    except Exception as slip:
+        tally.slip_last(slip)
     return tally.close()
 
 
@@ -140,6 +143,7 @@ async def agathered(hooks: Hooks, call: Call, values: Values) -> Any:
     tally = call._tally = Tally(call._site, values)
     answers: dict[Hook, object] = {}
     slips: dict[Hook, Exception] = {}
+    left: dict[Hook, BaseException] = {}
 
     async def one(hook: Hook) -> None:
         try:
@@ -147,14 +151,24 @@ async def agathered(hooks: Hooks, call: Call, values: Values) -> Any:
         except Exception as slip:
             tally.slip(slip)
             slips[hook] = slip
+        except BaseException as error:
+            left[hook] = error
+            raise
 
     from ._tasks import at_once
 
-    await at_once([partial(one, hook) for hook in hooks])
-    tally.slips = [slips[hook] for hook in hooks if hook in slips]
-    for hook in hooks:
-        tally.take(hook, answers.get(hook))
-    return tally.close()
+    try:
+        await at_once([partial(one, hook) for hook in hooks])
+        tally.slips = [slips[hook] for hook in hooks if hook in slips]
+        if left:  # a task group passes over tasks that were cancelled by themselves
+            raise cut_off(call._site, [*left.values(), *tally.slips])
+        for hook in hooks:
+            tally.take(hook, answers.get(hook))
+        return tally.close()
+    finally:
+        tally.slips = []
+        slips.clear()
+        left.clear()
 
 
 async def _ainside(hooks: Hooks, call: Call, body: Callable[[Values], Any], values: Values) -> Any:

@@ -121,6 +121,11 @@ def together(site: Site, slips: list[Exception]) -> ExceptionGroup[Exception]:
     return ExceptionGroup(f"{site.label}: {len(slips)} subscriber{'s' * (len(slips) > 1)} failed", slips)
 
 
+def cut_off(site: Site, errors: list[BaseException]) -> BaseExceptionGroup[BaseException]:
+    """Make one error of what has cut subscribers off, which were to run at once, and of what others have raised."""
+    return BaseExceptionGroup(f"{site.label}: a subscriber was cancelled", errors)
+
+
 @final
 class Tally:
     """What becomes of the answers of an event's subscribers; the compiled call does the same."""
@@ -155,9 +160,21 @@ class Tally:
 
     def slip(self, error: Exception) -> None:
         """Keep a failure until all have run; to be called while it is being handled."""
-        if not self._emission.group:
-            raise error
-        self.slips.append(error)
+        try:
+            if not self._emission.group:
+                raise error
+            self.slips.append(error)
+        finally:
+            del error  # else this frame, which is in its traceback, and the exception would keep each other alive
+
+    def slip_last(self, error: Exception) -> None:
+        """Keep a failure of the stub's body with those before it; alone it is what it is."""
+        try:
+            if not self.slips:
+                raise error
+            self.slips.append(error)
+        finally:
+            del error  # as in `slip`
 
     @property
     def wants_body(self) -> bool:
@@ -165,10 +182,14 @@ class Tally:
         return self._emission.gives == "first" and self._emission.default and not self.answers
 
     def close(self) -> Any:
-        """Give the result, or raise what was kept."""
-        if self.slips:
-            raise together(self._site, self.slips)
-        return self.result
+        """Give the result, or raise what was kept, and keep it no longer: it holds the frames that hold this."""
+        slips, self.slips = self.slips, []
+        try:
+            if slips:
+                raise together(self._site, slips)
+            return self.result
+        finally:
+            del slips
 
 
 def awaitable(answer: object) -> bool:

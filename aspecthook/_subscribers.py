@@ -18,10 +18,22 @@ def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
         writer.note("on", Group(writer.chain.on[0], 0, len(writer.chain.on) - 1))
         writer.line(f"{writer.own('result')} = await {writer.lib('agathered')}({hooks}, {call}, {writer.values})")
         return
-    if emission.group:
-        writer.line(f"{writer.own('slips')} = []")
+    if not emission.group:
+        _subscribers(writer, emission, target, late)
+        return
+    slips = writer.own("slips")
+    writer.line(f"{slips} = []")
+    with writer.block("try:"):
+        _subscribers(writer, emission, target, late)
+        with writer.block(f"if {slips}:"):
+            writer.line(f"raise {writer.lib('together')}({writer.pin('site')}, {slips})")
+    with writer.block("finally:"):  # else they and this frame, which is in their tracebacks, keep each other alive
+        writer.line(f"{slips} = None")
+
+
+def _subscribers(writer: Writer, emission: Emission, target: str, late: str) -> None:
     if emission.gives == "first":
-        _first(writer, target if emission.default else "None")
+        _first(writer, emission, target)
     elif emission.gives == "fold":
         _fold(writer, emission.fold)
     else:
@@ -30,16 +42,8 @@ def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
         with writer.block(f"if {late}:  # subscribed since this call began"):
             # What the others are told, which around hooks may have changed.
             made = f"{writer.lib('Call')}({writer.pin('site')}, {writer.values})"
-            writer.line(f"{writer.lib('missed')}({late}, {made})")
-    if emission.group:
-        slips = writer.own("slips")
-        with writer.block(f"if {slips}:"):
-            with writer.block("try:"):
-                writer.line(f"raise {writer.lib('together')}({writer.pin('site')}, {slips})")
-            with writer.block(
-                "finally:"
-            ):  # else they and this frame, which is in their tracebacks, keep each other alive
-                writer.line(f"{slips} = None")
+            slips = f", {writer.own('slips')}" if emission.group else ""
+            writer.line(f"{writer.lib('missed')}({late}, {made}{slips})")
 
 
 def _answered(writer: Writer, function: str) -> str:
@@ -70,7 +74,7 @@ def _fold(writer: Writer, place: int) -> None:
     writer.idents[place] = kept
 
 
-def _first(writer: Writer, default: str) -> None:
+def _first(writer: Writer, emission: Emission, target: str) -> None:
     result, found = writer.own("result"), writer.own("found")
     rows = list(groups(writer.chain.on))
     looped = any(group.last > group.first for group in rows)
@@ -86,5 +90,19 @@ def _first(writer: Writer, default: str) -> None:
             if group.last > group.first:
                 with writer.block(f"if {found}:"):
                     writer.line("break")
-        writer.line(f"{result} = {default}")
+        if emission.group and emission.default:
+            _body_after_failures(writer, f"{result} = {target}")
+        else:
+            writer.line(f"{result} = {target if emission.default else None}")
         writer.line("break")
+
+
+def _body_after_failures(writer: Writer, asked: str) -> None:
+    """Ask the stub's body, whose failure must not make those before it unheard."""
+    slip, slips = writer.own("slip"), writer.own("slips")
+    with writer.block("try:"):
+        writer.line(asked)
+    with writer.block(f"except {writer.lib('Exception')} as {slip}:"):
+        with writer.block(f"if not {slips}:"):
+            writer.line("raise")
+        writer.line(f"{slips}.append({slip})")
