@@ -78,6 +78,15 @@ class Plugin:
         """Take its hooks off; once it is off, do nothing."""
         self._plugins._drop(self)
 
+    def _detach(self) -> None:
+        for _, mount, hook in self._rows:
+            hook.remove()
+            mount.tidy()
+
+    def _attach_all(self, wishes: list[Wish]) -> None:
+        for wish in wishes:
+            self._attach(wish)
+
     def _attach(self, wish: Wish) -> None:
         """Put one hook on, and leave it as it is to be if the plugin was disabled or taken off meanwhile."""
         mount, mark = wish.mount, wish.mark
@@ -237,13 +246,11 @@ class Plugins:
         made = Plugin(self, called, plugin, enabled=flag_given(enabled, who, "enabled"))
         try:
             self._add(made, who)
+            told = [wish for wish in wishes if wish.is_told]
+            others = [wish for wish in wishes if not wish.is_told]
             with lock:  # calls of other threads wait until they can be linked: they see all of this, or nothing
-                for wish in wishes:
-                    if not wish.is_told:
-                        made._attach(wish)
-            for wish in wishes:
-                if wish.is_told:  # which runs its code
-                    made._attach(wish)
+                made._attach_all(others)
+            made._attach_all(told)  # which runs its code
         except BaseException:
             if made in self:
                 made.unregister()
@@ -267,11 +274,12 @@ class Plugins:
 
     def _drop(self, plugin: Plugin) -> None:
         with lock:
-            for _, mount, hook in plugin._rows:
-                hook.remove()
-                mount.tidy()
+            plugin._detach()
             # Last: what an interrupt has left half done can be done again, by its name too.
-            self._registered = {name: one for name, one in self._registered.items() if one is not plugin}
+            self._registered = self._without(plugin)
+
+    def _without(self, plugin: Plugin) -> dict[str, Plugin]:
+        return {name: one for name, one in self._registered.items() if one is not plugin}
 
     def unregister(self, plugin: object) -> None:
         """Take a plugin off: its name, its object or its handle.

@@ -41,6 +41,11 @@ Registered = TypeVar("Registered", bound=Factory)
 _ABSENT: Any = object()
 
 
+# Not in line: CPython 3.13 may handle a signal at a loop's jump back, and leave a `with` around it without its end.
+def _others(points: tuple[EntryPoint, ...], is_out: Callable[[EntryPoint], bool]) -> tuple[EntryPoint, ...]:
+    return tuple([point for point in points if not is_out(point)])
+
+
 @final
 class Registry:
     """Names for classes and functions, in the order in which they were registered; those of entry points come last.
@@ -144,7 +149,7 @@ class Registry:
         with lock:
             known, points = dict(self._known), self._points
             if known.pop(name, None) is None:
-                points = tuple([point for point in points if point.name != name])
+                points = _others(points, lambda point: point.name == name)
             found = len(known) < len(self._known) or len(points) < len(self._points)
             self._known, self._points = known, points
         if not found:
@@ -164,7 +169,7 @@ class Registry:
         group = string(group, f"{self._who}: entry points are asked for by the group")
         found = {(point.name, shown_point(point)): point for point in entry_points(group=group)}
         with lock:
-            self._points = (*[point for point in self._points if point.group != group], *found.values())
+            self._points = (*_others(self._points, lambda point: point.group == group), *found.values())
         return tuple(dict.fromkeys(name for name, _ in found))
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:

@@ -47,11 +47,16 @@ class Blocks:
         """End the latest block that this context is inside of, or else the latest one anywhere."""
         inside = _inside.get()
         with lock:
-            mine = [token for token in inside if token in self._open] or list(self._open)
-            self._open = tuple([token for token in self._open if token not in mine[-1:]])
-            if self._open:
-                self._tokens = self._open
-        _inside.set(tuple([token for token in inside if token not in mine[-1:]]))
+            last = self._close(inside)
+        _inside.set(tuple([token for token in inside if token not in last]))
+
+    # A function of its own: CPython 3.13 may handle a signal at a loop's jump back, and leave `with` without its end.
+    def _close(self, inside: tuple[object, ...]) -> list[object]:
+        last = ([token for token in inside if token in self._open] or list(self._open))[-1:]
+        self._open = tuple([token for token in self._open if token not in last])
+        if self._open:
+            self._tokens = self._open
+        return last
 
 
 @final

@@ -49,11 +49,22 @@ def unwatch(watcher: Watcher) -> None:
     """Tell it no more; with the last one, the finder goes."""
     global _watchers  # noqa: PLW0603  # one tuple, replaced under the lock
     with lock:
-        _watchers = tuple([one for one in _watchers if one is not watcher])
+        _watchers = _without(watcher)
         if not _watchers:
-            for one in (sys.meta_path, *_lists):  # somebody may have put another list there
-                _withdraw(one)
-            _lists.clear()
+            _withdraw_all()
+
+
+# Functions of their own: CPython 3.13 may handle a signal at a loop's jump back, and leave `with` without its end.
+
+
+def _without(watcher: Watcher) -> tuple[Watcher, ...]:
+    return tuple([one for one in _watchers if one is not watcher])
+
+
+def _withdraw_all() -> None:
+    for one in (sys.meta_path, *_lists):  # somebody may have put another list there
+        _withdraw(one)
+    _lists.clear()
 
 
 def _withdraw(finders: list[Any]) -> None:
