@@ -1,7 +1,9 @@
 """The past calls of an event, kept for subscribers that come later.
 
-The invariant: whoever subscribes is told of every call exactly once, in their order; by the history if the call was
-noted before it was in the chain, by the call itself if after. Both happen under the lock; hooks run outside of it.
+The invariant: whoever subscribes is told of every call exactly once, in their order. For as long as a subscriber is
+being told of the past, that is where it hears of every call whose own chain it is not in; from then on, of such a call
+that is under way, from that call. Calls are noted, and subscribers put in, under the lock; hooks run outside of it. A
+signal handler or a finalizer may come between any two steps, and call the event or subscribe to it.
 """
 
 from __future__ import annotations
@@ -14,11 +16,35 @@ from typing import TYPE_CHECKING, Any, final
 from ._call import Call
 from ._changes import lock
 from ._law import ask
-from ._runtime import Tally, together
+from ._runtime import settled, together
 
 if TYPE_CHECKING:
     from ._call import Site
     from ._hook import Hook
+
+
+@final
+class _Noted:
+    """One call that is kept."""
+
+    __slots__ = ("told", "values")
+
+    # No __init__: one is made in each call.
+    values: tuple[object, ...]
+    # While it is being noted: those who have come in the middle of that, and know of it already.
+    told: list[Hook] | None
+
+
+@final
+class _Telling:
+    """One subscriber that is being told of the past, and what it has yet to be told."""
+
+    __slots__ = ("hook", "missed")
+
+    def __init__(self, hook: Hook) -> None:
+        self.hook = hook
+        # A short history may forget what is in here.
+        self.missed: list[_Noted] = []
 
 
 @final
@@ -39,12 +65,11 @@ class History:
         <built-in function print>
     """
 
-    __slots__ = ("__weakref__", "_calls", "_pending", "_row", "_site")
+    __slots__ = ("__weakref__", "_calls", "_row", "_site", "_tellings")
 
     def __init__(self, most: int | None, site: Callable[[], Site], row: Callable[[], tuple[Hook, ...]]) -> None:
-        self._calls: deque[tuple[object, ...]] = deque(maxlen=most)
-        # What those have yet to be told who are being told of the past right now; a short history may forget it.
-        self._pending: tuple[list[tuple[object, ...]], ...] = ()
+        self._calls: deque[_Noted] = deque(maxlen=most)
+        self._tellings: tuple[_Telling, ...] = ()
         self._site = site
         self._row = row
 
@@ -53,7 +78,7 @@ class History:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         names = self._site().signature.names
-        return iter([dict(zip(names, values, strict=True)) for values in tuple(self._calls)])
+        return iter([dict(zip(names, noted.values, strict=True)) for noted in tuple(self._calls)])
 
     def __repr__(self) -> str:
         return f"<history of {self._site().label}, {len(self)} calls>"
@@ -65,12 +90,26 @@ class History:
 
     def record(self, values: tuple[object, ...], row: tuple[Hook, ...]) -> tuple[Hook, ...]:
         """Keep a call, and give the subscribers that have come since it began with those in `row`."""
+        noted = _Noted()
+        told: list[Hook] = []
+        noted.values, noted.told = values, told
         with lock:
-            self._calls.append(values)
-            for missed in self._pending:
-                missed.append(values)
+            self._calls.append(noted)
+            if self._tellings:
+                self._leave(noted, row)
+            # In this order: whoever comes between two of these steps is found by the next.
             now = self._row()
-            return () if now is row or not now else tuple([hook for hook in now if hook not in row])
+            noted.told = None
+            return () if now is row or not now else self._late(now, row, told)
+
+    def _leave(self, noted: _Noted, row: tuple[Hook, ...]) -> None:
+        for telling in self._tellings:
+            if telling.hook not in row:
+                telling.missed.append(noted)
+
+    def _late(self, now: tuple[Hook, ...], row: tuple[Hook, ...], told: list[Hook]) -> tuple[Hook, ...]:
+        hears = [*row, *told, *[telling.hook for telling in self._tellings]]
+        return tuple([hook for hook in now if hook not in hears])
 
     def tell(self, hook: Hook, insert: Callable[[], None]) -> None:
         """Tell a new subscriber of the past, and put it in as soon as it knows all of it.
@@ -78,32 +117,63 @@ class History:
         Raises:
             Exception: What the subscriber raises; it is then not put in.
         """
-        site, slips = self._site(), list[Exception]()
-        missed: list[tuple[object, ...]] = []
-        with lock:
-            waiting = tuple(self._calls)
-            self._pending = (*self._pending, missed)
+        telling, slips = _Telling(hook), list[Exception]()
         try:
-            while True:
-                for values in waiting:
-                    tally = Tally(site, values)
-                    try:
-                        tally.take(hook, ask(hook, Call(site, values)))
-                    except Exception as slip:
-                        tally.slip(slip)
-                        slips.append(slip)
-                with lock:
-                    waiting = tuple(missed)
-                    missed.clear()
-                    if not waiting:
-                        if not slips and not (hook.guard is not None and hook.guard.is_spent):
-                            insert()
-                        break
+            self._tell(telling, insert, slips)
+            if slips:
+                raise together(self._site(), slips)
+        except BaseException:
+            hook.remove()
+            raise
         finally:
             with lock:
-                self._pending = tuple([one for one in self._pending if one is not missed])
-        if slips:
-            raise together(site, slips)
+                self._stop(telling)
+            del slips  # else they and this frame, which is in their tracebacks, keep each other alive
+
+    def _tell(self, telling: _Telling, insert: Callable[[], None], slips: list[Exception]) -> None:
+        known: dict[int, _Noted] = {}
+        try:
+            with lock:
+                self._tellings = (*self._tellings, telling)
+                waiting = list(self._calls)
+            while True:
+                self._tell_all(telling.hook, waiting, known, slips)
+                with lock:
+                    waiting, telling.missed = telling.missed, []
+                    if not waiting:
+                        if not slips:
+                            insert()
+                        self._stop(telling)
+                        waiting = telling.missed  # of a signal handler, in the middle of that
+                        break
+            self._tell_all(telling.hook, waiting, known, slips)
+        finally:
+            del slips  # as in `tell`
+
+    def _tell_all(self, hook: Hook, waiting: list[_Noted], known: dict[int, _Noted], slips: list[Exception]) -> None:
+        site = self._site()
+        assert site.signature.emission is not None
+        try:
+            for noted in waiting:
+                told = noted.told
+                if id(noted) in known:
+                    continue
+                known[id(noted)] = noted
+                if told is not None:
+                    told.append(hook)
+                try:
+                    answer = ask(hook, Call(site, noted.values))
+                    if answer is not None:
+                        settled(site, "on", hook.function, answer)
+                except Exception as slip:
+                    if not site.signature.emission.group:
+                        raise
+                    slips.append(slip)
+        finally:
+            del slips  # as in `tell`
+
+    def _stop(self, telling: _Telling) -> None:
+        self._tellings = tuple([one for one in self._tellings if one is not telling])
 
 
 @final

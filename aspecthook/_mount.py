@@ -296,6 +296,23 @@ class MountPoint:
         gate: Gate | None,
     ) -> Hook:
         """Add a hook that acts only while its gate is open."""
+        hook = self.made(kind, function, types, options, gate)
+        if self.must_tell(kind):
+            self.tell(hook, lambda: self._insert(hook))
+        else:
+            self._insert(hook)
+        self.announce(hook)
+        return hook
+
+    def made(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        gate: Gate | None,
+    ) -> Hook:
+        """Make a hook that is yet to be put in."""
         if kind not in KINDS:
             near = nearest(str(kind), list(KINDS))
             raise HookTypeError(f"{self.name}: there are no {kind!r} hooks, only {', '.join(KINDS)}{near}")
@@ -305,7 +322,7 @@ class MountPoint:
         emission = site.signature.emission
         if kind == "on" and emission is not None and emission.isolate:
             options = {"isolate": True, **options}
-        hook = Hook(
+        return Hook(
             kind,
             kept,
             added=next(_added),
@@ -316,15 +333,22 @@ class MountPoint:
             of_instance=kept is not function,
             gate=gate,
         )
-        if kind == "on" and self.history is not None:
-            with lock:
-                self._check_order(hook)  # who cannot be put in is told nothing
-            self.history.tell(hook, lambda: self._insert(hook))
-        else:
-            self._insert(hook)
+
+    def must_tell(self, kind: Kind) -> bool:
+        """Say whether hooks of this kind are told of the past before they are put in."""
+        return kind == "on" and self.history is not None
+
+    def tell(self, hook: Hook, insert: Callable[[], None]) -> None:
+        """Tell a hook of the past, not under the lock, and then have it put in, under the lock."""
+        assert self.history is not None
+        with lock:
+            self._check_order(hook)  # who cannot be put in is told nothing
+        self.history.tell(hook, insert)
+
+    def announce(self, hook: Hook) -> None:
+        """Tell who wants to know that a hook is in."""
         for listener in listeners:
             listener(self, hook)
-        return hook
 
     def _check_order(self, hook: Hook) -> None:
         if self._mentions.may_close_cycle(hook):
@@ -332,6 +356,8 @@ class MountPoint:
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
     def _insert(self, hook: Hook) -> None:
+        if hook.guard is not None and hook.guard.is_spent:
+            return  # by what it was told of the past
         with lock:
             self._check_order(hook)
             self._mentions.count(hook, 1)
@@ -384,13 +410,15 @@ class MountPoint:
     def _discard(self, hooks: tuple[Hook, ...]) -> None:
         gone = {id(hook) for hook in hooks}
         with lock:
-            off = [hook for hook in self._members if id(hook) in gone]
-            if off:
-                self._change(
-                    lambda: self._store(lambda members: tuple([hook for hook in members if id(hook) not in gone]))
-                )
-            for hook in off:
-                self._mentions.count(hook, -1)
+            self._take_off(gone)
+
+    # A function of its own: CPython 3.13 may handle a signal at a loop's jump back, and leave `with` without its end.
+    def _take_off(self, gone: set[int]) -> None:
+        off = [hook for hook in self._members if id(hook) in gone]
+        if off:
+            self._change(lambda: self._store(lambda members: tuple([hook for hook in members if id(hook) not in gone])))
+        for hook in off:
+            self._mentions.count(hook, -1)
 
     def clear(self) -> None:
         """Take all hooks off."""
@@ -558,11 +586,13 @@ class MountPoint:
             kept = self._chain
             if kept is None or kept[0] is not members:
                 pending = self._chain = (None, Chain(()))
-                active = () if self._pauses else tuple([hook for hook in members if not hook.paused])
-                kept = (members, Chain(active))
+                kept = (members, Chain(self._unpaused(members)))
                 if self._chain is pending:  # else a signal handler has changed something meanwhile
                     self._chain = kept
             return kept[1]
+
+    def _unpaused(self, members: tuple[Hook, ...]) -> tuple[Hook, ...]:
+        return () if self._pauses else tuple([hook for hook in members if not hook.paused])
 
     def _code(self) -> CodeType:
         """Give the target's own code, hooked or not."""

@@ -12,6 +12,7 @@ import enum
 import functools
 import gc
 import inspect
+import itertools
 import logging
 import random
 import sys
@@ -37,6 +38,7 @@ from aspecthook import (
     Return,
     event,
     explain,
+    hookable,
     hooks,
     weave,
 )
@@ -266,6 +268,100 @@ def test_in_any_program_of_calls_and_subscriptions_everyone_hears_of_every_call_
     assert [sorted(row) for row in rows] == [told] * len(rows)
 
 
+@pytest.mark.skipif(not hasattr(__import__("signal"), "setitimer"), reason="no timers here")
+def test_a_signal_handler_that_subscribes_while_a_call_is_noted_hears_of_it_once() -> None:
+    import signal
+
+    chance = random.Random(1)
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        for _ in range(400):
+            said, row = made(replay=True), list[int]()
+            said.on(lambda: None)
+            subscribe = subscribing_once(said, row)
+            signal.signal(signal.SIGALRM, lambda *_, subscribe=subscribe: subscribe())
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 1e-4))
+            for n in range(30):
+                said(n)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            subscribe()
+            assert sorted(row) == list(range(30))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def interrupted(step: Callable[[], object], place: int, handler: Callable[[], object]) -> bool:
+    """Take a step, with a handler run at this point of it: at an instruction of the history, or a line of the mount."""
+    left = place
+
+    def trace(frame: Any, what: str, _: object) -> Any:
+        nonlocal left
+        file = Path(frame.f_code.co_filename).name
+        if file not in ("_history.py", "_mount.py"):
+            return None
+        frame.f_trace_opcodes = file == "_history.py"
+        if what == ("opcode" if frame.f_trace_opcodes else "line"):
+            left -= 1
+            # CPython handles signals at calls and at jumps back alone, and there is none between these two lines.
+            if left == 0 and not (frame.f_code.co_name == "_store" and "after" in frame.f_locals):
+                sys.settrace(None)
+                handler()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        step()
+    finally:
+        sys.settrace(before)
+    return left <= 0
+
+
+@pytest.mark.parametrize("replay", [True, 2])
+@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("step", ["call", "subscribe"])
+@pytest.mark.parametrize("handling", ["call", "subscribe", "both"])
+def test_whatever_a_handler_does_in_the_middle_everyone_hears_of_every_call_once(
+    step: str, handling: str, heard: bool, replay: bool | int
+) -> None:
+    # The handler came between noting the call and looking who else had come: who subscribed there was told twice.
+    place = 0
+    while True:
+        place += 1
+        said, rows, numbers = made(replay=replay), list[list[int]](), itertools.count()
+
+        def call(said: Any = said, numbers: Iterator[int] = numbers) -> None:
+            said(next(numbers))
+
+        def subscribe(said: Any = said, rows: list[list[int]] = rows) -> None:
+            row: list[int] = []
+            rows.append(row)
+            said.on(lambda n: row.append(n))
+
+        def handle(call: Callable[[], None] = call, subscribe: Callable[[], None] = subscribe) -> None:
+            if handling != "subscribe":
+                call()
+            if handling != "call":
+                subscribe()
+            if handling == "both":
+                call()
+
+        if heard:
+            subscribe()
+            call()
+        reached = interrupted(call if step == "call" else subscribe, place, handle)
+        call()
+        total = next(numbers)
+        for row in rows:
+            # A short history has forgotten the first calls for who comes late.
+            lowest = 0 if replay is True else min(row)
+            assert sorted(row) == list(range(lowest, total)), f"at point {place}"
+        if not reached:
+            assert place > 50
+            break
+
+
 def test_who_cannot_be_ordered_is_told_nothing() -> None:
     said, row = made(replay=True), list[int]()
     said.on(lambda: None, name="other")
@@ -273,6 +369,98 @@ def test_who_cannot_be_ordered_is_told_nothing() -> None:
     with pytest.raises(HookOrderError):
         said.on(lambda n: row.append(n), before="other", after="other")
     assert row == []
+
+
+def test_a_late_subscriber_that_fails_does_not_make_the_other_failures_unheard() -> None:
+    said = made(replay=True, errors="group")
+    said.on(lambda: 1 / 0)
+    done: list[int] = []
+
+    @said.pre
+    def subscribe() -> None:
+        if not done:
+            done.append(1)
+            hooks(said).add("on", lambda n: int("late"))
+
+    with pytest.raises(ExceptionGroup) as caught:
+        said(1)
+    assert {type(one) for one in caught.value.exceptions} == {ZeroDivisionError, ValueError}
+
+
+def test_a_woven_subscriber_is_told_of_the_past_without_the_lock() -> None:
+    # It was told under the lock of the house: whoever needs that in another thread, and is waited for, waits for ever.
+    said, over = made(replay=True), list[bool]()
+    said(1)
+
+    @hookable
+    def other() -> int:
+        return 1
+
+    threads: list[threading.Thread] = []
+
+    def hear(n: int) -> None:
+        threads.append(threading.Thread(target=lambda: hooks(other).add("pre", lambda: None).remove()))
+        threads[-1].start()
+        threads[-1].join(1)
+        over.append(not threads[-1].is_alive())
+
+    weave(said, on=hear).remove()
+    for thread in threads:
+        thread.join()
+    assert all(over)
+
+
+def test_who_is_woven_while_others_call_hears_of_every_call_once() -> None:
+    said, rows, interval = made(replay=True), [list[int]() for _ in range(8)], sys.getswitchinterval()
+    said(0)
+    sys.setswitchinterval(1e-6)
+    try:
+        at_once(
+            *[lambda row=row: weave(said, on=lambda n: row.append(n)) for row in rows],
+            *[lambda: [said(n) for n in range(1, 100)]],
+        )
+    finally:
+        sys.setswitchinterval(interval)
+    assert [sorted(row) for row in rows] == [list(range(100))] * 8
+    hooks(said).clear()
+
+
+def test_a_weaving_that_fails_on_the_past_leaves_nothing() -> None:
+    said, other, heard = made(replay=True), made(), list[int]()
+    said(1)
+    with pytest.raises(ValueError, match="failing"):
+        weave(said, on=[lambda n: heard.append(n), failing])
+    assert heard == [1] and not hooks(said) and not hooks(said).woven
+    said.on(failing, name="one", when=lambda n: n > 1)
+    with pytest.raises(HookOrderError):
+        weave(said, on=lambda n: heard.append(n), before="one", after="one")
+    assert heard == [1] and len(hooks(said)) == 1 and not hooks(other)
+
+
+def test_a_woven_subscriber_is_told_once_however_often_it_is_woven() -> None:
+    said, heard = made(replay=True), list[int]()
+
+    def hear(n: int) -> None:
+        heard.append(n)
+
+    said(1)
+    first = weave(said, on=[hear, hear])
+    second = weave(said, on=hear)
+    assert heard == [1] and len(hooks(said)) == 1
+    first.remove()
+    said(2)
+    second.remove()
+    said(3)
+    assert heard == [1, 2] and not hooks(said)
+
+
+def test_a_woven_subscriber_that_is_to_hear_once_has_heard_the_past() -> None:
+    said, heard = made(replay=True), list[int]()
+    said(1)
+    with weave(said, on=lambda n: heard.append(n), once=True) as weaving:
+        said(2)
+        assert weaving.state == "woven"
+    assert heard == [1] and not hooks(said)
 
 
 def test_an_attribute_that_the_history_needs_is_not_overwritten() -> None:
@@ -332,6 +520,86 @@ def test_an_interrupt_while_it_is_told_leaves_nothing_behind() -> None:
 
 def failing(n: Any) -> None:
     raise ValueError("failing")
+
+
+@pytest.mark.usefixtures("_no_gc", "_quiet")
+@pytest.mark.parametrize("other", ["", "exception", "handled", "around", "always", "call", "interrupt"])
+@pytest.mark.parametrize("make", [made, amade])
+@pytest.mark.parametrize("errors", ["raise", "isolate", "group"])
+@pytest.mark.parametrize("gives", [{}, {"first": True}, {"fold": "n"}])
+def test_a_failing_event_keeps_its_argument_no_longer_than_plain_python(
+    gives: dict[str, Any], errors: str, make: Callable[..., Any], other: str
+) -> None:
+    # The list of failures was in the frame, which was in their tracebacks.
+    said = make(errors=errors, **gives)
+    said.on(failing)
+    said.on(lambda: None)
+    add: dict[str, Callable[[], Any]] = {
+        "exception": lambda: said.exception(lambda exc: None),
+        "handled": lambda: said.exception(lambda exc: Return(1)),
+        "around": lambda: said.around(lambda proceed: proceed()),
+        "always": lambda: said.always(lambda exc, result: None),
+        "call": lambda: said.post(lambda call: None),
+        "interrupt": lambda: said.on(interrupted),
+    }
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    if other:
+        add[other]()
+    argument: Any = Listener()
+    ref = weakref.ref(argument)
+    try:
+        answer = said(argument)
+        if make is amade:
+            answer.send(None)
+    except (Exception, KeyboardInterrupt):
+        pass
+    answer = argument = None
+    assert ref() is None
+
+
+@pytest.mark.usefixtures("_no_gc")
+@pytest.mark.parametrize("errors", ["raise", "group"])
+def test_a_subscriber_that_fails_on_the_past_is_not_kept_by_its_failure(errors: str) -> None:
+    said = made(replay=True, errors=errors)
+    said(1)
+    listener = Listener()
+    ref = weakref.ref(listener)
+
+    def subscribe(listener: Listener) -> None:
+        said.on(lambda n: failing(listener))
+
+    try:
+        subscribe(listener)
+    except (ValueError, ExceptionGroup):
+        pass
+    del listener
+    assert ref() is None and len(hooks(said)) == 0
+
+
+@pytest.mark.usefixtures("_no_gc")
+def test_gathered_failures_are_freed_with_their_group() -> None:
+    # With errors="raise" the group is asyncio's own, which in 3.11 keeps its errors.
+    async def main() -> bool:
+        said = amade(gather=True, errors="group")
+
+        async def fail(n: Any) -> None:
+            raise ValueError("failing")
+
+        said.on(fail)
+        argument: Any = Listener()
+        ref = weakref.ref(argument)
+        try:
+            await said(argument)
+        except ExceptionGroup:
+            pass
+        argument = None
+        await asyncio.sleep(0)
+        return ref() is None
+
+    assert asyncio.run(main())
 
 
 @pytest.mark.parametrize("how", ["hear", "__call__"])
@@ -606,6 +874,90 @@ def test_weak_subscribers_die_in_any_thread() -> None:
 
 
 # Failures
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_late_subscribers_fail_together_with_the_others(count: int) -> None:
+    said, done = made(replay=True, errors="group"), list[int]()
+    for _ in range(count):
+        said.on(lambda: 1 / 0)
+
+    @said.pre
+    def subscribe() -> None:
+        if not done:
+            done.append(1)
+            said.on(lambda n: int("late"))
+            said.on(lambda n: done.append(2))
+            said.on(lambda n: int("later"))
+
+    with pytest.raises(ExceptionGroup) as caught:
+        said(1)
+    assert [type(one) for one in caught.value.exceptions] == [ZeroDivisionError] * count + [ValueError] * 2
+    assert done == [1, 2]
+
+
+def test_the_body_alone_fails_as_it_fails() -> None:
+    @event(first=True, errors="group")
+    def asked() -> str:
+        raise KeyError("body")
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="body"):
+            asked()
+        asked.on(lambda: None)
+
+
+def test_no_failure_is_lost_when_the_body_fails_too() -> None:
+    @event(first=True, errors="group")
+    def asked() -> str:
+        raise KeyError("body")
+
+    asked.on(lambda: 1 / 0)
+    with pytest.raises((KeyError, ExceptionGroup)) as caught:
+        asked()
+    seen: list[BaseException | None] = [caught.value, caught.value.__context__, caught.value.__cause__]
+    seen += [one for error in seen if isinstance(error, ExceptionGroup) for one in error.exceptions]
+    assert {ZeroDivisionError, KeyError} <= {type(one) for one in seen}
+
+
+def test_a_gathered_subscriber_that_was_cancelled_has_not_just_answered_nothing() -> None:
+    # One after another, the caller gets the CancelledError; at once, the event seemed to have gone well.
+    said = amade(gather=True)
+
+    @said.on
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises((asyncio.CancelledError, BaseExceptionGroup)):
+        asyncio.run(said())
+
+
+def test_a_gathered_cancellation_comes_with_the_failures_of_the_others() -> None:
+    said = amade(gather=True, errors="group")
+
+    @said.on
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    said.on(failing)
+    with pytest.raises(BaseExceptionGroup, match="said: a subscriber was cancelled") as caught:
+        asyncio.run(said())
+    assert [type(one) for one in caught.value.exceptions] == [asyncio.CancelledError, ValueError]
+
+
+def test_a_gathered_event_whose_caller_is_cancelled_is_cancelled() -> None:
+    said = amade(gather=True)
+    said.on(lambda: asyncio.sleep(10))
+
+    async def main() -> None:
+        task = asyncio.ensure_future(said())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
 
 
 def test_what_a_call_raises_has_the_context_that_plain_python_gives() -> None:

@@ -128,8 +128,25 @@ def _gone(taken: weakref.ref[Share], holder: object) -> None:
         share.release(holder)
 
 
-def share(mount: MountPoint, wish: Wish, claim: Claim, *, holder: object, paused: bool, again: bool) -> Share:
+def is_shared(mount: MountPoint, wish: Wish, *, again: bool) -> bool:
+    """Say whether a hook is on a mount point already; under the lock."""
+    found = None if again else mount.woven.get(wish.key)
+    return found is not None and bool(found.attached)
+
+
+def share(
+    mount: MountPoint,
+    wish: Wish,
+    claim: Claim,
+    *,
+    holder: object,
+    paused: bool,
+    again: bool,
+    put: Callable[[], Hook] | None = None,
+) -> Share:
     """Put a hook on a mount point for one weaving, or let it share the one that is there; under the lock.
+
+    `put` puts in a hook that is made already.
 
     Raises:
         AspecthookError: The hook is refused.
@@ -140,7 +157,7 @@ def share(mount: MountPoint, wish: Wish, claim: Claim, *, holder: object, paused
         found = mount.woven.get(key)
         if found is None or not found.attached:
             closed = gate([claim], mount._get_site().signature)
-            hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed)
+            hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed) if put is None else put()
             found = mount.woven[key] = Share(key, mount, hook)
         else:
             mount.ensure()

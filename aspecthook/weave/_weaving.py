@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, final
 
@@ -14,12 +15,12 @@ from aspecthook._errors import WeaveError, WeaveWarning, nearest
 from aspecthook._hook import Hook, code_of
 from aspecthook._mount import MountPoint
 
-from ._gates import Blocks, Claim
+from ._gates import Blocks, Claim, gate
 from ._imports import is_under_way, unwatch, watch, watch_end
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
 from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_waiting
-from ._shares import Share, Wish, share
+from ._shares import Share, Wish, is_shared, share
 from ._spots import Spot, kind_of, shown, spot_of, spot_of_object
 
 # What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
@@ -28,6 +29,7 @@ _LOADED = (inspect, nearest("", []))
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
 Where: TypeAlias = Callable[[Any], object]
+_Key: TypeAlias = tuple[object, ...]  # a spot, a wish, and which of several such wishes it is
 
 
 class Plan(NamedTuple):
@@ -68,7 +70,7 @@ class Weaving:
         self._shown = ", ".join(dict.fromkeys(map(shown, targets)))
         self._plans = plans
         self._again = again
-        self._pieces: dict[tuple[object, ...], _Piece] = {}
+        self._pieces: dict[_Key, _Piece] = {}
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
         self._excluded: set[Term] = set()  # those of which nothing is left
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
@@ -312,42 +314,75 @@ class Weaving:
 
     def _weave(self, found: list[tuple[Plan, Spot]]) -> None:
         """Put the hooks on, all or none."""
-        done: list[tuple[object, ...]] = []
-        with lock:
-            if self._removed:
-                return
-            in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
-            # An inherited static method calls the one that is woven anyway.
-            chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
+        done: list[_Key] = []
+        later: dict[_Key, Callable[[], None]] = {}
+        try:
+            with lock:
+                if self._removed:
+                    return
+                self._put_all(found, done, later)
+            for tell in later.values():
+                tell()
+        except BaseException:
+            with lock:
+                self._take_back(done)
+            raise
 
-            def put() -> None:
-                for plan, spot in chosen:
-                    self._put(plan, spot, done)
+    def _put_all(self, found: list[tuple[Plan, Spot]], done: list[_Key], later: dict[_Key, Callable[[], None]]) -> None:
+        in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
+        # An inherited static method calls the one that is woven anyway.
+        chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
 
-            try:
-                _proxy.in_one_look(put)
-            except BaseException:
-                for key in done:
-                    piece = self._pieces.pop(key, None)
-                    if piece is not None:
-                        piece.share.release((self._holder, key))
-                raise
+        def put() -> None:
+            for plan, spot in chosen:
+                self._put(plan, spot, done, later)
 
-    def _put(self, plan: Plan, spot: Spot, done: list[tuple[object, ...]]) -> None:
+        _proxy.in_one_look(put)
+
+    def _take_back(self, done: list[_Key]) -> None:
+        for key in done:
+            piece = self._pieces.pop(key, None)
+            if piece is not None:
+                piece.share.release((self._holder, key))
+
+    def _put(self, plan: Plan, spot: Spot, done: list[_Key], later: dict[_Key, Callable[[], None]]) -> None:
         for place, wish in enumerate(plan.wishes):
             # A spot that two terms or two marks mean gets the same hook once.
-            key: tuple[object, ...] = (spot.key, wish.key, place if self._again else None)
+            key = (spot.key, wish.key, place if self._again else None)
             piece = self._pieces.get(key)
-            if piece is None or not piece.share.lives:
+            if key not in later and (piece is None or not piece.share.lives):
                 done.append(key)
                 mount = spot.mount()
                 claim = Claim(spot.heir, self._blocks)
-                holder = (self._holder, key)
-                made = share(mount, wish, claim, holder=holder, paused=self._paused, again=self._again)
-                kept = mount if isinstance(mount, _proxy.ProxyMountPoint) else None
-                self._pieces[key] = _Piece(made, kept)
-                if kept is not None and spot.place is not None:
-                    kept.name_place(*spot.place)
+                if mount.must_tell(wish.kind) and not is_shared(mount, wish, again=self._again):
+                    later[key] = partial(self._tell, key, mount, wish, claim)
+                    continue
+                self._share(key, mount, wish, claim)
+                if spot.place is not None and isinstance(mount, _proxy.ProxyMountPoint):
+                    mount.name_place(*spot.place)
+
+    def _share(
+        self, key: _Key, mount: MountPoint, wish: Wish, claim: Claim, put: Callable[[], Hook] | None = None
+    ) -> None:
+        holder = (self._holder, key)
+        made = share(mount, wish, claim, holder=holder, paused=self._paused, again=self._again, put=put)
+        self._pieces[key] = _Piece(made, mount if isinstance(mount, _proxy.ProxyMountPoint) else None)
+
+    def _tell(self, key: _Key, mount: MountPoint, wish: Wish, claim: Claim) -> None:
+        """Tell a subscriber of the past, not under the lock, and then put it on."""
+        closed = gate([claim], mount._get_site().signature)
+        hook = mount.made(wish.kind, wish.function, wish.types, wish.options, closed)
+
+        def put() -> Hook:
+            mount._insert(hook)
+            mount.announce(hook)
+            return hook
+
+        def insert() -> None:
+            if not self._removed:
+                self._share(key, mount, wish, claim, put)
+
+        mount.tell(hook, insert)
 
 
 def _things(target: Any, where: Where | None) -> list[Spot]:
