@@ -505,6 +505,11 @@ class Hookable(Mounted[P, R]):
     @overload
     def __get__(self: Hookable[[], T], instance: object, owner: type | None = None, /) -> Hookable[[], T]: ...
 
+class BoundEvent(Bound[P, R]):
+    """An event that is bound as a method is; its subscribers are still those of all instances."""
+
+    on: On
+
 class Event(Mounted[P, R]):
     """An event. Its call gives a list of answers; or, if it gives the first or folds, what its stub is said to give."""
 
@@ -513,9 +518,21 @@ class Event(Mounted[P, R]):
 
     # As above, for what is a method: from the class it is the event of all instances.
     @overload
+    def __get__(  # type: ignore[misc]
+        self: Callable[Concatenate[Nobody, ...], object], instance: None, owner: type | None = None, /
+    ) -> Event[P, R]: ...
+    @overload
+    def __get__(  # type: ignore[misc]
+        self: Callable[Concatenate[type[S], Q], T], instance: None, owner: type[S], /
+    ) -> BoundEvent[Q, T]: ...
+    @overload
     def __get__(self, instance: None, owner: type | None = None, /) -> Self: ...
     @overload
-    def __get__(self: Event[Concatenate[S, Q], T], instance: S, owner: type | None = None, /) -> Bound[Q, T]: ...
+    def __get__(
+        self: Event[Concatenate[type[S], Q], T], instance: S, owner: type | None = None, /
+    ) -> BoundEvent[Q, T]: ...
+    @overload
+    def __get__(self: Event[Concatenate[S, Q], T], instance: S, owner: type | None = None, /) -> BoundEvent[Q, T]: ...
     @overload
     def __get__(
         self: Event[Concatenate[S, Q], T], instance: object, owner: type | None = None, /
