@@ -220,7 +220,7 @@ class Hook:
         site: Site,
         mount: MountPoint,
         options: Options,
-        of_instance: bool = False,
+        unbound: Callable[[Any], Any] | None = None,
         gate: Gate | None = None,
     ) -> None:
         if not callable(function):
@@ -229,6 +229,12 @@ class Hook:
             )
         self.kind: Kind = kind
         self.function = function
+        of_instance = when_of_instance = False
+        if unbound is not None:
+            self.function = unbound(function)
+            of_instance = self.function is not function
+            when, options = options.get("when"), _unbound(options, unbound)
+            when_of_instance = options.get("when") is not when
         self.name = _name(options, function, kind, site.label)
         self.options = options
         self.added = added
@@ -238,7 +244,7 @@ class Hook:
         self._mount = weakref.ref(mount)
         who = Who(site.label, self)
         self._read_options(options, who)
-        self._resolve(site, who, of_instance=of_instance)
+        self._resolve(site, who, of_instance=of_instance, when_of_instance=when_of_instance)
         # The parts of a hook that is held weakly.
         self.ref: Callable[[], Any] | None = None
         self.inner: Callable[..., Any] | None = None
@@ -273,7 +279,7 @@ class Hook:
         guarded = times or every or not reentrant
         self.guard = Guard(times, every, reentrant, self) if guarded else None
 
-    def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
+    def _resolve(self, site: Site, who: Who, *, of_instance: bool, when_of_instance: bool) -> None:
         resolver = Resolver(self.kind, site.label, site.signature, who)
         self.flavour = flavour_of(self.function)
         self.asks: Asks = resolver.resolve(self.function, of_instance=of_instance)
@@ -288,7 +294,7 @@ class Hook:
         when_flavour = "plain"
         if self.when is not None:
             resolver = Resolver(self.kind, site.label, site.signature, f"{who}: its `when`", predicate=True)
-            self.when_asks = resolver.resolve(self.when)
+            self.when_asks = resolver.resolve(self.when, of_instance=when_of_instance)
             when_flavour = flavour_of(self.when)
             awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
             if when_flavour != "plain" and (when_flavour != "async" or site.signature.style not in awaiting):
@@ -404,6 +410,20 @@ def _name(options: Options, function: object, kind: str, label: str) -> str:
         who = who_is(kind, name_of(function), function)
         raise HookTypeError(f"{label}: {who} has the name {name!r}; give a string")
     return name
+
+
+def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
+    """Give the options without an instance that they must not keep alive."""
+    if options.keys().isdisjoint(("when", "before", "after")):
+        return options
+    kept = options.copy()
+    if options.get("when") is not None:
+        kept["when"] = unbound(options.get("when"))
+    if options.get("before") is not None:
+        kept["before"] = [unbound(one) for one in _several(options.get("before"))]
+    if options.get("after") is not None:
+        kept["after"] = [unbound(one) for one in _several(options.get("after"))]
+    return kept
 
 
 def _keys(value: object, who: object, option: str) -> tuple[object, ...]:

@@ -69,6 +69,9 @@ class InstanceMountPoint(MountPoint):
         own = type(function) is MethodType and function.__self__ is self._instance()
         return function.__func__ if own and isinstance(function.__func__, FunctionType) else function
 
+    def _unbinds(self) -> Callable[[Any], Any] | None:
+        return self.unbound
+
     @property
     def displaced(self) -> bool:
         """Whether somebody else has put their code where ours was."""

@@ -318,19 +318,18 @@ class MountPoint:
             raise HookTypeError(f"{self.name}: there are no {kind!r} hooks, only {', '.join(KINDS)}{near}")
         check_types(kind, types, self.name)
         site = self._get_site()
-        kept = self.unbound(function)
         emission = site.signature.emission
         if kind == "on" and emission is not None and emission.isolate:
             options = {"isolate": True, **options}
         return Hook(
             kind,
-            kept,
+            function,
             added=next(_added),
             types=types or (Exception,),
             site=site,
             mount=self,
             options=options,
-            of_instance=kept is not function,
+            unbound=self._unbinds(),
             gate=gate,
         )
 
@@ -371,6 +370,10 @@ class MountPoint:
     def unbound(self, function: Any) -> Any:
         """Give what is kept of a hook; for an instance, its own methods without it."""
         return function
+
+    def _unbinds(self) -> Callable[[Any], Any] | None:
+        """Give what takes the instance out of what a hook is made of, if there is one."""
+        return None
 
     def _chains(self) -> Iterator[tuple[Hook, ...]]:
         """Give the members of every chain that a hook added here becomes part of."""

@@ -8,10 +8,12 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from aspecthook import Args, HookLookupError, HookOrderError, MountError, Return, hookable, hooks
+from aspecthook.testing import run_laws
 
 
 class Account:
@@ -203,6 +205,36 @@ def test_a_hook_that_is_a_method_of_the_instance_does_not_keep_it(called: bool) 
     del mortal
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("option", ["when", "before", "after"])
+def test_a_condition_that_is_a_method_of_the_instance_does_not_keep_it(option: str) -> None:
+    # The predicate was kept as it was given, and so was what `before` and `after` name: the instance lived for ever.
+    class Counting(Account):
+        asked = 0
+
+        def is_due(self, amount: int) -> bool:
+            self.asked += 1
+            return amount > 1
+
+    account = Counting()
+    given: Any = {option: account.is_due}
+    hooks(account.withdraw).pre(account.double, **given)
+    assert [account.withdraw(1), account.withdraw(2)] == ([99, 96] if option == "when" else [98, 96])
+    assert account.asked == (2 if option == "when" else 0)
+    ref = weakref.ref(account)
+    del account, given
+    gc.collect()
+    assert ref() is None
+
+
+def test_hooks_of_an_instance_are_ordered_by_its_methods(account: Account) -> None:
+    # They are known without the instance, and what `before` named was the method with it: it meant nothing.
+    hooks(account.withdraw).pre(account.double)
+    hooks(account.withdraw).pre(lambda amount: Args(amount=amount + 1), before=account.double)
+    hooks(account.withdraw).pre(lambda amount: Args(amount=amount + 5), after=[account.double], before=None)
+    assert account.withdraw(10) == 100 - (22 + 5)
+    run_laws(account.withdraw)
 
 
 def test_a_method_that_names_its_instance_otherwise_is_a_hook_that_does_not_keep_it() -> None:
