@@ -196,7 +196,7 @@ class Model:
                 found = [one for one in self.term(term) if not any(self.is_out(one, no) for no in excluded)]
                 if not found and is_exact(term.partition(":")[0]):
                     # A module may have nothing of its own, as long as another term means something.
-                    if set(term.partition(":")[2].split(".")) != {"*"}:
+                    if {part.removesuffix("+") for part in term.partition(":")[2].split(".")} != {"*"}:
                         raise Missing(term)
                     empty.append(term)
                 choices |= {(id(value), heir) for _, value, heir in found}
@@ -303,6 +303,7 @@ HEIRS = Tree(
 @example(HEIRS, ["wov*:[AB]*.m"], [])
 @example(HEIRS, ["wov:A.m", "wov.a:AB.m"], [])
 @example(HEIRS, ["wov*:A*.mn"], ["!wov:A.mn"])
+@example(Tree((("wov", "f"),), (), ()), ["wov:f", "wov.a:*+"], [])
 def test_a_pointcut_intercepts_just_the_calls_that_the_grammar_says_each_once(
     tree: Tree, terms: list[str], excluded: list[str]
 ) -> None:
