@@ -11,6 +11,10 @@ EXTRA ?= dev
 # No test takes minutes unless it hangs, and a hang should say where.
 PYTEST_ARGS ?= -n auto --maxprocesses 8 --timeout 300
 
+# Tests run side by side: more threads in each would only wait for each other.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 

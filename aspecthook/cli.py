@@ -27,9 +27,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     rest = list(sys.argv[1:] if argv is None else argv)
     if rest and rest[0] == "train":
-        from aspecthook.training.job._command import main as train
+        from aspecthook.training import _command
 
-        return train(rest[1:])
+        if argv is None:  # the process is ours
+            _command.alone()
+        return _command.main(rest[1:])
     if not rest or rest[0] in ("-h", "--help"):
         print(_USAGE, end="")
         return 0 if rest else 2

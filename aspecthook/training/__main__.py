@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from .job._command import main
+from ._command import alone, main
 
 if __name__ == "__main__":
+    alone()
     sys.exit(main(prog="python -m aspecthook.training"))

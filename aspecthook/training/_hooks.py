@@ -140,6 +140,9 @@ _MODULES = (
     "_tensorboard",
     "_timers",
     "_training_hooks",
+    "session._basic",
+    "session._saving",
+    "session._summaries",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from inspect import isgeneratorfunction
 from pathlib import Path
@@ -40,10 +40,10 @@ def bracket(
         profile.enter(part)
         opened()
 
-    def body(proceed: Callable[[], Any]) -> Any:
+    def body() -> Generator[None]:  # one that can be left in the middle, in a session that is driven step by step
         frame = profile.enter(part, is_body=True)
         try:
-            return Return(proceed())
+            yield
         finally:
             profile.leave(frame)
 

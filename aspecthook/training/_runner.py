@@ -257,24 +257,11 @@ class Runner:
         Raises:
             TrainingError: There is nothing to do, or it cannot be done.
         """
-        if self.optimizer is None:
-            raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=")
-        if val is not None and not any(mode == "val" for mode, _ in self.workflow):
-            self.workflow = (*self.workflow, ("val", 1))
-        self._loaders = {"train": checked(train, "train")}
-        if val is not None:
-            self._loaders["val"] = checked(val, "val")
-        elif any(mode == "val" for mode, _ in self.workflow):
-            raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
-        self._stopping = False
+        self._prepare(train, val)
         if self._is_trained():
             self.logger.warning("the run has its %d %s already; fit has nothing to do", self._trained(), self._unit)
-        if self.by_epoch and self.max_epochs is not None:
-            length = length_of(train)
-            self.max_iters = None if length is None else length * self.max_epochs
-        self._seed()
         with self._interrupts:
             try:
                 self.run()
@@ -288,6 +275,23 @@ class Runner:
             finally:
                 self._running = False
                 self._later.clear()
+
+    def _prepare(self, train: Any, val: Any) -> None:
+        """Take the data, and begin: for `fit`, and for a session that is driven step by step."""
+        if self.optimizer is None:
+            raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
+        if val is not None and not any(mode == "val" for mode, _ in self.workflow):
+            self.workflow = (*self.workflow, ("val", 1))
+        self._loaders = {"train": checked(train, "train")}
+        if val is not None:
+            self._loaders["val"] = checked(val, "val")
+        elif any(mode == "val" for mode, _ in self.workflow):
+            raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
+        self._stopping = False
+        if self.by_epoch and self.max_epochs is not None:
+            length = length_of(train)
+            self.max_iters = None if length is None else length * self.max_epochs
+        self._seed()
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and give the numbers that it made."""
@@ -346,8 +350,7 @@ class Runner:
         self._entered = True
         for batch in batches(self, "train"):
             self.train_iter(batch)
-            self._count()
-            if self._is_pass_over() or self.stopping or self._interrupts.came or self.iter == self._until:
+            if self._is_last():
                 break
         else:
             self._end_pass()
@@ -552,6 +555,11 @@ class Runner:
         turn = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(turn):
             turn()
+
+    def _is_last(self) -> bool:
+        """Count an iteration, and say whether the pass ends with it."""
+        self._count()
+        return self._is_pass_over() or self.stopping or bool(self._interrupts.came) or self.iter == self._until
 
     def _count(self) -> None:
         # Also where a hook has skipped the iteration: its batch has been read, and others of its group wait for a step.

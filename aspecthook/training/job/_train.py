@@ -68,7 +68,13 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
         >>> from tempfile import TemporaryDirectory
         >>> from aspecthook.training.job import load_settings, train
         >>> with TemporaryDirectory() as folder:
-        ...     changes = ["run.max_epochs=2", f"run.work_dir='{folder}'", "progress=false", "plot=false", "report=false"]
+        ...     changes = [
+        ...         "run.max_epochs=2",
+        ...         f"run.work_dir='{folder}'",
+        ...         "progress=false",
+        ...         "plot=false",
+        ...         "report=false",
+        ...     ]
         ...     train(load_settings(changes=changes)).accuracy > 0.8
         True
     """

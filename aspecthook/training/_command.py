@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -62,6 +63,14 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
     return made
 
 
+def alone() -> None:
+    """Have NumPy compute in one thread, unless the environment says otherwise; for a process of our own.
+
+    The matrices are small: threads that wait for each other cost more than they save, on a busy machine ten times.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> int:
     """Run the command, and give its exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     options = parser(prog).parse_args(argv)
@@ -90,20 +99,20 @@ def _said(error: Exception) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from aspecthook.training._needs import needed
+    from ._needs import needed
 
-    from ._settings import default_text
+    needed()
+    from .job._settings import default_text
 
     changes = _changes(options)
     if options.print_config and not changes and options.config is None:
         print(default_text(), end="")
         return 0
-    needed()
     settings = _settings(options, changes)
     if options.print_config:
         print(json.dumps(settings, indent=2, ensure_ascii=False))
         return 0
-    from ._train import train
+    from .job._train import train
 
     outcome = train(settings, resume=options.resume, overwrite=options.overwrite)
     folder = Path(settings["run"]["work_dir"])
@@ -124,7 +133,7 @@ def _changes(options: argparse.Namespace) -> list[str]:
 
 def _settings(options: argparse.Namespace, changes: list[str]) -> dict[str, Any]:
     """Give the settings; of a run that is resumed those that it had, unless a file is given."""
-    from ._settings import load_settings
+    from .job._settings import load_settings
 
     settings = load_settings(options.config, changes)
     before = Path(settings["run"]["work_dir"], "config.json")

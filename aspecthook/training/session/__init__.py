@@ -1,0 +1,88 @@
+"""Session-run hooks, as TensorFlow 1 has them, on the stages of a runner; sessions that are driven step by step.
+
+Example:
+    >>> import numpy as np
+    >>> from aspecthook.training import Runner
+    >>> from aspecthook.training.numpy import SGD, Linear, mse
+    >>> from aspecthook.training.session import MonitoredTrainingSession
+    >>> model = Linear(1, 1)
+    >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=1)
+    >>> with MonitoredTrainingSession(runner, [(np.ones((4, 1)), np.zeros((4, 1)))] * 3) as session:
+    ...     while not session.should_stop():
+    ...         step, rate = session.run(["global_step", "lr"])
+    >>> step, rate
+    (2, 0.1)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._rows import rows
+
+if TYPE_CHECKING:
+    from ._basic import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
+    from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
+    from ._estimator import Estimator, train_and_evaluate
+    from ._monitored import MonitoredTrainingSession
+    from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+    from ._saving import CheckpointSaverHook, CheckpointSaverListener
+    from ._session import Coordinator, Session
+    from ._specs import EvalSpec, RunConfig, TrainSpec
+    from ._summaries import SummarySaverHook
+    from ._timers import SecondOrStepTimer
+
+__all__ = [
+    "AbortedError",
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
+    "Coordinator",
+    "Estimator",
+    "EvalSpec",
+    "FeedFnHook",
+    "FinalOpsHook",
+    "LoggingTensorHook",
+    "MonitoredTrainingSession",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
+    "OutOfRangeError",
+    "RunConfig",
+    "SecondOrStepTimer",
+    "Session",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
+    "TrainSpec",
+    "UnavailableError",
+    "rows",
+    "train_and_evaluate",
+]
+
+# Where each is written; the modules are loaded when they are first asked for.
+_HOMES = {
+    **dict.fromkeys(
+        ("FeedFnHook", "FinalOpsHook", "LoggingTensorHook", "NanTensorHook", "StepCounterHook", "StopAtStepHook"),
+        "_basic",
+    ),
+    **dict.fromkeys(("AbortedError", "NanLossDuringTrainingError", "OutOfRangeError", "UnavailableError"), "_errors"),
+    **dict.fromkeys(("Estimator", "train_and_evaluate"), "_estimator"),
+    **dict.fromkeys(("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"), "_protocol"),
+    **dict.fromkeys(("CheckpointSaverHook", "CheckpointSaverListener"), "_saving"),
+    **dict.fromkeys(("Coordinator", "Session"), "_session"),
+    **dict.fromkeys(("EvalSpec", "RunConfig", "TrainSpec"), "_specs"),
+    "MonitoredTrainingSession": "_monitored",
+    "SecondOrStepTimer": "_timers",
+    "SummarySaverHook": "_summaries",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found

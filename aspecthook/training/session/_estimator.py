@@ -1,0 +1,370 @@
+"""TensorFlow's `Estimator`: training, evaluation and prediction from one description of a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, final
+
+from aspecthook import hooks as hooks_of
+from aspecthook._asks import parameters
+from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, nearest
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._frozen import is_any
+from aspecthook.training._runner import Runner
+from aspecthook.training.checkpoints import load, newest
+
+from ._basic import LoggingTensorHook, NanTensorHook, StopAtStepHook
+from ._driving import staged
+from ._inputs import END, VAL, Until, aside, attached, one_pass, random_kept
+from ._monitored import MonitoredTrainingSession
+from ._predictions import chosen, examples, predicting
+from ._rows import several
+from ._running import running_of
+from ._saving import CheckpointSaverHook, CheckpointSaverListener
+from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_count, checked_input
+from ._timers import SecondOrStepTimer
+
+# Any: models, data, hooks of any kind, and what a model predicts are the user's.
+
+
+@final
+class Estimator:
+    """Trains, evaluates and predicts, each in a session of its own.
+
+    With a `model_dir`, training goes on from the newest checkpoint there, and evaluation and prediction take it.
+
+    Args:
+        model_fn: A function that gives a `Runner`; it may ask by name for ``mode`` (``"train"``, ``"eval"``,
+            ``"predict"``), ``params``, ``config`` and ``model_dir``, and is called for each session. Or a `Runner`; or
+            a model, of which one is made, with `options`: these are kept in memory.
+        model_dir: The folder of the checkpoints.
+        config: How often it saves and logs.
+        params: For the function.
+        options: Those of the runner, if a model is given.
+
+    Raises:
+        HookTypeError: What is given is neither of these.
+
+    Example:
+        >>> import numpy as np
+        >>> from aspecthook.training.numpy import SGD, Linear, mse
+        >>> batches = [(np.ones((4, 1)), np.zeros((4, 1)))]
+        >>> model = Linear(1, 1)
+        >>> estimator = Estimator(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse)
+        >>> sorted(estimator.train(lambda: batches, steps=50).evaluate(lambda: batches))
+        ['global_step', 'loss']
+        >>> [prediction.shape for prediction in estimator.predict(lambda: batches)]
+        [(1,), (1,), (1,), (1,)]
+    """
+
+    def __init__(
+        self,
+        model_fn: Any,
+        model_dir: str | os.PathLike[str] | None = None,
+        config: RunConfig | None = None,
+        params: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.model_dir = None if model_dir is None else Path(model_dir)
+        self.config = config if config is not None else RunConfig()
+        self.params = dict(params or {})
+        self._make: Callable[..., Any] | None = None
+        self._runner: Runner | None = None
+        if isinstance(model_fn, Runner) and not options:
+            self._runner = model_fn
+        elif options or any(hasattr(model_fn, name) for name in ("train_step", "parameters")):
+            self._runner = Runner(model_fn, **options)
+        elif callable(model_fn):
+            self._make = model_fn
+        else:
+            raise HookTypeError(f"Estimator({brief(model_fn)}): give a function that gives a Runner, or a model")
+
+    # Training
+
+    def train(
+        self,
+        input_fn: InputFn,
+        hooks: Iterable[Any] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Iterable[CheckpointSaverListener] | None = None,
+    ) -> Estimator:
+        """Train, and give the estimator.
+
+        Without `steps`, `max_steps`, and an end of the runner's own, one pass over the data is made.
+
+        Args:
+            input_fn: Gives the data; it may ask for what the model's function may ask for.
+            hooks: For this training: session-run hooks, or others that a runner takes.
+            steps: How many steps of the optimizer to make.
+            max_steps: The last step, counted from the beginning; if it is behind, nothing is done.
+            saving_listeners: Who is told of checkpoints.
+
+        Raises:
+            HookOptionError: Both numbers are given, or one is not above 0.
+            TrainingError: The run cannot begin, or failed.
+        """
+        if steps is not None and max_steps is not None:
+            raise HookOptionError("Estimator.train: give steps or max_steps; both are given")
+        steps, max_steps = (
+            checked_count("Estimator.train", n, v) for n, v in (("steps", steps), ("max_steps", max_steps))
+        )
+        checked_input(input_fn, "Estimator.train")
+        runner = self._build("train")
+        done = self._progress(runner)
+        if max_steps is not None and done["step"] >= max_steps:
+            runner.logger.info("no training: step %d is done, and max_steps is %d", done["step"], max_steps)
+            return self
+        last = done["step"] + steps if steps is not None else max_steps
+        stops = [] if last is None else [StopAtStepHook(last_step=last)]
+        own, saver = self._own_hooks(several(hooks, "Estimator.train"), list(saving_listeners or ()))
+        with one_pass(runner, done["epoch"], needed=last is None):
+            self._train(runner, self._data(input_fn, "train"), [*own, *stops], saver)
+        return self
+
+    def _train(self, runner: Runner, data: Any, hooks: list[Any], saver: list[Any]) -> None:
+        config, before = self.config, runner.iter
+        with MonitoredTrainingSession(
+            runner,
+            data,
+            hooks=hooks,
+            chief_only_hooks=saver,
+            checkpoint_dir=self.model_dir,
+            save_checkpoint_secs=None,
+            save_checkpoint_steps=None,
+            save_summaries_steps=config.save_summary_steps,
+            log_step_count_steps=config.log_step_count_steps,
+        ) as session:
+            before = runner.iter
+            while not session.should_stop():
+                session.run()
+        if runner.iter == before:
+            runner.logger.warning("training has made no step; does the data have any batches?")
+
+    def _own_hooks(
+        self, hooks: list[Any], listeners: list[CheckpointSaverListener]
+    ) -> tuple[list[Any], list[CheckpointSaverHook]]:
+        every = self.config.log_step_count_steps
+        logs = [LoggingTensorHook({"loss": "loss", "step": "global_step"}, every_n_iter=every)] if every else []
+        theirs = [hook for hook in hooks if isinstance(hook, CheckpointSaverHook)]
+        for hook in theirs:
+            hook.listeners += [one for one in listeners if one not in hook.listeners]
+        if listeners and not theirs and self.model_dir is None:
+            raise ConfigError("saving_listeners hear of checkpoints, and none are saved; give Estimator(model_dir=...)")
+        saver = [] if theirs or self.model_dir is None else [self._saver(self.model_dir, listeners)]
+        return [*hooks, NanTensorHook("loss"), *logs], saver
+
+    def _saver(self, folder: Path, listeners: list[CheckpointSaverListener]) -> CheckpointSaverHook:
+        config = self.config
+        return CheckpointSaverHook(
+            folder,
+            config.save_checkpoints_secs,
+            config.save_checkpoints_steps,
+            listeners=listeners,
+            max_keep=config.keep_checkpoint_max,
+        )
+
+    # Evaluation and prediction
+
+    def evaluate(
+        self,
+        input_fn: InputFn,
+        steps: int | None = None,
+        hooks: Iterable[Any] | None = None,
+        checkpoint_path: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """Give the numbers that the model makes on data, means over its samples, and ``"global_step"``.
+
+        Args:
+            input_fn: Gives the data.
+            steps: How many batches of it; all unless given.
+            hooks: For this evaluation; `begin`, a step of it, and `end` mean what they mean in training.
+            checkpoint_path: The checkpoint; the newest unless given.
+            name: What the evaluation is called in the log.
+
+        Raises:
+            TrainingError: There were no batches.
+        """
+        checked_count("Estimator.evaluate", "steps", steps)
+        checked_input(input_fn, "Estimator.evaluate")
+        with random_kept():
+            runner = self._build("eval")
+            with aside(runner), self._loaded(runner, checkpoint_path) as step:
+                data = Until(runner, self._data(input_fn, "eval"), steps)
+                with attached(runner, several(hooks, "Estimator.evaluate"), "val"):
+                    made = runner.validate(data)
+                if not data.count:
+                    raise TrainingError("Estimator.evaluate: input_fn gave no batches; is the data set empty?")
+        found = {name.removeprefix(VAL): value for name, value in made.items() if name.startswith(VAL)}
+        found["global_step"] = step
+        line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
+        runner.logger.info("evaluation%s: %s", f" {name}" if name else "", line)
+        return found
+
+    def predict(
+        self,
+        input_fn: InputFn,
+        predict_keys: Sequence[str] | str | None = None,
+        hooks: Iterable[Any] | None = None,
+        checkpoint_path: str | os.PathLike[str] | None = None,
+        yield_single_examples: bool = True,
+    ) -> Generator[Any]:
+        """Give what the model makes of each sample, as NumPy's arrays; nothing is computed before it is asked for.
+
+        Args:
+            input_fn: Gives the data.
+            predict_keys: Which entries to give, of a model that gives dicts.
+            hooks: For this prediction.
+            checkpoint_path: The checkpoint; the newest unless given.
+            yield_single_examples: Give sample by sample; else batch by batch.
+
+        Raises:
+            TrainingError: What the model gives cannot be taken apart.
+        """
+        checked_input(input_fn, "Estimator.predict")
+        keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
+        given = several(hooks, "Estimator.predict")
+        return self._predictions(input_fn, keys, given, checkpoint_path, single=yield_single_examples)
+
+    def _predictions(
+        self, input_fn: InputFn, keys: Sequence[str] | None, hooks: list[Any], path: Any, *, single: bool
+    ) -> Generator[Any]:
+        with random_kept():
+            runner = self._build("predict")
+        made: list[Any] = []
+        with ExitStack() as stack:
+            stack.enter_context(self._loaded(runner, path))
+            stack.callback(running_of(runner, "predict").close)
+            stack.enter_context(attached(runner, hooks, "predict"))
+            data = iter(Until(runner, self._data(input_fn, "predict"), None))
+            pauses = staged(runner, "predict_loop", lambda: predicting(runner, data, made))
+            stack.callback(pauses.close)
+            while True:
+                with aside(runner):
+                    over = next(pauses, END) is END
+                for outputs in made:
+                    yield from examples(outputs, keys) if single else (chosen(outputs, keys),)
+                made.clear()
+                if over:
+                    return
+
+    # Runners and their checkpoints
+
+    def _build(self, mode: str) -> Runner:
+        if self._runner is not None:
+            return self._runner
+        assert self._make is not None
+        runner = self._called(self._make, mode)
+        if not isinstance(runner, Runner):
+            raise HookTypeError(f"the model_fn of an Estimator gave {brief(runner)}; let it give a Runner(...)")
+        if self.model_dir is None:  # there is nothing else to keep what was trained
+            self._runner = runner
+        return runner
+
+    def _called(self, function: Callable[..., Any], mode: str) -> Any:
+        """Call a function with what it asks for by name."""
+        given = {"mode": mode, "params": self.params, "config": self.config, "model_dir": self.model_dir}
+        asked = [one for one in parameters(function) or () if one.how in ("positional", "keyword")]
+        for one in asked:
+            if one.name not in given and not one.has_default:
+                raise HookTypeError(
+                    f"{brief(function)} asks for {one.name!r}, and an Estimator offers {', '.join(given)}"
+                    f"{nearest(one.name, list(given))}"
+                )
+        return function(**{one.name: given[one.name] for one in asked if one.name in given})
+
+    def _data(self, input_fn: InputFn, mode: str) -> Any:
+        return self._called(input_fn, mode)
+
+    def _newest(self) -> Path | None:
+        return None if self.model_dir is None else newest(self.model_dir)
+
+    def _progress(self, runner: Runner) -> dict[str, int]:
+        """Give what a training would begin with."""
+        saved = self._newest()
+        progress: dict[str, int] = runner.progress if saved is None else load(saved)["progress"]
+        return progress
+
+    @contextmanager
+    def _loaded(self, runner: Runner, path: str | os.PathLike[str] | None) -> Generator[int]:
+        """Load a checkpoint, and give its step; what was in memory is put back."""
+        kept = self._runner is runner
+        found = Path(path) if path is not None else None if kept and runner.progress["iter"] else self._newest()
+        if found is None:
+            if not runner.progress["iter"]:
+                runner.logger.warning("there is no checkpoint, and nothing was trained: this is a new model")
+            yield runner.progress["step"]
+            return
+        before = runner.backend.state(runner.model) if kept else None
+        steps: list[int] = []
+
+        def note(checkpoint: Mapping[str, Any]) -> None:
+            steps.append(checkpoint["progress"]["step"])
+
+        with hooks_of(runner.restore).add("pre", note):
+            runner.load_checkpoint(found)
+        try:
+            yield steps[-1]
+        finally:
+            if before is not None:
+                runner.backend.load_state(runner.model, before)
+
+
+def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> dict[str, Any]:
+    """Train, evaluate after checkpoints and at the end, and give the numbers of the last evaluation.
+
+    Without a `model_dir` there are no checkpoints, and the only evaluation is that at the end.
+
+    Raises:
+        HookTypeError: Something is not what its name says.
+
+    Example:
+        >>> import numpy as np
+        >>> from aspecthook.training.numpy import SGD, Linear, mse
+        >>> batches = [(np.ones((4, 1)), np.zeros((4, 1)))]
+        >>> model = Linear(1, 1)
+        >>> estimator = Estimator(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse)
+        >>> made = train_and_evaluate(
+        ...     estimator, TrainSpec(lambda: batches, max_steps=20), EvalSpec(lambda: batches, steps=None)
+        ... )
+        >>> made["global_step"]
+        20
+    """
+    for given, kind in ((estimator, Estimator), (train_spec, TrainSpec), (eval_spec, EvalSpec)):
+        if not is_any(given, kind):
+            raise HookTypeError(f"train_and_evaluate was given {brief(given)}; give an {kind.__name__}")
+    evaluates = _Evaluates(estimator, eval_spec)
+    listeners = [] if estimator.model_dir is None else [evaluates]
+    estimator.train(
+        train_spec.input_fn, hooks=train_spec.hooks, max_steps=train_spec.max_steps, saving_listeners=listeners
+    )
+    return evaluates.evaluate() if evaluates.made is None else evaluates.made
+
+
+@final
+class _Evaluates(CheckpointSaverListener):
+    """Evaluates a checkpoint, but not too often."""
+
+    def __init__(self, estimator: Estimator, spec: EvalSpec) -> None:
+        self._estimator, self._spec = estimator, spec
+        self._timer = SecondOrStepTimer(every_secs=spec.throttle_secs, who="EvalSpec")
+        self.made: dict[str, Any] | None = None
+
+    def after_save(self, session: Any, global_step_value: int) -> None:  # noqa: ARG002
+        if self._timer.should_trigger_for_step(global_step_value):
+            self._timer.update_last_triggered_step(global_step_value)
+            self.evaluate()
+
+    def end(self, session: Any, global_step_value: int) -> None:  # noqa: ARG002
+        if self._timer.last_triggered_step() != global_step_value:
+            self._timer.update_last_triggered_step(global_step_value)
+            self.evaluate()
+
+    def evaluate(self) -> dict[str, Any]:
+        spec = self._spec
+        self.made = self._estimator.evaluate(spec.input_fn, steps=spec.steps, hooks=spec.hooks, name=spec.name)
+        return self.made

@@ -1,0 +1,153 @@
+"""Fetches: names of what a step knows, nested at will, and feeds: entries of the batch that are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook.training._frozen import is_any
+
+if TYPE_CHECKING:
+    from aspecthook.training._runner import Runner
+
+# Any: names are nested as who asks for them likes, and batches are whatever the user trains on.
+
+# What has no part behind a colon. ``train_op`` is what TensorFlow calls the step itself, whose value is None.
+WORDS = ("loss", "global_step", "lr", "iter", "epoch", "train_op")
+KINDS = ("param", "grad", "output", "log")
+
+
+def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
+    """Put what a function makes of each name into the place of the name.
+
+    Raises:
+        HookTypeError: There is something else than names in it.
+    """
+    if fetches is None:
+        return None
+    if is_any(fetches, str):
+        return function(fetches)
+    if is_any(fetches, Mapping):
+        return {key: mapped(value, function, who) for key, value in fetches.items()}
+    if is_any(fetches, list, tuple):
+        made = [mapped(value, function, who) for value in fetches]
+        return type(fetches)(*made) if hasattr(fetches, "_fields") else type(fetches)(made)
+    raise HookTypeError(
+        f"{who} fetches {brief(fetches)}; fetches are names such as 'loss', and lists, tuples and dicts of them"
+    )
+
+
+def names_in(fetches: Any, who: str) -> list[str]:
+    """Give the names in fetches."""
+    names: list[str] = []
+    mapped(fetches, names.append, who)
+    return names
+
+
+def check_name(name: str, runner: Runner, who: str) -> None:
+    """Refuse a name of nothing.
+
+    Raises:
+        HookOptionError: No step knows it; the message has the nearest name.
+    """
+    kind, colon, rest = name.partition(":")
+    if name in WORDS or (colon and kind == "log" and rest):
+        return
+    if colon and kind in KINDS:
+        known = list(_known(kind, runner))
+        if rest in known:
+            return
+        what = {"param": "parameter", "grad": "parameter", "output": "layer", "log": "number"}[kind]
+        raise HookOptionError(
+            f"{who} fetches {name!r}, and {type(runner.model).__name__} has no {what} {rest!r}; there are: "
+            f"{_listed(known)}{nearest(rest, known)}"
+        )
+    raise HookOptionError(
+        f"{who} fetches {name!r}, which no step knows; there are: {', '.join(WORDS)}, and 'param:NAME', 'grad:NAME', "
+        f"'output:LAYER', 'log:NAME'{_near(name, runner)}"
+    )
+
+
+def _near(name: str, runner: Runner) -> str:
+    known = {kind: list(_known(kind, runner)) for kind in KINDS}
+    exact = [f"{kind}:{name}" for kind in KINDS if name in known[kind]]
+    return nearest(name, exact[:1] or [*WORDS, *(f"{kind}:{rest}" for kind in KINDS for rest in known[kind])])
+
+
+def _known(kind: str, runner: Runner) -> Iterable[str]:
+    if kind == "output":
+        return modules(runner)
+    return runner.backend.parameters(runner.model) if kind in ("param", "grad") else ()
+
+
+def modules(runner: Runner) -> dict[str, Any]:
+    """Give the layers of the model that is trained, by name; the model itself by the empty one."""
+    if runner.backend.name == "torch":
+        from aspecthook.training._torch_backend import _parts
+    else:
+        from aspecthook.training._numpy_backend import _parts
+    found: dict[str, Any] = {}
+    for prefix, part in _parts(runner.model).items():
+        for name, module in part.named_modules() if hasattr(part, "named_modules") else ():
+            found[f"{prefix}{name}" if name else prefix.removesuffix(".")] = module
+    return found
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    shown = [repr(name) for name in names[:most]]
+    return ", ".join(shown + [f"{len(names) - most} more"] * (len(names) > most)) or "none"
+
+
+# Feeds
+
+_PLACES: dict[Any, int] = {"inputs": 0, "targets": 1}
+
+
+def entry_of(batch: Any, key: Any, who: str) -> Any:
+    """Give the one name of an entry of a batch, whichever it was called by.
+
+    Raises:
+        HookOptionError: The batch has no such entry.
+    """
+    if is_any(batch, Mapping):
+        if key in batch:
+            return key
+        keys = [str(one) for one in batch]
+        raise HookOptionError(
+            f"{who} feeds {key!r}, and the batch has no such entry; it has: {_listed(keys)}{nearest(str(key), keys)}"
+        )
+    if is_any(batch, list, tuple):
+        fields: tuple[str, ...] = getattr(batch, "_fields", ())
+        place = fields.index(key) if key in fields else _PLACES.get(key, key) if len(batch) == 2 else key
+        if type(place) is int and 0 <= place < len(batch):
+            return place
+        raise HookOptionError(
+            f"{who} feeds {key!r}, and the batch is a {type(batch).__name__} of {len(batch)}; give a number from 0 to "
+            f"{len(batch) - 1}{', or a name of its fields' if fields else _named_places(batch)}"
+        )
+    if key == "batch":
+        return key
+    raise HookOptionError(
+        f"{who} feeds {key!r}, and a batch is {type(batch).__name__}, which has no entries; feed 'batch', all of it"
+    )
+
+
+def _named_places(batch: Sequence[Any]) -> str:
+    return ", or 'inputs' or 'targets'" if len(batch) == 2 else ""
+
+
+def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
+    """Give a batch with entries replaced; they go by what `entry_of` has called them."""
+    if is_any(batch, Mapping):
+        return {**batch, **feed}
+    if is_any(batch, list, tuple):
+        made = [feed.get(place, value) for place, value in enumerate(batch)]
+        return type(batch)(*made) if hasattr(batch, "_fields") else type(batch)(made)
+    return feed["batch"]
+
+
+def foreign_feed(answer: Any) -> Mapping[Any, Any] | None:
+    """Give the feed of an answer; TensorFlow's own calls it by another name."""
+    found: Mapping[Any, Any] | None = getattr(answer, "feed", None)
+    return getattr(answer, "feed_dict", None) if found is None else found

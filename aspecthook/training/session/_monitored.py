@@ -1,0 +1,291 @@
+"""A run that the user drives, step by step: TensorFlow's `MonitoredTrainingSession`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, final
+
+from aspecthook import hookable
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._runner import Runner
+from aspecthook.training.checkpoints import newest
+
+from ._driving import Drive
+from ._errors import QUIET, OutOfRangeError
+from ._fetches import check_name, names_in
+from ._protocol import SessionRunArgs
+from ._rows import several
+from ._running import running_of
+from ._signals import Signals
+
+if TYPE_CHECKING:
+    from ._session import Session
+
+Secs = float | Literal["default"] | None
+Steps = int | Literal["default"] | None
+
+
+@final
+class MonitoredTrainingSession:
+    """A run of a runner, a step at a time, with the hooks of the runner and its own.
+
+    As it is made, the hooks' `begin` is called, the newest checkpoint loaded, and `after_create_session` called; as the
+    block ends, `end`, unless it ends by an exception. `StopIteration` and `OutOfRangeError` end the block quietly. All
+    stages are those of `Runner.fit`, and so are their hooks; none is left on the runner afterwards.
+
+    Args:
+        runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one; or a model, of which one
+            is made, with `options`.
+        train: The data, gone through epoch by epoch.
+        val: The data to validate on, where the runner's workflow says so, or after each epoch.
+        hooks: For this session: session-run hooks, or hooks of any other kind that a runner takes.
+        chief_only_hooks: Those that only rank 0 has; they come first.
+        checkpoint_dir: Where checkpoints are saved, and the newest is loaded from. A session that is lost is made anew
+            from there too; without, it goes on from the last step.
+        save_checkpoint_secs: Save a checkpoint every so many seconds; 600 unless steps are given; None for never.
+        save_checkpoint_steps: Save one every so many steps.
+        save_summaries_steps: Write summaries every so many steps; 100 unless seconds are given.
+        save_summaries_secs: Write them every so many seconds.
+        summary_dir: Where they are written; `checkpoint_dir` unless given, and not at all without one.
+        log_step_count_steps: Log steps per second every so many steps; None for never.
+        stop_grace_period_secs: How long to wait for threads that hooks have registered with the coordinator.
+        options: Those of the runner, if it is made of a model.
+
+    Raises:
+        TrainingError: The run cannot begin, or the checkpoint is that of another.
+
+    Example:
+        >>> import numpy as np
+        >>> from aspecthook.training.numpy import SGD, Linear, mse
+        >>> from aspecthook.training.session import StopAtStepHook
+        >>> model = Linear(1, 1)
+        >>> batches = [(np.ones((4, 1)), np.zeros((4, 1)))]
+        >>> optimizer = SGD(model.parameters(), lr=0.1)
+        >>> with MonitoredTrainingSession(
+        ...     model, batches, optimizer=optimizer, loss=mse, hooks=[StopAtStepHook(last_step=50)]
+        ... ) as session:
+        ...     while not session.should_stop():
+        ...         loss = session.run("loss")
+        >>> loss < 0.01, session.should_stop()
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        runner: Any,
+        train: Any,
+        val: Any = None,
+        *,
+        hooks: Iterable[Any] | None = None,
+        chief_only_hooks: Iterable[Any] | None = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        save_checkpoint_secs: Secs = "default",
+        save_checkpoint_steps: Steps = "default",
+        save_summaries_steps: Steps = "default",
+        save_summaries_secs: Secs = "default",
+        summary_dir: str | os.PathLike[str] | None = None,
+        log_step_count_steps: int | None = 100,
+        stop_grace_period_secs: float = 120.0,
+        **options: Any,
+    ) -> None:
+        self.runner = _runner_of(runner, options)
+        self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
+        self._running = running_of(self.runner)
+        self._registered: list[Any] = []
+        self._signals = Signals(self.runner._interrupts)
+        self._closed = False
+        if self._running.entered:
+            raise TrainingError("this runner has a session already; close it first")
+        saving = _either(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
+        summing = _either(save_summaries_steps, save_summaries_secs, 100, None)
+        own = _usual(self._folder, summary_dir, saving, summing, log_step_count_steps)
+        every, chief = (several(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
+        try:
+            for hook in [*own, *chief, *every] if self.runner.rank == 0 else every:
+                self._registered.append(self.runner.register_hook(hook))
+            self._begin(train, val, stop_grace_period_secs)
+        except BaseException:
+            self._leave()
+            raise
+
+    def _begin(self, train: Any, val: Any, grace: float) -> None:
+        self.runner._prepare(train, val)
+        saved = None if self._folder is None else newest(self._folder)
+        if saved is not None:
+            self.runner.resume(saved)
+            self.runner.logger.info("resumed from %s, after step %d", saved, self.runner.step)
+        running = self._running
+        running.entered, running.quiet = True, None
+        running.checkpoint_dir, running.grace = self._folder, grace
+        self._signals.take()
+        self._drive = Drive(self.runner, running)
+        self._go_on()
+
+    # Its user's side
+
+    @property
+    def session(self) -> Session:
+        """What hooks are given: it reads what is known, without a step.
+
+        Raises:
+            TrainingError: The run is over.
+        """
+        if self._running.session is None or self._closed:
+            raise TrainingError("the session is closed")
+        return self._running.session
+
+    def should_stop(self) -> bool:
+        """Say whether the run is over, or is to end."""
+        return self._closed or self._drive.through or self.runner.stopping
+
+    @hookable
+    def run(self, fetches: Any = None, feed: Mapping[Any, Any] | None = None) -> Any:
+        """Make one step, and give what was asked of it, in its shape.
+
+        Args:
+            fetches: Names of what a step knows, nested at will; see `SessionRunArgs`.
+            feed: Entries of the batch, and what they are to be replaced with.
+
+        Raises:
+            TrainingError: The run is over, or was asked to end; or an entry is fed twice.
+            OutOfRangeError: The data has come to its end.
+            HookOptionError: A name is one of nothing; the session can go on.
+        """
+        if self.should_stop():
+            raise TrainingError("run was called after the session was asked to stop; look at should_stop() before")
+        if self._signals.in_step:
+            raise TrainingError("a step is under way; what is known in it, run_context.session.run(...) gives")
+        for name in names_in(fetches, "session.run"):
+            check_name(name, self.runner, "session.run")
+        self._drive.ask(SessionRunArgs(fetches, dict(feed or {})))
+        while not (self._drive.answered or self._drive.through):
+            self._go_on()
+        if self._running.quiet is not None:
+            raise self._running.quiet
+        if not self._drive.answered:
+            raise OutOfRangeError("the data has no more batches")
+        return self._drive.results
+
+    def close(self) -> None:
+        """End the run as if it had come to its end; once it is over, do nothing."""
+        if not self._closed:
+            self.runner.request_stop()
+            while not self._closed:
+                self._go_on()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None or isinstance(error, QUIET):
+            self.close()
+            return True
+        return not self._closed and self._fail(error)
+
+    # How it goes on
+
+    def _go_on(self) -> None:
+        """Go on to where the next step would begin, or to the end of the run."""
+        self._signals.in_step = True
+        try:
+            next(self._drive.pauses)
+        except StopIteration:
+            self._leave()
+        except BaseException as error:
+            came = self.runner._interrupts.came
+            self._interrupted(came or error)
+            self._leave()
+            self._signals.end_process(came or error)
+            if came is not None and came is not error:
+                raise came from error  # a hook has failed while the stages that were interrupted ended
+            raise
+        finally:
+            self._signals.in_step = False
+
+    def _fail(self, error: BaseException) -> bool:
+        """End the run by what the user's code has raised; say whether an exception hook has handled it."""
+        trace = error.__traceback__
+        self._drive.leaving = True
+        try:
+            self._drive.pauses.throw(error)
+        except StopIteration:
+            return True
+        except BaseException as risen:
+            if risen is not error:
+                raise
+            self._interrupted(error)
+        finally:
+            self._leave()
+            error.__traceback__ = trace  # it rises from where it was raised, not from here
+        self._signals.end_process(error)
+        return False
+
+    def _interrupted(self, error: BaseException) -> None:
+        """Save what an interrupt has ended, where checkpoints are looked for."""
+        runner = self.runner
+        if isinstance(error, runner._interrupts.kinds):
+            kept, runner.work_dir = runner.work_dir, self._folder or runner.work_dir
+            try:
+                runner._save_interrupted()
+            finally:
+                runner.work_dir = kept
+
+    def _leave(self) -> None:
+        """Leave nothing on the runner."""
+        self._closed = True
+        self._signals.leave()
+        self._running.entered, self._running.checkpoint_dir = False, None
+        self._running.close()
+        self.runner._running = False
+        self.runner._later.clear()
+        while self._registered:
+            self.runner.remove_hook(self._registered.pop())
+
+    def __repr__(self) -> str:
+        return f"<monitored session of {self.runner!r}{', over' if self.should_stop() else ''}>"
+
+
+def _runner_of(given: Any, options: dict[str, Any]) -> Runner:
+    if not isinstance(given, Runner):
+        return Runner(given, **options)
+    if options:
+        raise TrainingError(
+            f"{', '.join(options)} cannot be given with a runner that is made already; give Runner(..., "
+            f"{next(iter(options))}=...)"
+        )
+    return given
+
+
+def _either(steps: Steps, secs: Secs, usual_steps: int | None, usual_secs: float | None) -> tuple[Any, Any]:
+    """Give steps and seconds; what is usual only where neither is given."""
+    if steps == "default" and secs == "default":
+        return usual_steps, usual_secs
+    return (None if steps == "default" else steps or None), (None if secs == "default" else secs or None)
+
+
+def _usual(
+    folder: Path | None,
+    summary_dir: str | os.PathLike[str] | None,
+    saving: tuple[Any, Any],
+    summing: tuple[Any, Any],
+    counting: int | None,
+) -> list[Any]:
+    """Give the hooks of every session with these options, in TensorFlow's order."""
+    from ._basic import StepCounterHook
+    from ._saving import CheckpointSaverHook
+    from ._summaries import SummarySaverHook
+
+    made: list[Any] = []
+    written = summary_dir if summary_dir is not None else folder
+    if written is not None and counting:
+        made.append(StepCounterHook(every_n_steps=counting, output_dir=written))
+    if written is not None and any(summing):
+        made.append(SummarySaverHook(save_steps=summing[0], save_secs=summing[1], output_dir=written))
+    if folder is not None and any(saving):
+        made.append(CheckpointSaverHook(folder, save_steps=saving[0], save_secs=saving[1]))
+    return made

@@ -1,0 +1,114 @@
+"""What an estimator is told: how often it saves and logs, and what it trains and evaluates on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from aspecthook._errors import HookOptionError, HookTypeError, brief
+from aspecthook.training._guards import whole
+
+# Any: an input_fn gives a loader, or whatever else can be iterated and gives batches.
+InputFn = Callable[..., Any]
+
+
+def checked_input(input_fn: Any, who: str) -> InputFn:
+    """Refuse data where a function that gives data is wanted."""
+    if not callable(input_fn):
+        raise HookTypeError(
+            f"{who}: input_fn={brief(input_fn)} cannot be called; give a function that gives the data: lambda: loader"
+        )
+    found: InputFn = input_fn
+    return found
+
+
+def checked_count(who: str, name: str, value: Any) -> int | None:
+    """Refuse a number of steps that is none."""
+    return None if value is None else whole(who, name, value, 1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """How often an `Estimator` saves, writes and logs.
+
+    Args:
+        save_checkpoints_steps: Save a checkpoint every so many steps.
+        save_checkpoints_secs: Save one every so many seconds; 600 unless steps are given.
+        keep_checkpoint_max: How many to keep; None for all.
+        save_summary_steps: Write summaries every so many steps; None for never.
+        log_step_count_steps: Log the loss, and the steps per second, every so many steps; None for never.
+
+    Example:
+        >>> RunConfig(save_checkpoints_steps=100).save_checkpoints_secs is None
+        True
+    """
+
+    save_checkpoints_steps: int | None = None
+    save_checkpoints_secs: float | None = None
+    keep_checkpoint_max: int | None = 5
+    save_summary_steps: int | None = 100
+    log_step_count_steps: int | None = 100
+
+    def __post_init__(self) -> None:
+        for name in ("save_checkpoints_steps", "keep_checkpoint_max", "save_summary_steps", "log_step_count_steps"):
+            checked_count("RunConfig", name, getattr(self, name))
+        if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
+            raise HookOptionError("RunConfig: give save_checkpoints_steps or save_checkpoints_secs; both are given")
+        if self.save_checkpoints_steps is None and self.save_checkpoints_secs is None:
+            object.__setattr__(self, "save_checkpoints_secs", 600.0)
+
+
+@final
+@dataclass(frozen=True)
+class TrainSpec:
+    """What `train_and_evaluate` trains on.
+
+    Args:
+        input_fn: Gives the data.
+        max_steps: The last step, counted from the beginning; the end of the data else.
+        hooks: For the training.
+
+    Example:
+        >>> TrainSpec(lambda: [(1.0, 2.0)], max_steps=100).max_steps
+        100
+    """
+
+    input_fn: InputFn
+    max_steps: int | None = None
+    hooks: Iterable[Any] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hooks", tuple(self.hooks))
+        checked_input(self.input_fn, "TrainSpec")
+        checked_count("TrainSpec", "max_steps", self.max_steps)
+
+
+@final
+@dataclass(frozen=True)
+class EvalSpec:
+    """What `train_and_evaluate` evaluates on, and how often.
+
+    Args:
+        input_fn: Gives the data.
+        steps: How many batches of it; None for all.
+        name: What the evaluation is called in the log.
+        hooks: For the evaluation.
+        throttle_secs: Evaluate at most every so many seconds, after a checkpoint.
+
+    Example:
+        >>> EvalSpec(lambda: [(1.0, 2.0)], steps=None, throttle_secs=60).steps is None
+        True
+    """
+
+    input_fn: InputFn
+    steps: int | None = 100
+    name: str | None = None
+    hooks: Iterable[Any] = ()
+    throttle_secs: float = 600.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hooks", tuple(self.hooks))
+        checked_input(self.input_fn, "EvalSpec")
+        checked_count("EvalSpec", "steps", self.steps)

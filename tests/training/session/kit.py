@@ -1,0 +1,143 @@
+"""What the tests of sessions share: models of both back ends, data, and hooks that write down what they are told."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aspecthook.training import Runner
+from aspecthook.training import numpy as nn
+from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.session import SessionRunArgs, SessionRunHook
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+LIBRARIES = ["numpy", pytest.param("torch", marks=[pytest.mark.torch, needs_torch])]
+both = pytest.mark.parametrize("library", LIBRARIES)
+
+
+def loader(samples: int = 22, batch_size: int = 4, shuffle: bool = True) -> DataLoader:
+    made = np.random.Generator(np.random.PCG64(7))
+    inputs, targets = made.normal(size=(samples, 6)).astype(np.float32), made.integers(0, 3, samples)
+    return DataLoader(ArrayDataset(inputs, targets), batch_size=batch_size, shuffle=shuffle)
+
+
+def runner_of(library: str = "numpy", **options: Any) -> Runner:
+    """A small classifier with dropout; the same weights for both."""
+    nn.manual_seed(3)
+    ours = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.4), nn.Linear(8, 3))
+    options = {"max_epochs": 2, "seed": 5} | options
+    if library == "numpy":
+        return Runner(ours, optimizer=nn.SGD(ours.parameters(), lr=0.1, momentum=0.9), loss=nn.cross_entropy, **options)
+    import torch
+
+    theirs = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Dropout(0.4), torch.nn.Linear(8, 3))
+    theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()})
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
+    return Runner(theirs, optimizer=optimizer, loss=torch.nn.functional.cross_entropy, **options)
+
+
+class Loss(float):
+    """A loss without a model."""
+
+    def backward(self) -> None: ...
+
+    def __truediv__(self, n: float) -> Loss:
+        return Loss(float(self) / n)
+
+
+class Model:
+    """A model with mm's protocol: the loss of a batch is the batch."""
+
+    def train_step(self, batch: float, optimizer: Any) -> dict[str, Any]:
+        return {"loss": Loss(batch), "log_vars": {"loss": float(batch)}, "num_samples": 1}
+
+    def val_step(self, batch: float, optimizer: Any) -> dict[str, Any]:
+        return {"log_vars": {"loss": float(batch)}, "num_samples": 1}
+
+    def __call__(self, batch: float) -> Any:
+        return np.array([batch * 10])
+
+
+class Optimizer:
+    """One that does nothing."""
+
+    def __init__(self) -> None:
+        self.param_groups = [{"lr": 0.1}]
+
+    def step(self) -> None: ...
+
+    def zero_grad(self) -> None: ...
+
+
+def plain(model: Any = None, **options: Any) -> Runner:
+    return Runner(model or Model(), optimizer=Optimizer(), **({"max_epochs": 1} | options))
+
+
+class Trail(SessionRunHook):
+    """Writes down what it is told."""
+
+    def __init__(self, name: str, log: list[str], fetches: Any = None, feed: Any = None) -> None:
+        self.name, self.log, self.fetches, self.fed = name, log, fetches, feed
+        self.results: list[Any] = []
+
+    def begin(self) -> None:
+        self.log.append(f"{self.name}.begin")
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self.log.append(f"{self.name}.create")
+
+    def before_run(self, run_context: Any) -> Any:
+        self.log.append(f"{self.name}.before")
+        return SessionRunArgs(self.fetches, self.fed)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.log.append(f"{self.name}.after")
+        self.results.append(run_values.results)
+
+    def end(self, session: Any) -> None:
+        self.log.append(f"{self.name}.end")
+
+
+class Fetch(SessionRunHook):
+    """Fetches at every step, or at some."""
+
+    def __init__(self, fetches: Any, every: int = 1) -> None:
+        self.fetches, self.every = fetches, every
+        self.results: list[Any] = []
+        self.count = 0
+
+    def before_run(self, run_context: Any) -> Any:
+        self.count += 1
+        return SessionRunArgs(self.fetches) if (self.count - 1) % self.every == 0 else None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if run_values.results is not None:
+            self.results.append(run_values.results)
+
+
+def same(one: Any, other: Any) -> bool:
+    return not differences(one, other)
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    """Say in what two trees differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return [line for key in one for line in differences(one[key], other[key], f"{path}.{key}")]
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [line for place, pair in pairs for line in differences(*pair, f"{path}.{place}")]
+    if hasattr(one, "tobytes") and hasattr(other, "tobytes"):
+        return [] if one.tobytes() == other.tobytes() else [f"{path}: other numbers"]
+    return [] if type(one) is type(other) and one == other else [f"{path}: {one!r} and {other!r}"]
+
+
+def outcome(runner: Runner, *without: str) -> dict[str, Any]:
+    """All that a run has come to; of the hooks, what is not named."""
+    state = runner.state_dict()
+    del state["meta"]
+    for name in without:
+        state["hooks"].pop(name, None)
+    return state

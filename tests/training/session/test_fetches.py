@@ -1,0 +1,377 @@
+"""What a step knows, by name; what is fed to it; and that it costs nothing when nobody asks."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aspecthook import HookAnswerError, HookOptionError, HookTypeError, hooks
+from aspecthook.training import OptimizerHook, Runner, TrainingError
+from aspecthook.training.session import MonitoredTrainingSession, SessionRunArgs, SessionRunHook
+from tests.training.session.kit import Fetch, Model, Trail, both, loader, needs_torch, plain, runner_of, same
+
+NAMES = ["loss", "global_step", "lr", "param:3.bias", "grad:0.weight", "output:0", "output:", "iter", "epoch"]
+
+
+def array(value: Any) -> Any:
+    if hasattr(value, "detach"):
+        return value.detach().numpy().copy()
+    return np.array(getattr(value, "_value", value))
+
+
+def held(runner: Runner, name: str, what: str) -> Any:
+    found = getattr(runner.backend.parameters(runner.model)[name], what)
+    return None if found is None else array(found)
+
+
+def layer(runner: Runner, place: int) -> Any:
+    return dict(runner.model.named_modules())[str(place)]
+
+
+def watched(runner: Runner) -> list[dict[str, Any]]:
+    """Write down, at each step and in another way, what fetches are to give."""
+    rows: list[dict[str, Any]] = []
+
+    def begin(step: int, iter: int, epoch: int, optimizer: Any) -> None:
+        rows.append({"global_step": step, "iter": iter, "epoch": epoch, "lr": optimizer.param_groups[0]["lr"]})
+
+    def loss(result: Any) -> None:
+        rows[-1]["loss"] = float(result.item())
+
+    def gradient() -> None:
+        rows[-1]["grad:0.weight"] = held(runner, "0.weight", "grad")
+
+    def end() -> None:
+        rows[-1]["param:3.bias"] = held(runner, "3.bias", "data")
+        rows[-1].setdefault("grad:0.weight", held(runner, "0.weight", "grad"))
+
+    hooks(runner.train_iter).pre(begin)
+    hooks(runner.forward).post(loss, priority=100)
+    hooks(runner.optimizer_step).pre(gradient, priority=100)
+    hooks(runner.train_iter).post(end, priority=0)
+    for place, name in ((layer(runner, 0), "output:0"), (runner.model, "output:")):
+
+        def note(output: Any, name: str = name) -> None:
+            rows[-1][name] = array(output)
+
+        if runner.backend.name == "torch":
+            place.register_forward_hook(lambda _module, _inputs, output, note=note: note(output))
+        else:
+            inner = place.forward
+            place.forward = lambda x, inner=inner, note=note: (note(made := inner(x)), made)[1]
+    return rows
+
+
+@both
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("driven", [True, False])
+def test_fetches_give_what_the_step_has(library: str, accumulate: int, driven: bool) -> None:
+    runner = runner_of(library, accumulate=accumulate)
+    runner.register_hook(OptimizerHook({"max_norm": 0.01}))
+    hooks(runner.forward).post(lambda result: result * 2)
+    fetch = Fetch(NAMES)
+    mine: list[Any] = []
+    if driven:
+        rows = watched(runner)
+        with MonitoredTrainingSession(runner, loader(), hooks=[fetch]) as session:
+            while not session.should_stop():
+                mine.append(session.run(NAMES))
+        assert same(mine, fetch.results)
+    else:
+        runner.register_hook(fetch)
+        rows = watched(runner)
+        runner.fit(loader())
+    assert len(rows) == 12
+    assert same(fetch.results, [[row[name] for name in NAMES] for row in rows])
+    assert np.linalg.norm(rows[-1]["grad:0.weight"]) < 0.0101
+    assert rows[-1]["global_step"] == (11 if accumulate == 1 else 3)
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@pytest.mark.parametrize(
+    "fetches",
+    [
+        "loss",
+        ["loss", ("lr", "lr")],
+        {"a": {"b": ["iter"]}, "c": "epoch"},
+        Pair("loss", Pair(None, "lr")),
+        [],
+        {},
+        ["train_op", None],
+    ],
+)
+def test_results_have_the_shape_of_the_fetches(fetches: Any) -> None:
+    values = {"loss": 3.0, "lr": 0.1, "iter": 0, "epoch": 0, "train_op": None, None: None}
+
+    def filled(one: Any) -> Any:
+        if isinstance(one, dict):
+            return {key: filled(value) for key, value in one.items()}
+        if isinstance(one, Pair):
+            return Pair(*map(filled, one))
+        return type(one)(map(filled, one)) if isinstance(one, (list, tuple)) else values[one]
+
+    runner, fetch = plain(), Fetch(fetches)
+    runner.register_hook(fetch)
+    runner.fit([3.0])
+    assert fetch.results == [filled(fetches)]
+    assert type(fetch.results[0]) is type(filled(fetches))
+    with MonitoredTrainingSession(plain(), [3.0]) as session:
+        assert session.run(fetches) == filled(fetches)
+
+
+def carried(runner: Runner) -> int:
+    """Count what is on the stages and layers that fetches look at."""
+    stages = sum(len(hooks(getattr(runner, name))) for name in ("forward", "optimizer_step"))
+    if runner.backend.name == "torch":
+        return stages + sum(len(module._forward_hooks) for module in runner.model.modules())
+    from aspecthook._inplace import MARK
+
+    forwards = {type(module).forward for _, module in runner.model.named_modules()}
+    return stages + sum(MARK in function.__dict__ for function in forwards)
+
+
+@both
+def test_nothing_is_on_stages_and_layers_when_nobody_fetches(library: str) -> None:
+    runner = runner_of(library)
+    seen: list[int] = []
+    runner.register_hook(Fetch(["loss", "grad:0.bias", "output:3"], every=4))
+    runner.register_hook(Fetch(["param:0.bias", "lr", "global_step"]))
+    hooks(runner.train_iter).post(lambda: seen.append(carried(runner)))
+    runner.fit(loader())
+    assert seen == [3, 3, 0, 0] * 3
+    assert carried(runner) == 0
+
+
+@both
+def test_the_output_of_a_layer_is_the_last_one_read(library: str) -> None:
+    runner = runner_of(library)
+    read: list[Any] = []
+
+    class AtTheEnd(Fetch):
+        def end(self, session: Any) -> None:
+            read.append(session.run(["output:3", "loss", "global_step", "grad:3.bias"]))
+
+    fetch = runner.register_hook(AtTheEnd(["output:3", "loss"], every=5))
+    runner.fit(loader())
+    assert len(fetch.results) == 3
+    assert same(read[0][0], fetch.results[-1][0]) and read[0][2] == 12
+
+
+@pytest.mark.torch
+@needs_torch
+def test_what_a_later_layer_does_in_place_is_not_read() -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(inplace=True), torch.nn.Linear(4, 1))
+    runner = Runner(
+        model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), loss=torch.nn.functional.mse_loss, max_epochs=1
+    )
+    fetch = runner.register_hook(Fetch("output:0"))
+    runner.fit([(torch.randn(64, 2), torch.zeros(64, 1))])
+    assert (fetch.results[0] < 0).any()
+
+
+@pytest.mark.torch
+@needs_torch
+def test_gradients_are_given_without_the_scale_of_mixed_precision() -> None:
+    from aspecthook.training import AmpOptimizerHook
+
+    fetched = []
+    for scale in (1.0, 256.0):
+        runner, fetch = runner_of("torch", accumulate=2), Fetch("grad:3.bias")
+        runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale=scale))
+        runner.register_hook(fetch)
+        runner.fit(loader())
+        fetched.append(fetch.results)
+    assert np.allclose(fetched[0][:4], fetched[1][:4], rtol=0.02) and np.abs(fetched[0]).max() < 2
+
+
+@pytest.mark.torch
+@needs_torch
+def test_the_layers_of_a_compiled_model_are_refused() -> None:
+    import torch
+
+    runner = runner_of("torch")
+    runner.model = torch.compile(runner.model, backend="eager")
+    runner.register_hook(Fetch("output:0"))
+    with pytest.raises(TrainingError, match="'output:0' cannot be fetched: OptimizedModule is compiled"):
+        runner.fit(loader())
+
+
+def test_numbers_of_the_log_are_fetched_by_name() -> None:
+    class Logs(Model):
+        def train_step(self, batch: float, optimizer: Any) -> dict[str, Any]:
+            made = super().train_step(batch, optimizer)
+            return {**made, "log_vars": {"accuracy": batch / 10}}
+
+    runner, fetch = plain(Logs()), Fetch("log:accuracy")
+    runner.register_hook(fetch)
+    runner.fit([3.0, 4.0])
+    assert fetch.results == [0.3, 0.4]
+    with (
+        pytest.raises(TrainingError, match="'log:acuracy' .* did you mean 'accuracy'"),
+        MonitoredTrainingSession(plain(Logs()), [3.0]) as session,
+    ):
+        session.run("log:acuracy")
+
+
+@pytest.mark.parametrize(
+    ("fetches", "error", "says"),
+    [
+        ("los", HookOptionError, "'los', which no step knows; there are: loss, .*; did you mean 'loss'"),
+        (["loss", "0.weight"], HookOptionError, "did you mean 'param:0.weight'"),
+        ("param:0.wieght", HookOptionError, "Sequential has no parameter '0.wieght'; .*did you mean '0.weight'"),
+        ("grad:4.bias", HookOptionError, "has no parameter '4.bias'; .*did you mean '[03].bias'"),
+        ("output:5", HookOptionError, "has no layer '5'; .*there are: '', '0', '1', '2', '3'"),
+        ("prams:0.bias", HookOptionError, "did you mean 'param:0.bias'"),
+        ({"a": 3}, HookTypeError, "fetches 3; fetches are names"),
+    ],
+)
+@both
+def test_a_name_of_nothing_is_refused_before_the_step(
+    library: str, fetches: Any, error: type[Exception], says: str
+) -> None:
+    runner = runner_of(library)
+    runner.register_hook(Fetch(fetches))
+    before = runner.backend.state(runner.model)
+    with pytest.raises(error, match=f"the session hook Fetch fetches .*{says.replace('fetches 3;', '3;')}"):
+        runner.fit(loader())
+    assert same(runner.backend.state(runner.model), before) and runner.iter == 0
+    with MonitoredTrainingSession(runner_of(library), loader()) as session:
+        with pytest.raises(error, match="session.run fetches"):
+            session.run(fetches)
+        assert session.run("global_step") == 0  # it was no step, and the session goes on
+
+
+def test_what_is_no_answer_is_refused() -> None:
+    class Wrong(SessionRunHook):
+        def before_run(self, run_context: Any) -> Any:
+            return ["loss"]
+
+    runner = plain()
+    runner.register_hook(Wrong())
+    with pytest.raises(HookAnswerError, match="Wrong answered \\['loss'\\] in before_run; answer SessionRunArgs"):
+        runner.fit([1.0])
+
+
+# Feeds
+
+Batch = namedtuple("Batch", "image label")
+
+
+@pytest.mark.parametrize(
+    ("batch", "feed", "becomes"),
+    [
+        ({"a": 1, "b": 2}, {"b": 5}, {"a": 1, "b": 5}),
+        ((1, 2), {0: 5}, (5, 2)),
+        ((1, 2), {"targets": 5, "inputs": 4}, (4, 5)),
+        ([1, 2], {"inputs": 5}, [5, 2]),
+        ([1, 2, 3], {2: 5}, [1, 2, 5]),
+        (Batch(1, 2), {"label": 5}, Batch(1, 5)),
+        (Batch(1, 2), {1: 5}, Batch(1, 5)),
+        (7.0, {"batch": 5.0}, 5.0),
+    ],
+)
+@pytest.mark.parametrize("by", ["hook", "caller"])
+def test_feeds_replace_entries_of_the_batch(batch: Any, feed: Any, becomes: Any, by: str) -> None:
+    seen: list[Any] = []
+
+    class Sees(Model):
+        def train_step(self, batch: Any, optimizer: Any) -> Any:
+            seen.append(batch)
+            return super().train_step(1.0, optimizer)
+
+    with MonitoredTrainingSession(
+        plain(Sees()), [batch], hooks=[Trail("hook", [], feed=feed)] if by == "hook" else []
+    ) as session:
+        session.run(feed=feed if by == "caller" else None)
+    assert seen == [becomes] and type(seen[0]) is type(becomes)
+
+
+@both
+def test_what_is_fed_goes_where_the_model_is(library: str) -> None:
+    runner = runner_of(library)
+    runner.register_hook(Trail("hook", [], feed={"inputs": np.zeros((4, 6), np.float32)}))
+    fetch = runner.register_hook(Fetch(["output:0", "param:0.bias"]))
+    hooks(runner.optimizer_step).pre(lambda runner: runner.optimizer.zero_grad())
+    runner.fit(loader(4))
+    output, bias = fetch.results[0]
+    assert np.allclose(output, np.tile(bias, (4, 1)))
+
+
+@pytest.mark.parametrize(
+    ("feeds", "says"),
+    [
+        ([{0: 1.0}, {"inputs": 2.0}], "Trail feeds 'inputs', which the session hook Trail feeds too"),
+        ([{"inputs": 1.0, 0: 2.0}], "Trail feeds 0, which the session hook Trail feeds too"),
+    ],
+)
+def test_two_feeds_of_one_entry_are_refused(feeds: list[Any], says: str) -> None:
+    runner = plain()
+    for feed in feeds:
+        runner.register_hook(Trail("hook", [], feed=feed))
+    with pytest.raises(RuntimeError, match=says):
+        runner.fit([(1.0, 2.0)])
+
+
+def test_a_feed_of_the_caller_and_one_of_a_hook_are_refused() -> None:
+    hook = Trail("hook", [], feed={"targets": 1.0})
+    with (
+        pytest.raises(RuntimeError, match="Trail feeds 'targets', which the caller of the step feeds too"),
+        MonitoredTrainingSession(plain(), [(1.0, 2.0)], hooks=[hook]) as session,
+    ):
+        session.run(feed={1: 2.0})
+
+
+@pytest.mark.parametrize(
+    ("batch", "feed", "says"),
+    [
+        (
+            {"image": 1},
+            {"imgae": 2},
+            "feeds 'imgae', and the batch has no such entry; it has: 'image'; did you mean 'image'",
+        ),
+        ((1, 2), {2: 3}, "a tuple of 2; give a number from 0 to 1, or 'inputs' or 'targets'"),
+        ((1, 2, 3), {"inputs": 3}, "a tuple of 3; give a number from 0 to 2"),
+        (1.0, {0: 3}, "a batch is float, which has no entries; feed 'batch'"),
+    ],
+)
+def test_an_entry_that_is_not_there_is_refused(batch: Any, feed: Any, says: str) -> None:
+    runner = plain()
+    runner.register_hook(Trail("hook", [], feed=feed))
+    with pytest.raises(HookOptionError, match=says):
+        runner.fit([batch])
+
+
+def test_the_session_itself_feeds_nothing() -> None:
+    class Feeds(SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            run_context.session.run("loss", feed={"inputs": 1.0})
+
+    runner = plain()
+    runner.register_hook(Feeds())
+    with pytest.raises(TrainingError, match="computes nothing that could be fed"):
+        runner.fit([1.0])
+
+
+def test_all_hooks_of_a_step_have_one_context() -> None:
+    seen: list[Any] = []
+
+    class Sees(SessionRunHook):
+        def before_run(self, run_context: Any) -> None:
+            seen.append(run_context)
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            seen.append(run_context)
+
+    with MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Sees(), Sees()]) as session:
+        session.run(["loss"], feed={"batch": 3.0})
+        session.run()
+        assert seen[0].session is session.session
+    assert [one is seen[0] for one in seen] == [True] * 4 + [False] * 4
+    assert seen[0].original_args == SessionRunArgs(["loss"], {"batch": 3.0})

@@ -1,0 +1,426 @@
+"""The hooks that come with the package, each against TensorFlow's rules."""
+
+from __future__ import annotations
+
+import json
+import logging
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import HookOptionError, HookTypeError
+from aspecthook.training import HOOKS, Runner, TrainingError
+from aspecthook.training._guards import NanLossError
+from aspecthook.training.session import (
+    AbortedError,
+    CheckpointSaverHook,
+    FeedFnHook,
+    FinalOpsHook,
+    LoggingTensorHook,
+    MonitoredTrainingSession,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    SecondOrStepTimer,
+    SessionRunHook,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+    _timers,
+)
+from tests.training.session.kit import Fetch, Model, Trail, both, loader, plain, runner_of
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(_timers, "clock", made)
+    return made
+
+
+class Takes(SessionRunHook):
+    """Each step takes so many seconds."""
+
+    priority = "HIGHEST"
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
+
+    def before_run(self, run_context: Any) -> None:
+        self.clock.now += self.seconds
+
+
+# The timer
+
+
+@given(st.integers(1, 5), st.lists(st.integers(0, 4), max_size=12))
+def test_a_timer_by_steps_is_due_at_first_and_then_every_so_many(every: int, jumps: list[int]) -> None:
+    timer, last, step = SecondOrStepTimer(every_steps=every), None, 0
+    for jump in jumps:
+        step += jump
+        due = last is None or (step != last and step >= last + every)
+        assert timer.should_trigger_for_step(step) is due
+        if due:
+            assert timer.update_last_triggered_step(step)[1] == (None if last is None else step - last)
+            last = step
+        assert timer.last_triggered_step() == last
+
+
+def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
+    timer = SecondOrStepTimer(every_secs=10)
+    assert timer.should_trigger_for_step(0) and timer.update_last_triggered_step(0) == (None, None)
+    clock.now += 9.5
+    assert not timer.should_trigger_for_step(1)
+    clock.now += 2
+    assert timer.should_trigger_for_step(2) and not timer.should_trigger_for_step(0)
+    assert timer.update_last_triggered_step(2) == (11.5, 2)
+    clock.now += 4
+    again = SecondOrStepTimer(every_secs=10)
+    state = timer.state_dict()
+    clock.now = 5000.0  # another process
+    again.load_state_dict(state)
+    clock.now += 5.9
+    assert not again.should_trigger_for_step(3)
+    clock.now += 0.1
+    assert again.should_trigger_for_step(3)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({}, HookOptionError, "neither is given"),
+        ({"every_secs": 1, "every_steps": 1}, HookOptionError, "both is given"),
+        ({"every_steps": 0}, HookOptionError, "from 1 up"),
+        ({"every_steps": 1.5}, HookTypeError, "whole number"),
+        ({"every_secs": -1}, HookOptionError, "from 0 up"),
+        ({"every_secs": nan}, HookOptionError, "from 0 up"),
+        ({"every_secs": "1"}, HookTypeError, "no number"),
+    ],
+)
+def test_a_timer_with_wrong_options_is_refused(options: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        SecondOrStepTimer(**options)
+
+
+# StopAtStepHook
+
+
+@given(st.integers(1, 3), st.integers(0, 9), st.integers(0, 4), st.booleans(), st.booleans())
+def test_stop_at_step_counts_steps_from_the_session(
+    accumulate: int, steps: int, before: int, by_number: bool, driven: bool
+) -> None:
+    runner = plain(max_epochs=None, max_iters=before * accumulate or 1, accumulate=accumulate)
+    if before:
+        runner.fit([1.0, 2.0, 3.0])
+    begun = runner.step
+    runner.max_iters = 100
+    hook = StopAtStepHook(num_steps=steps) if by_number else StopAtStepHook(last_step=steps)
+    if driven:
+        with MonitoredTrainingSession(runner, [1.0, 2.0, 3.0], hooks=[hook]) as session:
+            while not session.should_stop():
+                session.run()
+    else:
+        runner.register_hook(hook)
+        runner.fit([1.0, 2.0, 3.0])
+    assert runner.step == (begun + steps if by_number else max(begun, steps))
+    assert runner.iter == runner.step * accumulate
+
+
+def test_stop_at_step_counts_from_the_first_of_several_sessions() -> None:
+    class Lose(SessionRunHook):
+        def before_run(self, run_context: Any) -> None:
+            if run_context.session.run("iter") == 3 and not runner.logs.get("lost"):
+                runner.logs["lost"] = 1
+                raise AbortedError("lost")
+
+    runner = plain(max_epochs=9)
+    for hook in (StopAtStepHook(num_steps=5), Lose()):
+        runner.register_hook(hook)
+    runner.fit([1.0, 2.0])
+    assert runner.step == 5
+    runner.fit([1.0, 2.0])
+    assert runner.step == 10
+
+
+def test_a_run_that_is_resumed_makes_the_rest_of_its_steps(tmp_path: Path) -> None:
+    def made(*hooks: Any) -> Runner:
+        runner = plain(max_epochs=99)
+        for hook in (StopAtStepHook(num_steps=10), *hooks):
+            runner.register_hook(hook)
+        return runner
+
+    class Ends(SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            if run_context.session.run("global_step") == 4:
+                run_context.request_stop()
+
+    ended = made(Ends())
+    ended.fit([1.0, 2.0, 3.0])
+    again = made()
+    again.resume(ended.save_checkpoint(tmp_path / "4"))
+    again.fit([1.0, 2.0, 3.0])
+    assert again.step == 10
+    more = made()
+    more.resume(again.save_checkpoint(tmp_path / "10"))
+    more.fit([1.0, 2.0, 3.0])
+    assert more.step == 20
+
+
+@pytest.mark.parametrize("options", [{}, {"num_steps": 1, "last_step": 1}, {"num_steps": -1}])
+def test_stop_at_step_takes_exactly_one_number(options: Any) -> None:
+    with pytest.raises(ValueError, match="StopAtStepHook"):
+        StopAtStepHook(**options)
+
+
+# NanTensorHook
+
+
+@pytest.mark.parametrize("driven", [True, False])
+def test_a_loss_that_is_not_a_number_raises_and_an_infinite_one_does_not(driven: bool) -> None:
+    log: list[str] = []
+
+    def go(runner: Runner, *hooks: Any) -> None:
+        if driven:
+            with MonitoredTrainingSession(runner, [1.0, inf, nan, 2.0], hooks=hooks) as session:
+                while not session.should_stop():
+                    session.run()
+        else:
+            for hook in hooks:
+                runner.register_hook(hook)
+            runner.fit([1.0, inf, nan, 2.0])
+
+    runner = plain()
+    with pytest.raises(NanLossDuringTrainingError, match="'loss' is not a number; lower the learning rate") as caught:
+        go(runner, NanTensorHook("loss"), Trail("hook", log))
+    assert isinstance(caught.value, NanLossError) and isinstance(caught.value, RuntimeError)
+    assert runner.iter == 2 and log[-1] == "hook.before"
+    runner = plain()
+    go(runner, NanTensorHook("loss", fail_on_nan_loss=False), Trail("hook", log))
+    assert runner.iter == 3 and log[-1] == "hook.end"
+
+
+@both
+def test_any_value_may_be_looked_at(library: str) -> None:
+    runner = runner_of(library)
+    runner.register_hook(Trail("hook", [], feed={0: np.full((4, 6), nan, np.float32)}))
+    runner.register_hook(NanTensorHook("output:0"))
+    with pytest.raises(NanLossDuringTrainingError, match="'output:0'"):
+        runner.fit(loader(4))
+
+
+# LoggingTensorHook
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if " = " in record.getMessage()]
+
+
+def test_values_are_logged_every_so_many_iterations(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
+    caplog.set_level(logging.INFO)
+    runner = plain()
+    runner.register_hook(Takes(clock, 0.5))
+    runner.register_hook(LoggingTensorHook(["loss", "global_step"], every_n_iter=3))
+    runner.fit([float(place) for place in range(8)])
+    assert lines(caplog) == [
+        "loss = 0, global_step = 0",
+        "loss = 3, global_step = 3 (1.500 sec)",
+        "loss = 6, global_step = 6 (1.500 sec)",
+    ]
+
+
+def test_values_are_logged_every_so_many_seconds_and_at_the_end(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
+    caplog.set_level(logging.INFO)
+    runner = plain()
+    runner.register_hook(Takes(clock, 1.0))
+    runner.register_hook(LoggingTensorHook({"z": "lr", "a": "loss"}, every_n_secs=2.5, at_end=True))
+    runner.fit([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert lines(caplog) == ["a = 1, z = 0.1", "a = 4, z = 0.1 (3.000 sec)", "a = 5, z = 0.1 (1.000 sec)"]
+    caplog.clear()
+    runner = plain()
+    runner.register_hook(LoggingTensorHook(["loss"], at_end=True, formatter=lambda values: f"{values['loss']} = loss"))
+    runner.fit([1.0, 2.0])
+    assert lines(caplog) == ["2.0 = loss"]
+
+
+@pytest.mark.parametrize("options", [{}, {"every_n_iter": 1, "every_n_secs": 1}, {"every_n_iter": 0}])
+def test_logging_takes_exactly_one_interval(options: Any) -> None:
+    with pytest.raises(ValueError, match="LoggingTensorHook"):
+        LoggingTensorHook(["loss"], **options)
+    with pytest.raises(HookTypeError, match="give a list of names"):
+        LoggingTensorHook("loss", every_n_iter=1)
+
+
+# StepCounterHook and SummarySaverHook
+
+
+class Writer:
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, float, int]] = []
+        self.flushed = 0
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        self.rows.append((tag, value, step))
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+
+def test_steps_per_second_are_counted(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    runner, writer = plain(accumulate=2), Writer()
+    runner.register_hook(Takes(clock, 0.25))
+    hook = runner.register_hook(StepCounterHook(every_n_steps=2, summary_writer=writer))
+    runner.fit([1.0] * 12)
+    # It counts from the first batch, at which no step is complete.
+    assert writer.rows == [("global_step/sec", rate, step) for rate, step in ((2 / 0.75, 2), (2.0, 4), (2.0, 6))]
+    assert hook.steps_per_sec == 2.0 and writer.flushed == 1
+    assert caplog.messages == ["global_step/sec: 2.66667", "global_step/sec: 2", "global_step/sec: 2"]
+    with pytest.raises(ValueError, match="StepCounterHook: give either .*both is given"):
+        StepCounterHook(every_n_steps=2, every_n_secs=1.0)
+
+
+def summaries(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "summaries.jsonl").read_text().splitlines()]
+
+
+def test_summaries_are_written_of_the_first_step_and_then_every_so_many(tmp_path: Path) -> None:
+    runner = plain()
+    runner.register_hook(SummarySaverHook(save_steps=3, output_dir=tmp_path / "new", summaries={"cost": "loss"}))
+    runner.fit([float(place) for place in range(8)])
+    assert summaries(tmp_path / "new") == [
+        {"step": 1, "cost": 0.0},
+        {"step": 4, "cost": 3.0},
+        {"step": 7, "cost": 6.0},
+    ]
+
+
+@both
+def test_arrays_are_written_as_what_they_are_about(library: str, tmp_path: Path) -> None:
+    runner, writer = runner_of(library), Writer()
+    runner.register_hook(SummarySaverHook(save_steps=100, summary_writer=writer, summaries=["loss", "param:3.bias"]))
+    fetch = runner.register_hook(Fetch(["loss", "param:3.bias"]))
+    runner.fit(loader())
+    loss, bias = fetch.results[0]
+    means = [float(getattr(bias, word)()) for word in ("mean", "std", "min", "max")]
+    tags = [f"param:3.bias/{word}" for word in ("mean", "std", "min", "max")]
+    assert writer.rows == [("loss", loss, 1), *((tag, mean, 1) for tag, mean in zip(tags, means, strict=True))]
+
+
+def test_numbers_that_json_has_not_are_written_in_words(tmp_path: Path) -> None:
+    runner = plain()
+    runner.register_hook(SummarySaverHook(save_steps=1, output_dir=tmp_path, summaries="loss"))
+    runner.fit([nan, inf])
+    assert [row["loss"] for row in summaries(tmp_path)] == ["nan", "inf"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"output_dir": "x"},
+        {"save_steps": 1, "save_secs": 1, "output_dir": "x"},
+        {"save_steps": 1},
+        {"save_steps": 1, "summary_writer": 3},
+        {"save_steps": 1, "output_dir": "x", "summaries": [3]},
+    ],
+)
+def test_summaries_that_cannot_be_written_are_refused(options: Any) -> None:
+    with pytest.raises((HookOptionError, HookTypeError)):
+        SummarySaverHook(**options)
+
+
+# FinalOpsHook and FeedFnHook
+
+
+def test_values_are_read_at_the_end() -> None:
+    runner = plain()
+    hook = runner.register_hook(FinalOpsHook({"step": "global_step", "loss": ["loss"]}))
+    runner.fit([1.0, 2.0])
+    assert hook.final_ops_values == {"step": 2, "loss": [2.0]}
+    with pytest.raises(HookTypeError, match="FinalOpsHook fetches 3"):
+        FinalOpsHook(3)
+
+
+def test_a_function_feeds_each_step() -> None:
+    runner, numbers = plain(), iter([5.0, 6.0])
+    runner.register_hook(FeedFnHook(lambda: {"batch": next(numbers)}))
+    fetch = runner.register_hook(Fetch("loss"))
+    runner.fit([1.0, 2.0, 3.0])
+    assert fetch.results == [5.0, 6.0]  # the StopIteration of `next` has ended the loop
+    with pytest.raises(HookTypeError, match="give a function"):
+        FeedFnHook({"batch": 1.0})  # type: ignore[arg-type]
+
+
+# All of them
+
+
+def test_they_are_built_from_configs() -> None:
+    for config, kind in (
+        ({"type": "StopAtStepHook", "last_step": 3}, StopAtStepHook),
+        ({"type": "NanTensorHook"}, NanTensorHook),
+        ({"type": "LoggingTensorHook", "tensors": ["loss"], "every_n_iter": 10, "priority": "LOW"}, LoggingTensorHook),
+        ({"type": "CheckpointSaverHook", "checkpoint_dir": "x", "save_steps": 3}, CheckpointSaverHook),
+        ({"type": "SummarySaverHook", "output_dir": "x", "save_steps": 3}, SummarySaverHook),
+        ({"type": "StepCounterHook"}, StepCounterHook),
+        ({"type": "FinalOpsHook", "final_ops": "loss"}, FinalOpsHook),
+    ):
+        assert type(plain().register_hook(config)) is kind
+
+
+def test_other_ranks_write_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    runner, writer = plain(), Writer()
+    runner.rank = 1
+    told: list[str] = []
+
+    class Listener:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *args: told.append(name)
+
+    saver = CheckpointSaverHook(tmp_path / "a", save_steps=1, listeners=[Listener()])  # type: ignore[list-item]
+    with MonitoredTrainingSession(
+        runner,
+        [1.0, 2.0],
+        hooks=[
+            LoggingTensorHook(["loss"], every_n_iter=1, at_end=True),
+            SummarySaverHook(save_steps=1, summary_writer=writer),
+            StepCounterHook(every_n_steps=1, summary_writer=writer),
+            saver,
+        ],
+        chief_only_hooks=[Trail("chief", told)],
+        checkpoint_dir=tmp_path / "b",
+        save_checkpoint_steps=1,
+    ) as session:
+        while not session.should_stop():
+            session.run()
+    assert not writer.rows and not list(tmp_path.iterdir()) and told == ["begin"]
+    assert not [line for line in caplog.messages if "=" in line or "sec" in line]
+
+
+def test_a_second_run_counts_anew() -> None:
+    runner, writer = plain(), Writer()
+    hook = LoggingTensorHook(["loss"], every_n_iter=4)
+    seen: list[int] = []
+    hook._log = lambda session, values: seen.append(runner.iter)  # type: ignore[method-assign]
+    for one in (hook, SummarySaverHook(save_steps=4, summary_writer=writer, summaries=["loss"])):
+        runner.register_hook(one)
+    runner.fit([1.0, 2.0, 3.0])
+    runner.max_epochs = 2
+    runner.fit([1.0, 2.0, 3.0])
+    assert {0, 3} <= set(seen) and [row[2] for row in writer.rows] == [1, 4]
+
+
+def test_errors_are_of_the_nearest_kind() -> None:
+    assert issubclass(NanLossDuringTrainingError, TrainingError) and issubclass(AbortedError, TrainingError)
+    assert "StopAtStepHook" in HOOKS and isinstance(Model(), object)

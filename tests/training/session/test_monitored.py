@@ -1,0 +1,451 @@
+"""A run that the user drives is the run of `fit`, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import HookTypeError, Return, hooks
+from aspecthook.training import CheckpointHook, EMAHook, Hook, LrUpdaterHook, Runner, TrainingError
+from aspecthook.training.session import (
+    AbortedError,
+    MonitoredTrainingSession,
+    OutOfRangeError,
+    SessionRunHook,
+    StopAtStepHook,
+)
+from tests.training.session.kit import Trail, both, loader, outcome, plain, runner_of, same
+
+
+class Everything(Hook):
+    """Notes each stage that it comes to."""
+
+    def __init__(self) -> None:
+        self.trail: list[str] = []
+
+
+def _noting(name: str) -> Any:
+    def note(self: Everything, runner: Runner, mode: str) -> None:
+        self.trail.append(f"{name} {mode} {runner.epoch}.{runner.iter}.{runner.inner_iter}")
+
+    return note
+
+
+for _when in ("before", "after"):
+    for _what in ("run", "train", "val", "epoch", "iter", "forward", "backward", "optimizer_step"):
+        setattr(Everything, f"{_when}_{_what}", _noting(f"{_when}_{_what}"))
+
+
+class Once:
+    """Data that do not tell how many they are."""
+
+    def __init__(self, batches: list[float]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Any:
+        return iter(self.batches)
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from([{"max_epochs": 1}, {"max_epochs": 3}, {"max_epochs": None, "max_iters": 5}]),
+    st.sampled_from([None, [("train", 1)], [("train", 2), ("val", 1)], [("val", 1), ("train", 2), ("val", 2)]]),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.booleans(),
+)
+def test_the_stages_are_those_of_fit(
+    batches: int, accumulate: int, end: dict[str, Any], workflow: Any, stop: int, skip: int, sized: bool
+) -> None:
+    def made() -> tuple[Runner, Everything]:
+        options = {} if workflow is None else {"workflow": workflow}
+        runner = plain(accumulate=accumulate, **end, **options)
+        hooks(runner.train_iter).post(lambda runner: runner.request_stop() if runner.iter == stop else None)
+        hooks(runner.train_iter).pre(lambda runner: Return(None) if runner.iter == skip else None)
+        if runner.by_epoch:
+            hooks(runner.train_epoch).pre(lambda epoch: Return(None) if epoch == skip else None)
+        return runner, runner.register_hook(Everything())
+
+    data: Any = [float(place) for place in range(1, batches + 1)]
+    train, val = data if sized else Once(data), None if workflow == [("train", 1)] else [1.0]
+    fitted, theirs = made()
+    fitted.fit(train, val)
+    driven, ours = made()
+    with MonitoredTrainingSession(driven, train, val) as session:
+        while not session.should_stop():
+            session.run()
+    assert ours.trail == theirs.trail and ("before_run" in ours.trail[0]) and ("after_run" in ours.trail[-1])
+    assert driven.progress == fitted.progress and driven.logs == fitted.logs
+
+
+@both
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_driven_run_is_bit_for_bit_that_of_fit(library: str, accumulate: int) -> None:
+    def made() -> Runner:
+        runner = runner_of(library, accumulate=accumulate)
+        runner.register_hook(LrUpdaterHook("cosine", min_lr=0.0, by_epoch=False, warmup="linear", warmup_iters=3))
+        runner.register_hook(EMAHook("constant", momentum=0.1))
+        return runner
+
+    fitted, driven = made(), made()
+    fitted.fit(loader(), loader(8))
+    with MonitoredTrainingSession(driven, loader(), loader(8)) as session:
+        while not session.should_stop():
+            session.run()
+    assert same(outcome(fitted), outcome(driven))
+
+
+def test_what_hooks_leave_to_the_end_of_a_stage_is_done(tmp_path: Path) -> None:
+    def made(folder: str) -> Runner:
+        runner = plain(max_epochs=3, work_dir=tmp_path / folder)
+        runner.register_hook(CheckpointHook(max_keep=2))
+        return runner
+
+    made("fitted").fit([1.0, 2.0])
+    with MonitoredTrainingSession(made("driven"), [1.0, 2.0]) as session:
+        while not session.should_stop():
+            session.run()
+            assert len(list((tmp_path / "driven").glob("epoch_*"))) == min(session.runner.iter // 2, 2)
+    names = [sorted(path.name for path in (tmp_path / folder).iterdir()) for folder in ("fitted", "driven")]
+    assert names == [["epoch_2.safetensors", "epoch_3.safetensors"]] * 2
+
+
+def test_the_end_comes_when_the_session_is_closed() -> None:
+    log: list[str] = []
+    with MonitoredTrainingSession(plain(), [1.0], hooks=[Trail("hook", log)]) as session:
+        session.run()
+        assert session.should_stop() and not session.session.closed and log[-1] == "hook.after"
+        assert session.session.run("global_step") == 1
+    assert log[-1] == "hook.end"
+
+
+def test_between_two_steps_the_user_may_validate() -> None:
+    runner = plain(max_epochs=2)
+    seen: list[float] = []
+    hooks(runner.train_iter).pre(lambda batch, mode, inner_iter: seen.append((batch, mode, inner_iter)))
+    with MonitoredTrainingSession(runner, [1.0, 2.0]) as session:
+        while not session.should_stop():
+            session.run()
+            assert runner.validate([5.0, 6.0, 7.0])["val_loss"] == 6.0
+    assert seen == [(1.0, "train", 0), (2.0, "train", 1)] * 2
+
+
+def test_without_an_end_it_goes_on_until_somebody_stops_it() -> None:
+    session = MonitoredTrainingSession(plain(max_epochs=None), [1.0, 2.0])
+    for _ in range(7):
+        session.run()
+    assert not session.should_stop() and session.runner.epoch == 3
+    session.runner.request_stop()
+    assert session.should_stop()
+    session.close()
+    session.close()
+
+
+def test_a_step_after_the_end_is_refused() -> None:
+    with MonitoredTrainingSession(plain(), [1.0], hooks=[StopAtStepHook(last_step=1)]) as session:
+        session.run()
+        assert session.should_stop()
+        with pytest.raises(RuntimeError, match="run was called after the session was asked to stop"):
+            session.run()
+    with pytest.raises(TrainingError, match="after the session was asked"):
+        session.run()
+
+
+def test_data_of_unknown_length_end_the_block_quietly() -> None:
+    log: list[str] = []
+    steps = 0
+    with MonitoredTrainingSession(plain(), Once([1.0, 2.0]), hooks=[Trail("hook", log)]) as session:
+        while True:
+            session.run()
+            steps += 1
+    assert steps == 2 and log[-1] == "hook.end"
+    with MonitoredTrainingSession(plain(), Once([1.0])) as session:
+        session.run()
+        with pytest.raises(OutOfRangeError, match="no more batches"):
+            session.run()
+        assert session.should_stop()
+
+
+def test_data_that_can_be_gone_through_once_end_the_run() -> None:
+    with MonitoredTrainingSession(plain(max_epochs=None), iter([1.0, 2.0])) as session:
+        while True:
+            session.run()
+    assert session.runner.iter == 2
+
+
+@pytest.mark.parametrize("error", [ValueError("user"), KeyboardInterrupt(), AbortedError("user's own")])
+def test_an_error_of_the_user_ends_the_run_and_rises_as_itself(error: BaseException) -> None:
+    log: list[str] = []
+    runner = plain()
+    for name in ("run", "train_epoch"):
+        hooks(getattr(runner, name)).exception(BaseException)(lambda exc, name=name: log.append(f"{name} {exc!r}"))
+        hooks(getattr(runner, name)).always(lambda name=name: log.append(f"{name} over"))
+    with (
+        pytest.raises(type(error)) as caught,
+        MonitoredTrainingSession(runner, [1.0, 2.0], hooks=[Trail("hook", log)]) as session,
+    ):
+        session.run()
+        raise error
+    assert caught.value is error and caught.traceback[-1].path == Path(__file__)
+    assert len(caught.traceback) == 1
+    told = [f"{place} {what}" for place in ("train_epoch", "run") for what in (repr(error), "over")]
+    assert log == ["hook.begin", "hook.create", "hook.before", "hook.after", *told]
+    assert session.should_stop() and not runner.hooks
+
+
+@pytest.mark.parametrize("error", [StopIteration(), OutOfRangeError("over")])
+def test_what_ends_a_loop_may_be_raised_by_the_user(error: Exception) -> None:
+    log: list[str] = []
+    with MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
+        session.run()
+        raise error
+    assert log == ["hook.begin", "hook.create", "hook.before", "hook.after", "hook.end"]
+
+
+def test_an_exception_hook_may_handle_what_the_user_raises() -> None:
+    runner = plain()
+    hooks(runner.run).exception(lambda exc: Return(None))
+    with MonitoredTrainingSession(runner, [1.0, 2.0]) as session:
+        session.run()
+        raise ValueError
+    assert session.should_stop()
+
+
+def test_a_failed_step_ends_the_session() -> None:
+    log: list[str] = []
+    runner = plain()
+    hooks(runner.backward).pre(lambda: 1 / 0)
+    with MonitoredTrainingSession(runner, [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
+        with pytest.raises(ZeroDivisionError):
+            session.run()
+        assert session.should_stop()
+    assert "hook.end" not in log and "hook.after" not in log
+
+
+def test_leaving_early_ends_what_was_begun() -> None:
+    runner = plain(max_epochs=3)
+    everything = runner.register_hook(Everything())
+    with MonitoredTrainingSession(runner, [1.0, 2.0]) as session:
+        session.run()
+    assert [line.split()[0] for line in everything.trail if "epoch" in line or "run" in line] == [
+        *["before_run", "before_epoch", "after_epoch", "after_run"]
+    ]
+    runner = plain(max_epochs=3)
+    everything = runner.register_hook(Everything())
+    with MonitoredTrainingSession(runner, [1.0, 2.0]) as session:
+        session.run()
+        session.run()
+    # No epoch is begun before a step of it is wished.
+    assert sum(line.startswith("before_epoch") for line in everything.trail) == 1
+
+
+def test_a_session_leaves_nothing_on_the_runner_nor_alive() -> None:
+    log: list[str] = []
+    runner = plain()
+    mine = runner.register_hook(Trail("mine", log))
+    with MonitoredTrainingSession(runner, [1.0], hooks=[Trail("its", log), Everything()]) as session:
+        assert len(runner.hooks) == 3
+        session.run("loss")
+    assert runner.hooks == [mine]
+    with pytest.raises(TrainingError, match="closed"):
+        session.session
+    runner.fit([1.0])
+    gone = weakref.ref(runner)
+    del runner, session
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_session_that_cannot_begin_leaves_nothing_on_the_runner() -> None:
+    class Fails(SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            raise ValueError("create")
+
+    runner = plain()
+    for hook in (Fails(), "no hook", {"type": "NoSuch"}):
+        with pytest.raises((ValueError, TypeError)):
+            MonitoredTrainingSession(runner, [1.0], hooks=[Trail("hook", []), hook])
+        assert not runner.hooks and not hooks(runner.run) and not hooks(runner.train_iter)
+    for data in ([], 3):
+        with pytest.raises(TrainingError):
+            MonitoredTrainingSession(runner, data, hooks=[Trail("hook", [])])
+        assert not runner.hooks
+    with pytest.raises(HookTypeError, match=r"hooks=.* is no list of hooks; give \[StopAtStepHook\(\.\.\.\)\]"):
+        MonitoredTrainingSession(runner, [1.0], hooks=StopAtStepHook(last_step=1))  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match="without an optimizer"):
+        MonitoredTrainingSession(Runner(lambda x: x), [1.0])
+    with pytest.raises(TrainingError, match="lr cannot be given with a runner|accumulate cannot be given"):
+        MonitoredTrainingSession(runner, [1.0], accumulate=2)
+    with pytest.raises(TrainingError, match="the workflow validates"):
+        MonitoredTrainingSession(plain(workflow=[("train", 1), ("val", 1)]), [1.0])
+
+
+def test_one_runner_has_one_session_at_a_time() -> None:
+    runner = plain()
+    with MonitoredTrainingSession(runner, [1.0]) as session:
+        with pytest.raises(TrainingError, match="has a session already"):
+            MonitoredTrainingSession(runner, [1.0])
+        session.run()
+    MonitoredTrainingSession(runner, [1.0]).close()
+
+
+def test_a_step_inside_a_step_is_refused() -> None:
+    class Steps(SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            session.run()
+
+    with (
+        pytest.raises(TrainingError, match="a step is under way; what is known in it"),
+        MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Steps()]) as session,
+    ):
+        session.run()
+
+
+def test_an_around_hook_of_a_stage_that_is_held_open_is_refused() -> None:
+    runner = plain()
+    hooks(runner.run).around(lambda proceed: proceed())
+    with pytest.raises(HookTypeError, match="Runner.run has the around hook .*pre and a post hook"):
+        MonitoredTrainingSession(runner, [1.0])
+    hooks(runner.run).clear()
+    hooks(runner.train_epoch).around(lambda proceed: proceed())
+    with (
+        pytest.raises(HookTypeError, match="Runner.train_epoch has the around hook"),
+        MonitoredTrainingSession(runner, [1.0]) as session,
+    ):
+        session.run()
+
+
+def test_an_around_hook_with_one_yield_stands_around_many_steps() -> None:
+    runner, log = plain(max_epochs=2), list[str]()
+
+    def around(epoch: int, mode: str) -> Any:
+        log.append(f"{mode} {epoch} begins")
+        yield
+        log.append(f"{mode} {epoch} ends")
+
+    hooks(runner.run).around(around)
+    hooks(runner.train_epoch).around(around)
+    with MonitoredTrainingSession(runner, [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
+        while not session.should_stop():
+            session.run()
+    epochs = [[f"train {n} begins", *["hook.before", "hook.after"] * 2, f"train {n} ends"] for n in (0, 1)]
+    # The session is made inside of what stands around the run already.
+    assert log == ["hook.begin", "train 0 begins", "hook.create", *epochs[0], *epochs[1], "train 0 ends", "hook.end"]
+
+
+def test_conditions_of_hooks_count_as_in_fit() -> None:
+    runner, log = plain(max_epochs=4), list[int]()
+    hooks(runner.train_epoch).pre(lambda epoch: log.append(epoch), every=2)
+    hooks(runner.run).post(lambda call: log.append(call.state.begun))
+    hooks(runner.run).pre(lambda call: setattr(call.state, "begun", 99))
+    with MonitoredTrainingSession(runner, [1.0]) as session:
+        while not session.should_stop():
+            session.run()
+    assert log == [1, 3, 99]
+
+
+def test_the_step_of_a_session_is_a_mount_point() -> None:
+    with MonitoredTrainingSession(plain(), [1.0, 2.0]) as session:
+        hooks(session.run).post(lambda result: result * 100)
+        assert session.run("loss") == 100.0
+
+
+# The coordinator
+
+
+@pytest.mark.parametrize("error", [None, OSError("the thread")])
+@pytest.mark.parametrize("driven", [True, False])
+def test_threads_of_hooks_end_with_the_session_and_tell_it_their_errors(error: Any, driven: bool) -> None:
+    log: list[str] = []
+
+    class Threads(SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            self.thread = threading.Thread(target=coord.wait_for_stop)
+            coord.register_thread(self.thread)
+            self.thread.start()
+            self.coord = coord
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            log.append("after")
+            if len(log) == 2:
+                asks = threading.Thread(target=self.coord.request_stop, args=(error,))
+                asks.start()
+                asks.join()
+
+        def end(self, session: Any) -> None:
+            log.append("end")
+
+    runner, hook = plain(), Threads()
+
+    def go() -> None:
+        if driven:
+            with MonitoredTrainingSession(runner, [1.0] * 5, hooks=[hook]) as session:
+                while not session.should_stop():
+                    session.run()
+        else:
+            runner.register_hook(hook)
+            runner.fit([1.0] * 5)
+
+    if error is None:
+        go()
+        assert log == ["after", "after", "end"]
+    else:
+        with pytest.raises(OSError, match="the thread") as caught:
+            go()
+        assert caught.value is error and log == ["after", "after"]
+    assert not hook.thread.is_alive()
+
+
+# Interrupts
+
+PROGRAM = """
+import os, signal, sys
+from aspecthook import hooks
+from aspecthook.training.session import MonitoredTrainingSession
+from tests.training.session.kit import plain
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+runner = plain(max_epochs=2)
+kill = lambda: os.kill(os.getpid(), signal.{signal})
+if {inside}:
+    hooks(runner.forward).pre(lambda runner: kill() if runner.iter == 1 else None)
+try:
+    with MonitoredTrainingSession(runner, [1.0, 2.0, 3.0], checkpoint_dir={folder!r}) as session:
+        while not session.should_stop():
+            session.run()
+            if runner.iter == 2 and not {inside}:
+                kill()
+                print("not reached", flush=True)
+finally:
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, runner.iter, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_ends_the_step_saves_and_rises_as_itself(name: str, inside: bool, tmp_path: Path) -> None:
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+    program = PROGRAM.format(signal=name, folder=str(tmp_path), inside=inside)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root, check=False)
+    assert done.returncode == -getattr(signal, name), done.stderr
+    assert done.stdout == ("True 2\n" if name == "SIGINT" else "")
+    again = plain(max_epochs=2)
+    with MonitoredTrainingSession(again, [1.0, 2.0, 3.0], checkpoint_dir=tmp_path) as session:
+        assert again.iter == 2
+        while not session.should_stop():
+            session.run()
+    assert again.iter == 6

@@ -1,0 +1,382 @@
+"""Checkpoints of sessions: when they are saved, who is told, and that a resumed run is the run that was never ended."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aspecthook import HookOptionError, hooks
+from aspecthook.training import EMAHook, LrUpdaterHook, Runner, TrainingError
+from aspecthook.training.checkpoints import load, newest
+from aspecthook.training.session import (
+    AbortedError,
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    LoggingTensorHook,
+    MonitoredTrainingSession,
+    SessionRunHook,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+    _timers,
+)
+from tests.training.session.kit import both, differences, loader, outcome, plain, runner_of
+
+
+class Listener(CheckpointSaverListener):
+    def __init__(self, log: list[str], name: str = "", stop_at: int | None = None) -> None:
+        self.log, self.name, self.stop_at = log, name, stop_at
+
+    def begin(self) -> None:
+        self.log.append(f"{self.name}begin")
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        self.log.append(f"{self.name}before {global_step_value}")
+
+    def after_save(self, session: Any, global_step_value: int) -> Any:
+        self.log.append(f"{self.name}after {global_step_value}")
+        return global_step_value == self.stop_at
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        self.log.append(f"{self.name}end {global_step_value}")
+
+
+def steps_saved(folder: Path) -> list[int]:
+    return sorted(int(path.stem.split("-")[1]) for path in folder.glob("model.ckpt-*.safetensors"))
+
+
+@settings(max_examples=40)
+@given(every=st.integers(1, 5), batches=st.integers(1, 9), accumulate=st.integers(1, 3), driven=st.booleans())
+def test_it_saves_at_creation_every_so_many_steps_and_at_the_end(
+    every: int, batches: int, accumulate: int, driven: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("saved")
+    log: list[str] = []
+    runner = plain(accumulate=accumulate)
+    hook = CheckpointSaverHook(folder, save_steps=every, listeners=[Listener(log)], max_keep=None)
+    data = [1.0] * batches
+    if driven:
+        with MonitoredTrainingSession(runner, data, hooks=[hook]) as session:
+            while not session.should_stop():
+                session.run()
+    else:
+        runner.register_hook(hook)
+        runner.fit(data)
+    steps = -(-batches // accumulate)
+    expected = sorted({*range(0, steps + 1, every), steps})
+    assert steps_saved(folder) == expected
+    told = [f"{word} {step}" for step in expected for word in ("before", "after")]
+    assert log == ["begin", *told, f"end {steps}"]
+    assert all(load(hook.path(step))["progress"]["step"] == step for step in expected)
+
+
+def test_by_seconds_it_counts_from_the_last_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(_timers, "clock", lambda: now[0])
+    runner = plain()
+    hooks(runner.forward).post(lambda: now.__setitem__(0, now[0] + 1.0))
+    runner.register_hook(CheckpointSaverHook(tmp_path, save_secs=2.5))
+    runner.fit([1.0] * 8)
+    assert steps_saved(tmp_path) == [0, 3, 6, 8]
+
+
+def test_a_listener_may_end_the_run_and_all_are_told(tmp_path: Path) -> None:
+    log: list[str] = []
+    runner = plain()
+    runner.register_hook(
+        CheckpointSaverHook(tmp_path, save_steps=2, listeners=[Listener(log, "a ", stop_at=4), Listener(log, "b ")])
+    )
+    runner.fit([1.0] * 9)
+    assert runner.step == 4
+    assert log[-6:] == ["a before 4", "b before 4", "a after 4", "b after 4", "a end 4", "b end 4"]
+
+
+def test_old_files_go_when_new_ones_stand(tmp_path: Path) -> None:
+    runner = plain()
+    hook = runner.register_hook(CheckpointSaverHook(tmp_path, save_steps=1, max_keep=2))
+    (tmp_path / "model.ckpt-x.safetensors").write_text("not ours")
+    runner.fit([1.0] * 4)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "model.ckpt-3.safetensors",
+        "model.ckpt-4.safetensors",
+        "model.ckpt-x.safetensors",
+    }
+
+    def full(path: Path) -> None:
+        raise TrainingError("the disk is full")
+
+    runner.max_epochs = 2
+    hooks(runner.write_checkpoint).pre(full)
+    with pytest.raises(TrainingError, match="full"):
+        runner.fit([1.0] * 4)
+    assert steps_saved_of(hook) == [3, 4]
+
+
+def steps_saved_of(hook: CheckpointSaverHook) -> list[int]:
+    return [int(name.split("-")[1].split(".")[0]) for name in hook.state_dict()["files"]]
+
+
+def test_nothing_is_saved_after_an_error(tmp_path: Path) -> None:
+    runner = plain()
+    runner.register_hook(CheckpointSaverHook(tmp_path, save_steps=5))
+    hooks(runner.backward).pre(lambda runner: 1 / 0 if runner.iter == 2 else None)
+    with pytest.raises(ZeroDivisionError):
+        runner.fit([1.0] * 4)
+    assert steps_saved(tmp_path) == [0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"save_steps": 1, "save_secs": 1},
+        {"save_steps": 0},
+        {"save_steps": 1, "max_keep": 0},
+        {"save_steps": 1, "checkpoint_basename": "../model"},
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: Any, tmp_path: Path) -> None:
+    with pytest.raises(HookOptionError, match="CheckpointSaverHook"):
+        CheckpointSaverHook(tmp_path, **options)
+
+
+def test_a_state_that_names_files_elsewhere_is_refused(tmp_path: Path) -> None:
+    hook = CheckpointSaverHook(tmp_path, save_steps=1)
+    state = {**hook.state_dict(), "files": ["../other"]}
+    with pytest.raises(TrainingError, match="outside its folder"):
+        hook.load_state_dict(state)
+
+
+# Resuming
+
+
+class Counts(SessionRunHook):
+    """A hook with a state, which it changes after each step, late."""
+
+    priority = "LOWEST"
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+
+    def before_run(self, run_context: Any) -> Any:
+        from aspecthook.training.session import SessionRunArgs
+
+        return SessionRunArgs("loss")
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.losses.append(run_values.results)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"losses": list(self.losses)}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.losses = list(state["losses"])
+
+
+def hooks_of(folder: Path) -> list[Any]:
+    return [
+        Counts(),
+        StopAtStepHook(num_steps=9),
+        LoggingTensorHook(["loss"], every_n_iter=4),
+        SummarySaverHook(save_steps=2, output_dir=folder),
+        StepCounterHook(every_n_steps=3),
+        CheckpointSaverHook(folder, save_steps=2),
+    ]
+
+
+def made(library: str, accumulate: int) -> Runner:
+    random.seed(3)
+    runner = runner_of(library, max_epochs=9, accumulate=accumulate)
+    runner.register_hook(LrUpdaterHook("cosine", min_lr=0.0, by_epoch=False, warmup="linear", warmup_iters=3))
+    runner.register_hook(EMAHook("constant", momentum=0.1))
+    return runner
+
+
+def settled(state: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the clock, and the file that a session saves as it is made, which another one has not."""
+    for hook in state["hooks"].values():
+        hook.pop("files", None)
+        if "timer" in hook:
+            hook["timer"] = hook["timer"]["step"]
+    return state
+
+
+@both
+@pytest.mark.parametrize(("accumulate", "at"), [(1, 1), (1, 4), (1, 7), (2, 3), (2, 12), (2, 17)])
+@pytest.mark.parametrize("driven", [True, False])
+def test_a_resumed_run_is_the_run_that_was_never_ended(
+    library: str, accumulate: int, at: int, driven: bool, tmp_path: Path
+) -> None:
+    end = 9 * accumulate
+
+    def go(runner: Runner, folder: Path, until: int) -> Path | None:
+        saved = None
+        if driven:
+            with MonitoredTrainingSession(runner, loader(), hooks=hooks_of(folder)) as session:
+                while not session.should_stop():
+                    session.run()
+                    if runner.iter == until:
+                        saved = runner.save_checkpoint(folder / "saved")
+                        raise StopIteration
+            return saved
+        for hook in hooks_of(folder):
+            runner.register_hook(hook)
+        hooks(runner.train_iter).post(
+            lambda inner_iter: runner.after_stage(lambda: ended(runner, folder)) if runner.iter + 1 == until else None
+        )
+        runner.fit(loader())
+        return folder / "saved"
+
+    def ended(runner: Runner, folder: Path) -> None:
+        runner.save_checkpoint(folder / "saved")
+        runner.request_stop()
+
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    never = made(library, accumulate)
+    go(never, whole, end)
+    first = made(library, accumulate)
+    saved = go(first, part, at)
+    again = made(library, accumulate)
+    if driven:
+        assert saved is not None
+        for name in part.glob("model*"):
+            name.unlink()
+        with MonitoredTrainingSession(
+            again,
+            loader(),
+            hooks=hooks_of(part),
+            checkpoint_dir=part,
+            save_checkpoint_secs=None,
+            save_summaries_steps=None,
+            log_step_count_steps=None,
+        ) as session:
+            assert again.iter == at
+            while not session.should_stop():
+                session.run()
+                if again.iter == end:
+                    again.save_checkpoint(part / "saved")
+        assert not differences(settled(state_of(part / "saved")), settled(state_of(whole / "saved")))
+    else:
+        for hook in hooks_of(part):
+            again.register_hook(hook)
+        again.resume(part / "saved")
+        again.fit(loader())
+        assert not differences(settled(outcome(again)), settled(outcome(never)))
+    assert again.iter == never.iter == end
+    assert (part / "summaries.jsonl").read_text() == (whole / "summaries.jsonl").read_text()
+
+
+def state_of(path: Path) -> dict[str, Any]:
+    state = load(path)
+    del state["meta"]
+    return state
+
+
+def test_a_session_goes_on_from_the_newest_checkpoint(tmp_path: Path) -> None:
+    def go(steps: int) -> Runner:
+        runner = plain(max_epochs=None)
+        with MonitoredTrainingSession(
+            runner, [1.0, 2.0, 3.0], hooks=[StopAtStepHook(num_steps=steps)], checkpoint_dir=tmp_path
+        ) as session:
+            while not session.should_stop():
+                session.run()
+        return runner
+
+    assert go(4).step == 4 and go(4).step == 8
+    assert newest(tmp_path) == tmp_path / "model.ckpt-8.safetensors"
+    with pytest.raises(TrainingError, match="these are not the tensors"):
+        MonitoredTrainingSession(runner_of(), loader(), checkpoint_dir=tmp_path)
+
+
+@both
+@pytest.mark.parametrize("at", [1, 4, 7])
+def test_a_lost_session_goes_on_from_the_newest_checkpoint(library: str, at: int, tmp_path: Path) -> None:
+    """What was made since that is made again, bit for bit."""
+    lost: list[int] = []
+
+    class Lose(SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            created.append(session.run("global_step"))
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            if run_context.session.run("global_step") == at and not lost:
+                lost.append(at)
+                raise AbortedError("lost")
+
+    def go(folder: Path, *hooks: Any) -> Runner:
+        runner = made(library, 1)
+        with MonitoredTrainingSession(
+            runner,
+            loader(),
+            hooks=[Counts(), StopAtStepHook(last_step=9), *hooks],
+            checkpoint_dir=folder,
+            save_checkpoint_steps=3,
+        ) as session:
+            while not session.should_stop():
+                results.append(session.run("global_step"))
+        return runner
+
+    created: list[int] = []
+    results: list[int] = []
+    never = go(tmp_path / "never")
+    assert results == list(range(9))
+    results.clear()
+    again = go(tmp_path / "again", Lose())
+    assert lost and created == [0, at - at % 3]
+    assert results == [*range(at - 1), *range(at - at % 3, 9)]
+    # The files are others: those that were made again.
+    assert not differences(outcome(again)["model"], outcome(never)["model"])
+    assert not differences(settled(load_of(tmp_path / "again")), settled(load_of(tmp_path / "never")))
+
+
+def load_of(folder: Path) -> dict[str, Any]:
+    state = state_of(folder / "model.ckpt-9.safetensors")
+    for name in ("Lose", "StepCounterHook"):
+        state["hooks"].pop(name, None)
+    return state
+
+
+def test_a_session_is_lost_in_its_creation_too(tmp_path: Path) -> None:
+    created: list[int] = []
+
+    class Lose(SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            created.append(1)
+            if len(created) < 4:
+                raise AbortedError("not yet")
+
+    runner = plain()
+    with MonitoredTrainingSession(runner, [1.0], hooks=[Lose()], checkpoint_dir=tmp_path) as session:
+        session.run()
+    assert len(created) == 4 and runner.iter == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "saves", "writes"),
+    [
+        ({}, (600.0, None), (None, 100)),
+        ({"save_checkpoint_steps": 5}, (None, 5), (None, 100)),
+        ({"save_checkpoint_secs": None, "save_summaries_secs": 3.0}, None, (3.0, None)),
+        ({"save_checkpoint_steps": 0, "save_summaries_steps": 0}, None, None),
+    ],
+)
+def test_the_usual_hooks_are_those_of_tensorflow(options: Any, saves: Any, writes: Any, tmp_path: Path) -> None:
+    with MonitoredTrainingSession(plain(), [1.0], checkpoint_dir=tmp_path, **options) as session:
+        found = {type(hook).__name__: hook._timer for hook in session.runner.hooks}
+    timers = {name: (timer.every_secs, timer.every_steps) for name, timer in found.items()}
+    assert timers.get("CheckpointSaverHook") == saves and timers.get("SummarySaverHook") == writes
+    assert timers["StepCounterHook"] == (None, 100)
+    with MonitoredTrainingSession(plain(), [1.0]) as session:
+        assert session.runner.hooks == []
+
+
+def test_saving_by_steps_and_by_seconds_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HookOptionError, match="CheckpointSaverHook: give either"):
+        MonitoredTrainingSession(
+            plain(), [1.0], checkpoint_dir=tmp_path, save_checkpoint_steps=1, save_checkpoint_secs=1.0
+        )
