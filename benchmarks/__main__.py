@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, events, imports, loops, machine, weaving
+from . import calls, changes, events, imports, loops, machine, training, weaving
 from .results import Contest, as_data, lines, save, summary
 from .results import machine as machine_of
 from .timing import Effort
@@ -27,6 +27,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "machine": machine.machine,
     "import": imports.imports,
     "loop": loops.loops,
+    "training": training.training,
 }
 
 
@@ -43,12 +44,19 @@ def main() -> None:
     contests: list[Contest] = []
     for section in options.sections or SECTIONS:
         found = _measured(section, options.processes or (1 if options.fast else 3), fast=options.fast)
-        print(*lines(found), *(loops.verdict(found) if section == "loop" else ()), sep="\n", flush=True)
+        print(*lines(found), *_remarks(section, found), sep="\n", flush=True)
         contests += found
     print(*summary(contests), sep="\n")
     print(f"\nTook {perf_counter() - begun:.0f} s.")
     if options.json:
         save(contests, options.json)
+
+
+def _remarks(section: str, contests: list[Contest]) -> Iterator[str]:
+    if section == "loop":
+        yield from loops.verdict(contests)
+    if section == "training":
+        yield from training.trainers()
 
 
 def _options() -> argparse.Namespace:

@@ -38,6 +38,7 @@ class Contender:
     statement: str
     names: dict[str, Any] = field(default_factory=dict)
     per_statement: int = 1  # how many calls (or items) one statement stands for
+    clock: Callable[[], float] = perf_counter
 
     def timer(self) -> Timer:
         """Compile the timed loop; in one loop for all, contenders would spoil each other's inline caches."""
@@ -49,7 +50,7 @@ class Contender:
             f"    rounds = repeat(None, loops)\n    begun = perf_counter()\n"
             f"    for _ in rounds:{body}\n    return perf_counter() - begun\n"
         )
-        namespace = {**self.names, "repeat": repeat, "perf_counter": perf_counter}
+        namespace = {**self.names, "repeat": repeat, "perf_counter": self.clock}
         exec(compile(source, f"<{self.name}>", "exec"), namespace)
         run: Any = namespace["run"]
         return _driven(run) if asynchronous else run

@@ -16,6 +16,7 @@ from aspecthook._answers import Args
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 
 from ._errors import TrainingError
+from ._guards import agreed
 from ._hooks import HOOKS, Hook
 from .checkpoints import is_checkpoint, newest
 
@@ -234,7 +235,7 @@ class CheckpointHook(Hook):
         if key is None:
             return None
         self._rule = self._rule or rule_of(key)
-        return _number(key, runner.logs)
+        return agreed(_number(key, runner.logs))
 
     def _judge(self, runner: Runner, score: float) -> None:
         """Save the best so far, if it is that."""
