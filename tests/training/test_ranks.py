@@ -50,7 +50,8 @@ try:
     runner.fit(data)
 finally:
     weights = [parameter.tolist() for parameter in model.parameters()]
-    (folder / f"rank{rank}.json").write_text(json.dumps({"epoch": runner.epoch, "iter": runner.iter, "weights": weights}))
+    seen = {"epoch": runner.epoch, "iter": runner.iter, "weights": weights}
+    (folder / f"rank{rank}.json").write_text(json.dumps(seen))
 torch.distributed.destroy_process_group()
 """
 
