@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ._hook import Hook
     from ._runtime import Tally
 
+    # Looks at an answer of a subscriber and at what it would replace, and gives what is taken for the answer.
+    Fits = Callable[["Site", Any, Any, Any], Any]
     # Notes what a call was given, and gives the hooks that have come too late to be in the chain of this call.
     Record = Callable[[tuple[object, ...], tuple[Hook, ...]], tuple[Hook, ...]]
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 class Site:
     """What generated code and errors need to know of a mount point; it keeps neither the target nor its hooks alive."""
 
-    __slots__ = ("find", "function", "label", "model", "record", "signature")
+    __slots__ = ("find", "fits", "function", "label", "model", "record", "signature")
 
     def __init__(
         self,
@@ -38,6 +40,8 @@ class Site:
         self.find = find
         # Keeps the calls of an event that replays them.
         self.record = record
+        # Called with this, the function that has answered, its answer, and the value that is folded.
+        self.fits: Fits | None = None
 
 
 @final

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from sys import version, version_info
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, cast, final
 
 from . import _law, _law_async, _runtime
@@ -73,17 +73,23 @@ _templates: dict[object, Template] = {}
 
 
 def template(
-    signature: Signature, chain: Chain | None, *, free: int, weak: bool = False, instances: bool = False
+    signature: Signature,
+    chain: Chain | None,
+    *,
+    free: int = 0,
+    weak: bool = False,
+    instances: bool = False,
+    cells: bool = False,
 ) -> Template:
     """Give the template for a shape; `chain` None stands for the stub. At most some thousand shapes are kept."""
     shapes = None if chain is None else tuple([hook.shape for hook in chain.everything()])
-    key = (signature.shape, shapes, free, weak, instances)
+    key = (signature.shape, shapes, free, weak, instances, cells)
     found = _templates.get(key)
     if found is None:
         number = next(_numbers)
         writer = Source(signature, chain or Chain(()), weak=number if weak else 0, instances=instances)
         text = writer.stub() if chain is None else writer.text()
-        found = Template(number, text, *compiled(text, free))
+        found = Template(number, text, *(compiled_in_cells(text) if cells else compiled(text, free)))
         while len(_templates) >= _MOST_TEMPLATES:
             _templates.pop(next(iter(_templates)), None)
         _templates[key] = found
@@ -104,6 +110,19 @@ def compiled(text: Text, free: int) -> tuple[CodeType, CodeType | None]:
     module = compile(tree, "<aspecthook>", "exec", dont_inherit=True)
     found = [const for const in module.co_consts if isinstance(const, CodeType)]
     code = next(const for const in found[0].co_consts if isinstance(const, CodeType)) if free else found[0]
+    return code, (found[1] if len(found) > 1 else None)
+
+
+def compiled_in_cells(text: Text) -> tuple[CodeType, CodeType | None]:
+    """Compile a text so that all its pins are free variables."""
+    tree: Any = _parsed(text.source)
+    _pin(tree.body[0], set())
+    outer: Any = _parsed(f"def outer({', '.join(text.pins)}):\n pass")
+    outer.body[0].body = [tree.body[0]]
+    tree.body[0] = outer.body[0]
+    module = compile(tree, "<aspecthook>", "exec", dont_inherit=True)
+    found = [const for const in module.co_consts if isinstance(const, CodeType)]
+    code = next(const for const in found[0].co_consts if isinstance(const, CodeType))
     return code, (found[1] if len(found) > 1 else None)
 
 
@@ -217,11 +236,26 @@ class Linker:
             consts = template.consts.copy()
             for place, pin in template.places:
                 consts[place] = values[pin]
-            code = self._code(template.code, tuple(consts), filename)
+            code = self._code(template.code, tuple(consts), filename, self.model.co_freevars)
             if codes is not None:
                 codes[template.number] = code
         self.show(template, chain, code)
         return Linked(template, code, (template.number, *(values[pin] for pin in text.links)))
+
+    def make(
+        self, template: Template, chain: Chain, space: dict[str, Any], facts: dict[str, object]
+    ) -> FunctionType:
+        """Make a function of a template in cells, its cells holding the objects of a chain."""
+        text = template.text
+        filename = f"<aspecthook>/{printable(self.name)}#{next(_numbers)}"
+        values = {pin: LIBRARY[role.what[8:]] for pin, role in text.pins.items() if role.what.startswith("library ")}
+        values.update({pin: self._value(role, chain, facts) for pin, role in template.open_pins})
+        if template.layers is not None:
+            values[text.inside] = self._layers(template.layers, text, values, filename)
+        free = template.code.co_freevars
+        code = self._code(template.code, template.code.co_consts, filename, free)
+        self.show(template, chain, code)
+        return FunctionType(code, space, self.model.co_name, None, tuple([CellType(values[name]) for name in free]))
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of what was linked."""
@@ -231,7 +265,9 @@ class Linker:
         link = FunctionType(_relocated(layers, filename), {})
         return link(*[LIBRARY[text.pins[p].what[8:]] if p not in values else values[p] for p in text.layer_pins])
 
-    def _code(self, code: CodeType, consts: tuple[object, ...], filename: str) -> CodeType:
+    def _code(
+        self, code: CodeType, consts: tuple[object, ...], filename: str, free: tuple[str, ...]
+    ) -> CodeType:
         model, names = self.model, self.signature.names
         changes: dict[str, Any] = {}
         if self.signature.idents != names:
@@ -241,7 +277,7 @@ class Linker:
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
-            co_freevars=model.co_freevars,
+            co_freevars=free,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
             **changes,
         )

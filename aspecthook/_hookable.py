@@ -14,6 +14,7 @@ from ._hook import Options
 from ._inplace import MARK
 from ._instances import for_instance
 from ._mount import MountPoint, attach, mount_of
+from ._own import own_of
 from ._signature import Signature, is_plain
 
 if TYPE_CHECKING:
@@ -242,6 +243,9 @@ def hooks(target: Mountable, /) -> MountPoint:
     """
     if isinstance(target, MountPoint):
         return target
+    own = own_of(target)
+    if own is not None:
+        return own
     carried = getattr(type(target), MARK, None)
     if isinstance(carried, property):  # a proxy stands in the place of what has no Python code
         return cast("MountPoint", carried.__get__(target))

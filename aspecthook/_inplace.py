@@ -109,6 +109,11 @@ def _maker(code: CodeType) -> CodeType:
 def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
     """Make a function that is as this one was before it was hooked; `inspect` finds it as ``__wrapped__``."""
     copy: FunctionType = FunctionType(_maker(code), function.__globals__, "make", None, function.__closure__)()
+    return dressed(copy, function)
+
+
+def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
+    """Give a function what another one says of itself."""
     copy.__name__ = function.__name__
     if function.__defaults__ is not None:
         copy.__defaults__ = function.__defaults__

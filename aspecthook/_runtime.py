@@ -46,6 +46,11 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
     )
 
 
+def who_has_answered(site: Site, function: object) -> str:
+    """Describe a subscriber in a message."""
+    return _who(site, "on", function)
+
+
 def _who(site: Site, kind: str, function: object) -> str:
     hook = site.find(kind, function)
     return hook.who if hook is not None else who_is(kind, name_of(function), function)
@@ -148,6 +153,9 @@ class Tally:
         if answer is None:
             return False
         value = settled(self._site, "on", hook.function, answer)
+        if self._emission.checked and self._site.fits is not None:
+            folded = self.result if self._emission.gives == "fold" else None
+            value = self._site.fits(self._site, hook.function, value, folded)
         self.answers.append((hook, value))
         if self._emission.gives == "list":
             self.result.append(value)

@@ -38,6 +38,8 @@ class Emission(NamedTuple):
     replay: bool = False
     # Whether the stub has a body: what is done when nobody listens.
     default: bool = False
+    # Whether the site looks at each answer, and may refuse it or give another.
+    checked: bool = False
 
 
 def style_of(code: CodeType) -> Style:

@@ -50,7 +50,12 @@ def _answered(writer: Writer, function: str) -> str:
     """Write the value of an answer."""
     answer = writer.own("answer")
     taken = f'{writer.lib("returned")}({writer.pin("site")}, "on", {function}, {answer})'
-    return f"{answer} if {writer.lib('type')}({answer}) not in {writer.lib('ANSWERS')} else {taken}"
+    value = f"{answer} if {writer.lib('type')}({answer}) not in {writer.lib('ANSWERS')} else {taken}"
+    emission = writer.signature.emission
+    if emission is None or not emission.checked:
+        return value
+    folded = writer.idents[emission.fold] if emission.gives == "fold" else "None"
+    return f"{writer.pin('site')}.fits({writer.pin('site')}, {function}, {value}, {folded})"
 
 
 def _each(writer: Writer, then: Callable[[Group, str], None]) -> None:

@@ -16,11 +16,26 @@ __all__ = ["Weaving", "always", "around", "exception", "item", "on", "post", "pr
 # Any: a hook takes what it asks for by name and answers by its kind, which is checked when it is added.
 AnyHook: TypeAlias = Callable[..., Any]
 Hooks: TypeAlias = "AnyHook | Sequence[AnyHook]"
+Names: TypeAlias = "str | type[Any] | Sequence[str | type[Any]]"
 Types: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...]"
+
+
+class MoreHooks(Options, total=False):
+    """The hooks that only modules and tensors of PyTorch take."""
+
+    backward_pre: Hooks | None
+    backward: Hooks | None
+    grad: Hooks | None
+    accumulated: Hooks | None
+    state_dict_pre: Hooks | None
+    state_dict_post: Hooks | None
+    load_state_dict_pre: Hooks | None
+    load_state_dict_post: Hooks | None
 
 
 def weave(
     target: object,
+    names: Names | None = None,
     /,
     *,
     pre: Hooks | None = None,
@@ -34,7 +49,7 @@ def weave(
     where: Callable[[Any], object] | None = None,
     scope: Scope = "everywhere",
     again: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[MoreHooks],
 ) -> Weaving:
     """Put hooks on functions that are not yours, in place; the handle takes them off again.
 
@@ -42,7 +57,10 @@ def weave(
         target: A function; a bound method (the hooks act for that instance alone); a class (its public methods); a
             module (its public functions); a pointcut, ``"module:name"``, with globs, commas and ``!`` to exclude, and
             ``Class+`` for a class and all that derive from it; or an aspect, an object whose methods are marked with
-            `pre`, `post` and so on. What is not imported yet is woven as its import ends.
+            `pre`, `post` and so on. What is not imported yet is woven as its import ends. Or a module or a tensor of
+            PyTorch, which takes hooks on gradients and state dicts too: see docs/pytorch.md.
+        names: Which modules of a PyTorch model, or which parameters: a pattern such as ``"layer*.conv*"``, a class of
+            modules, or several of them; without, the model itself.
         pre: A hook of this kind, or several.
         around: Likewise.
         on: Likewise; for events.
@@ -57,7 +75,9 @@ def weave(
         again: Weave a hook that is woven there already, with the same options, a second time. Else it is one hook,
             which goes when the last of the weavings that want it is removed.
         options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,
-            ``every``, ``isolate``, ``reentrant``.
+            ``every``, ``isolate``, ``reentrant``. For PyTorch also hooks of the kinds ``backward_pre``, ``backward``,
+            ``grad``, ``accumulated``, ``state_dict_pre``, ``state_dict_post``, ``load_state_dict_pre``,
+            ``load_state_dict_post``.
 
     Raises:
         WeaveError: The target cannot be woven, or is not there; the message says what to weave instead.
@@ -84,7 +104,7 @@ def weave(
         "post": post,
         "always": always,
     }
-    return _plans.begin(target, kinds, options, aspect=aspect, where=where, scope=scope, again=again)
+    return _plans.begin(target, names, kinds, options, aspect=aspect, where=where, scope=scope, again=again)
 
 
 # What few programs need is loaded when it is first asked for.

@@ -15,6 +15,7 @@ from ._aspects import Marked, has_marks, marked
 from ._pointcut import Pointcut
 from ._shares import Wish
 from ._spots import shown
+from ._torch import WORDS, choose, is_of_torch
 from ._weaving import Plan, Scope, Weaving
 
 _SCOPES = ("everywhere", "context")
@@ -22,8 +23,9 @@ _SCOPES = ("everywhere", "context")
 
 def begin(
     target: object,
+    names: Any,
     kinds: Mapping[str, Any],
-    options: Options,
+    more: Mapping[str, Any],
     *,
     aspect: object,
     where: Callable[[Any], object] | None,
@@ -35,7 +37,13 @@ def begin(
     Raises:
         WeaveError: What was asked for makes no sense, or cannot be done.
     """
+    words = {word: given for word, given in more.items() if word in WORDS and given is not None}
+    options = cast("Options", {word: given for word, given in more.items() if word not in WORDS})
     _check(options, scope, where)
+    if is_of_torch(target) and (aspect is not None or names is not None or words or any(kinds.values())):
+        plans = _of_torch(target, names, kinds, words, options, aspect=aspect, where=where)
+        return Weaving(tuple(plans), scope=scope, again=again).begin()
+    _refuse_torch(target, names, words)
     label = shown(target)
     wishes = _wishes(kinds, options, label)
     plans: list[Plan] = []
@@ -50,9 +58,44 @@ def begin(
         if aspect is not None:
             more = _of_aspect(aspect, aimed, where, options)
             if not more:
-                raise WeaveError(f"the aspect {shown(aspect)} has no marked methods; write @pre(...) above some")
+                raise WeaveError(_why_no_marks(aspect))
             plans += more
     return Weaving(tuple(plans), scope=scope, again=again).begin()
+
+
+def _of_torch(
+    target: object,
+    names: Any,
+    kinds: Mapping[str, Any],
+    words: Mapping[str, Any],
+    options: Options,
+    *,
+    aspect: object,
+    where: Callable[[Any], object] | None,
+) -> list[Plan]:
+    """Give the plans for a module or a tensor of PyTorch."""
+    label = f"a model of type {type(target).__name__}"
+    rows = {"forward": _wishes(kinds, options, label)}
+    for word, given in words.items():
+        rows[word] = _wishes({"on": given}, options, f"{label}, {word}")
+    marks = _of_aspect(aspect, target, where, options) if aspect is not None else []
+    if aspect is not None and not marks:
+        raise WeaveError(_why_no_marks(aspect))
+    rows["forward"] += [wish for plan in marks if plan.target is target for wish in plan.wishes]
+    if not any(rows.values()):
+        raise WeaveError(f"no hooks are given for {label}; name them, as in weave(model, 'conv*', post=hook)")
+    chosen = choose(target, names, [word for word, wishes in rows.items() if wishes], where)
+    plans = [Plan(chosen[word], tuple(wishes), None) for word, wishes in rows.items() if wishes]
+    return plans + [plan for plan in marks if plan.target is not target]
+
+
+def _refuse_torch(target: object, names: object, words: Mapping[str, object]) -> None:
+    """Refuse what only models and tensors take."""
+    if names is not None or words:
+        given = f"{next(iter(words))}=" if words else f"{names!r}"
+        raise WeaveError(
+            f"{given} is for modules and tensors of PyTorch, and {shown(target)} is of type {type(target).__name__}"
+        )
 
 
 def _check(options: Options, scope: object, where: object) -> None:
@@ -60,7 +103,7 @@ def _check(options: Options, scope: object, where: object) -> None:
         raise WeaveError(f"scope={scope!r} is none of 'everywhere', 'context'")
     if where is not None and not callable(where):
         raise WeaveError(f"where={where!r} is not callable; give a predicate on functions")
-    known = [*(one for one in OPTIONS if one != "weak"), *KINDS, "aspect", "where", "scope", "again"]
+    known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
     for option in options:
         if option not in OPTIONS:
             raise WeaveError(f"weave takes no {option!r}, only {', '.join(known)}{nearest(option, known)}")
@@ -138,6 +181,10 @@ def _of_aspect(aspect: Any, target: object, where: Callable[[Any], object] | Non
         check_options(one.mark.kind, one.method, own, shown(aspect))
         plans.append(Plan(aimed, (Wish(one.mark.kind, one.method, one.mark.types, own),), where))
     return plans
+
+
+def _why_no_marks(aspect: object) -> str:
+    return f"the aspect {shown(aspect)} has no marked methods; write @pre(...) above some"
 
 
 def _why_no_target(aspect: object, one: Marked) -> str:

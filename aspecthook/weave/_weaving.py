@@ -14,6 +14,7 @@ from aspecthook._changes import lock
 from aspecthook._errors import WeaveError, WeaveWarning, nearest
 from aspecthook._hook import Hook, code_of
 from aspecthook._mount import MountPoint
+from aspecthook._own import OwnMountPoint
 
 from ._gates import Blocks, Claim, gate
 from ._imports import is_under_way, unwatch, watch, watch_end
@@ -22,6 +23,7 @@ from ._pointcut import Pointcut, Term
 from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_waiting
 from ._shares import Share, Wish, is_shared, share
 from ._spots import Spot, kind_of, shown, spot_of, spot_of_object
+from ._torch import Chosen
 
 # What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
 _LOADED = (inspect, nearest("", []))
@@ -366,7 +368,8 @@ class Weaving:
     ) -> None:
         holder = (self._holder, key)
         made = share(mount, wish, claim, holder=holder, paused=self._paused, again=self._again, put=put)
-        self._pieces[key] = _Piece(made, mount if isinstance(mount, _proxy.ProxyMountPoint) else None)
+        loose = isinstance(mount, _proxy.ProxyMountPoint) or (isinstance(mount, OwnMountPoint) and mount.loose)
+        self._pieces[key] = _Piece(made, mount if loose else None)
 
     def _tell(self, key: _Key, mount: MountPoint, wish: Wish, claim: Claim) -> None:
         """Tell a subscriber of the past, not under the lock, and then put it on."""
@@ -387,6 +390,8 @@ class Weaving:
 
 def _things(target: Any, where: Where | None) -> list[Spot]:
     """Say where hooks go on a target that was given itself."""
+    if isinstance(target, Chosen):
+        return [Spot(one.key, one.function, one.mount) for one in target.points]
     if isinstance(target, (ModuleType, type)):
         path = path_of(target) if isinstance(target, type) else ()
         spots: list[Spot] = []

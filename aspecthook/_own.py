@@ -1,0 +1,197 @@
+"""Mount points whose code is a function of its own, put where one object or one list of callbacks keeps it.
+
+The invariant: what was put there is made anew at each change and never changed, and whatever it needs is in its cells,
+which the garbage collector sees, and tracers such as that of `torch.compile`. A function that has been replaced leaves
+its calls to the chain as it is now; once the last hook is off, it only calls the target.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+from ._call import Site
+from ._changes import lock
+from ._compile import Linker, template
+from ._inplace import MARK, Moved, dressed
+from ._mount import MountPoint, mount_of
+from ._order import Chain
+from ._signature import Emission
+
+if TYPE_CHECKING:
+    from ._call import Fits
+
+# With more hooks than that, linking waits for the next call, so that many are added in no more than linear time.
+_AT_ONCE = 64
+
+
+class Seat(Protocol):
+    """The place that the function is put in. All under the lock."""
+
+    def put(self, function: FunctionType) -> None:
+        """Put a function there: the first one, or a newer one."""
+        ...
+
+    def leave(self) -> None:
+        """Take it away, and put back what was there."""
+        ...
+
+    def forget(self) -> None:
+        """Take note that the mount point has no hooks any more."""
+        ...
+
+    def is_displaced(self) -> bool:
+        """Say whether somebody else's is where ours was put, or has been since ours was to be taken off."""
+        ...
+
+
+@final
+class Opening:
+    """One time of carrying hooks, from the first that acts to the last."""
+
+    __slots__ = ("__weakref__", "_moved", "_mount", "function", "stale", "target")
+
+    def __init__(self, mount: OwnMountPoint, target: Callable[..., Any]) -> None:
+        self._mount: OwnMountPoint | None = mount
+        self._moved = Moved()
+        self.target = target
+        self.function: FunctionType | None = None
+        self.stale = True
+
+    def hold(self) -> None:
+        """Let the function that is there leave its calls to us, from now on."""
+        self.stale = True
+        self._moved.run = self._enter
+
+    def link(self) -> FunctionType | None:
+        """Give the function that runs the chain as it is now; make it, and put it in its place, if there is none."""
+        mount = self._mount
+        while self.stale and mount is not None:
+            moved = Moved()
+            function = mount.made(moved, self.target)
+            self._moved, self.function, self.stale = moved, function, False
+            mount.seat.put(function)
+            mount = self._mount
+        return self.function
+
+    def close(self) -> None:
+        """Carry nothing any more."""
+        mount = self._mount
+        self.hold()
+        self._mount = self.function = None
+        if mount is not None:
+            mount.seat.leave()
+
+    def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run one call that a function which is not the newest has left to us."""
+        with lock:
+            run: Callable[..., Any] | None = self.link() if self._mount is not None else None
+        return (self.target if run is None else run)(*args, **kwargs)
+
+
+class OwnMountPoint(MountPoint):
+    """The hooks of one object: neither its class nor other objects know of them, and pay for them.
+
+    Args:
+        owner: What they are on; held weakly.
+        model: A function with the parameters that the hooks see.
+        name: What messages call it.
+        seat: Where the function goes.
+        target: Called with what the function is called with, as the target of the chain.
+        fits: Looks at answers, if the mount point is an event that wants it.
+    """
+
+    __slots__ = ("_fits", "_model", "_opening", "_reach", "_space", "owner", "seat")
+
+    def __init__(
+        self,
+        owner: object,
+        model: FunctionType,
+        name: str,
+        seat: Seat,
+        *,
+        target: Callable[[], Callable[..., Any]],
+        emission: Emission | None = None,
+        lends: dict[str, str] | None = None,
+        fits: Fits | None = None,
+    ) -> None:
+        super().__init__(model, name, emission)
+        self.owner = weakref.ref(owner)
+        self.seat = seat
+        found = mount_of(model)
+        self._model = model.__code__ if found is None else found._code()
+        self._space = model
+        self._reach = target
+        self._opening: Opening | None = None
+        self._fits = fits
+        owned = self.owner
+        self._ref = lambda: model if owned() is not None else None
+        self.lends = lends or {}
+
+    @property
+    def displaced(self) -> bool:
+        """Whether somebody else has put theirs where our function was."""
+        with lock:
+            return self.seat.is_displaced()
+
+    def inner(self) -> Callable[..., Any]:
+        """Give what a call runs inside of all hooks."""
+        return self._reach() if self._opening is None else self._opening.target
+
+    def made(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
+        """Make the function that runs the chain as it is now."""
+        site, chain = self._get_site(), self._active()
+        found = template(site.signature, chain, cells=True)
+        facts: dict[str, object] = {"target": target, "site": site, "moved": moved, "record": site.record}
+        linker = Linker(site.signature, self._model, self.name, facts)
+        function = dressed(linker.make(found, chain, self._space.__globals__, {}), self._space)
+        function.__dict__[MARK] = self
+        function.__dict__["__wrapped__"] = self._space
+        return function
+
+    def _get_site(self) -> Site:
+        site = super()._get_site()
+        site.fits, site.function = self._fits, self._ref
+        return site
+
+    def _code(self) -> CodeType:
+        return self._model
+
+    def tidy(self) -> None:
+        """End what an interrupted change has left half done."""
+        with lock:
+            self._settle()
+
+    def _change(self, store: Callable[[], None]) -> None:
+        if self._opening is not None:
+            self._opening.hold()
+        store()
+        self._chain = None
+        self._settle()
+
+    def _settle(self) -> None:
+        opening = self._opening
+        if self.owner() is not None and self._is_needed():
+            if opening is None:
+                opening = self._opening = Opening(self, self._reach())
+            if len(self._members) <= _AT_ONCE or opening.function is None:
+                opening.link()
+        elif opening is not None:
+            self._opening = None
+            opening.close()
+        if not self._members:
+            self.seat.forget()
+
+    def _active(self) -> Chain:
+        with lock:
+            return Chain(() if self._pauses else tuple([hook for hook in self._members if not hook.paused]))
+
+
+def own_of(target: object) -> OwnMountPoint | None:
+    """Give the mount point of an object that carries its own, or of what it has put there."""
+    held: Any = target.__func__ if isinstance(target, MethodType) else target
+    found: object = getattr(held, "__dict__", {}).get(MARK)
+    main: object = getattr(found, "main", found)
+    return main if isinstance(main, OwnMountPoint) else None
