@@ -178,6 +178,7 @@ class Resolver:
         self.label = label
         self.signature = signature
         self.who = who
+        self.word = signature.emission.word if kind == "on" and signature.emission is not None else kind
 
     def resolve(self, function: Callable[..., object], *, of_instance: bool = False) -> Asks:
         """Answer what the hook asks for; the first parameter of a method `of_instance` is that of the target.
@@ -242,7 +243,7 @@ class Resolver:
 
     def _unavailable(self, name: str) -> str:
         kinds = " and ".join(kind for kind in KINDS if kind in RESERVED[name])
-        this = f"this is {article(self.kind)} {self.kind} hook"
+        this = f"this is {article(self.word)} {self.word} hook"
         message = f"{self.who} asks for {name!r}, which only {kinds} hooks are given, and {this}"
         if name in self.signature.index:
             message += f"; the argument of that name is call.arguments[{name!r}]"
@@ -253,7 +254,7 @@ class Resolver:
         words = [word for word in RESERVED if word in self.offered]
         offered = ", ".join(names) or "no parameters"
         return (
-            f"{self.who} asks for {name!r}, but {self.label} offers {offered} (and every {self.kind} hook "
+            f"{self.who} asks for {name!r}, but {self.label} offers {offered} (and every {self.word} hook "
             f"{', '.join(words)}){nearest(name, names + words)}"
         )
 

@@ -242,16 +242,14 @@ class Linker:
         self.show(template, chain, code)
         return Linked(template, code, (template.number, *(values[pin] for pin in text.links)))
 
-    def make(
-        self, template: Template, chain: Chain, space: dict[str, Any], facts: dict[str, object]
-    ) -> FunctionType:
+    def make(self, template: Template, chain: Chain, space: dict[str, Any], facts: dict[str, object]) -> FunctionType:
         """Make a function of a template in cells, its cells holding the objects of a chain."""
         text = template.text
         filename = f"<aspecthook>/{printable(self.name)}#{next(_numbers)}"
         values = {pin: LIBRARY[role.what[8:]] for pin, role in text.pins.items() if role.what.startswith("library ")}
         values.update({pin: self._value(role, chain, facts) for pin, role in template.open_pins})
         if template.layers is not None:
-            values[text.inside] = self._layers(template.layers, text, values, filename)
+            values[text.inside] = self._layers(template.layers, text, values, filename, space)
         free = template.code.co_freevars
         code = self._code(template.code, template.code.co_consts, filename, free)
         self.show(template, chain, code)
@@ -261,13 +259,18 @@ class Linker:
         """Let tracebacks find the source of what was linked."""
         show(code, partial(render, template.text, self.model.co_name, notes_of(chain)))
 
-    def _layers(self, layers: CodeType, text: Text, values: dict[str, object], filename: str) -> object:
-        link = FunctionType(_relocated(layers, filename), {})
+    def _layers(
+        self,
+        layers: CodeType,
+        text: Text,
+        values: dict[str, object],
+        filename: str,
+        space: dict[str, Any] | None = None,
+    ) -> object:
+        link = FunctionType(_relocated(layers, filename), {} if space is None else space)
         return link(*[LIBRARY[text.pins[p].what[8:]] if p not in values else values[p] for p in text.layer_pins])
 
-    def _code(
-        self, code: CodeType, consts: tuple[object, ...], filename: str, free: tuple[str, ...]
-    ) -> CodeType:
+    def _code(self, code: CodeType, consts: tuple[object, ...], filename: str, free: tuple[str, ...]) -> CodeType:
         model, names = self.model, self.signature.names
         changes: dict[str, Any] = {}
         if self.signature.idents != names:

@@ -158,6 +158,7 @@ def check_options(kind: Kind, function: Callable[..., Any], options: Options, la
     """
     hook = Hook.__new__(Hook)
     hook.kind, hook.function, hook.name = kind, function, _name(options, function, kind, label)
+    hook.word = kind
     hook._read_options(options, Who(label, hook))
 
 
@@ -208,6 +209,7 @@ class Hook:
         "when",
         "when_asks",
         "when_awaits",
+        "word",
     )
 
     def __init__(
@@ -228,6 +230,7 @@ class Hook:
                 f"{site.label}: {function!r} is not callable and cannot be {article(kind)} {kind} hook; give a function"
             )
         self.kind: Kind = kind
+        self.word: str = kind
         self.function = function
         of_instance = when_of_instance = False
         if unbound is not None:
@@ -281,6 +284,7 @@ class Hook:
 
     def _resolve(self, site: Site, who: Who, *, of_instance: bool, when_of_instance: bool) -> None:
         resolver = Resolver(self.kind, site.label, site.signature, who)
+        self.word = resolver.word
         self.flavour = flavour_of(self.function)
         self.asks: Asks = resolver.resolve(self.function, of_instance=of_instance)
         check_flavour(self.kind, self.flavour, self.asks, site.signature, site.label, resolver.who)
@@ -355,7 +359,7 @@ class Hook:
     @property
     def who(self) -> str:
         """Describe the hook as messages do: its kind, its name, its file and line."""
-        return who_is(self.kind, self.name, self.function)
+        return who_is(self.word, self.name, self.function)
 
     @property
     def meant(self) -> Callable[..., Any]:

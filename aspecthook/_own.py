@@ -7,6 +7,7 @@ its calls to the chain as it is now; once the last hook is off, it only calls th
 
 from __future__ import annotations
 
+import builtins
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
@@ -51,7 +52,7 @@ class Seat(Protocol):
 class Opening:
     """One time of carrying hooks, from the first that acts to the last."""
 
-    __slots__ = ("__weakref__", "_moved", "_mount", "function", "stale", "target")
+    __slots__ = ("__weakref__", "_mount", "_moved", "function", "stale", "target")
 
     def __init__(self, mount: OwnMountPoint, target: Callable[..., Any]) -> None:
         self._mount: OwnMountPoint | None = mount
@@ -103,7 +104,7 @@ class OwnMountPoint(MountPoint):
         fits: Looks at answers, if the mount point is an event that wants it.
     """
 
-    __slots__ = ("_fits", "_model", "_opening", "_reach", "_space", "owner", "seat")
+    __slots__ = ("_fits", "_model", "_opening", "_reach", "_says", "_space", "owner", "seat")
 
     def __init__(
         self,
@@ -122,7 +123,10 @@ class OwnMountPoint(MountPoint):
         self.seat = seat
         found = mount_of(model)
         self._model = model.__code__ if found is None else found._code()
-        self._space = model
+        self._says = model
+        # A tracer looks at what the globals of a function have of builtins.
+        bare = "__builtins__" not in model.__globals__
+        self._space: dict[str, Any] = {"__builtins__": vars(builtins)} if bare else model.__globals__
         self._reach = target
         self._opening: Opening | None = None
         self._fits = fits
@@ -146,9 +150,9 @@ class OwnMountPoint(MountPoint):
         found = template(site.signature, chain, cells=True)
         facts: dict[str, object] = {"target": target, "site": site, "moved": moved, "record": site.record}
         linker = Linker(site.signature, self._model, self.name, facts)
-        function = dressed(linker.make(found, chain, self._space.__globals__, {}), self._space)
+        function = dressed(linker.make(found, chain, self._space, {}), self._says)
         function.__dict__[MARK] = self
-        function.__dict__["__wrapped__"] = self._space
+        function.__dict__["__wrapped__"] = self._says
         return function
 
     def _get_site(self) -> Site:

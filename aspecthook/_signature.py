@@ -40,6 +40,8 @@ class Emission(NamedTuple):
     default: bool = False
     # Whether the site looks at each answer, and may refuse it or give another.
     checked: bool = False
+    # What messages call its subscribers.
+    word: str = "on"
 
 
 def style_of(code: CodeType) -> Style:

@@ -41,8 +41,8 @@ def begin(
     options = cast("Options", {word: given for word, given in more.items() if word not in WORDS})
     _check(options, scope, where)
     if is_of_torch(target) and (aspect is not None or names is not None or words or any(kinds.values())):
-        plans = _of_torch(target, names, kinds, words, options, aspect=aspect, where=where)
-        return Weaving(tuple(plans), scope=scope, again=again).begin()
+        rows = _of_torch(target, names, kinds, words, options, aspect=aspect, where=where)
+        return Weaving(tuple(rows), scope=scope, again=again).begin()
     _refuse_torch(target, names, words)
     label = shown(target)
     wishes = _wishes(kinds, options, label)
@@ -56,10 +56,10 @@ def begin(
         if wishes:
             plans.append(Plan(aimed, tuple(wishes), where))
         if aspect is not None:
-            more = _of_aspect(aspect, aimed, where, options)
-            if not more:
+            marks = _of_aspect(aspect, aimed, where, options)
+            if not marks:
                 raise WeaveError(_why_no_marks(aspect))
-            plans += more
+            plans += marks
     return Weaving(tuple(plans), scope=scope, again=again).begin()
 
 
@@ -77,7 +77,7 @@ def _of_torch(
     label = f"a model of type {type(target).__name__}"
     rows = {"forward": _wishes(kinds, options, label)}
     for word, given in words.items():
-        rows[word] = _wishes({"on": given}, options, f"{label}, {word}")
+        rows[word] = _wishes({"on": given}, options, f"{label}, {word}", word)
     marks = _of_aspect(aspect, target, where, options) if aspect is not None else []
     if aspect is not None and not marks:
         raise WeaveError(_why_no_marks(aspect))
@@ -128,13 +128,15 @@ def _aim(target: object) -> object:
     return target
 
 
-def _wishes(kinds: Mapping[str, Any], options: Options, label: str) -> list[Wish]:
+def _wishes(kinds: Mapping[str, Any], options: Options, label: str, called: str = "") -> list[Wish]:
     found: list[Wish] = []
     for word, given in kinds.items():
         kind = cast("Kind", word)
         if isinstance(given, Mapping):
             if kind != "exception":
-                raise WeaveError(f"{kind}= takes a hook or a list of hooks; only exception= takes a mapping from types")
+                raise WeaveError(
+                    f"{called or kind}= takes a hook or a list of hooks; only exception= takes a mapping from types"
+                )
             rows: Mapping[Any, Any] = cast("Any", given)
             if () in rows:
                 raise WeaveError(
@@ -148,7 +150,8 @@ def _wishes(kinds: Mapping[str, Any], options: Options, label: str) -> list[Wish
     for wish in found:
         if not callable(wish.function):
             raise WeaveError(
-                f"{wish.kind}={wish.function!r} is not callable, and cannot be a hook on {label}; give a function"
+                f"{called or wish.kind}={wish.function!r} is not callable, and cannot be a hook on {label}; "
+                f"give a function"
             )
         # Some targets may come later; what is wrong with the hooks is said now.
         check_types(wish.kind, wish.types, label)

@@ -39,6 +39,7 @@ from aspecthook._proxy import space_of
 
 from ._gates import Heir
 from ._members import ACCESSORS, CACHING, Member
+from ._torch import is_forward, module_point
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
@@ -329,6 +330,9 @@ def _anywhere(target: Any) -> Spot:
 def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
+    if is_forward(target):
+        point = module_point(instance, "", "forward")
+        return Spot(point.key, point.function, point.mount)
     label = f"{function.__module__}:{function.__qualname__}" if hasattr(function, "__qualname__") else kind_of(function)
     if _proxy.proxied(function) is not None:
         raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
+from types import MethodType
 from typing import Any, NamedTuple, TypeAlias
 
-from aspecthook._errors import WeaveError, nearest
+from aspecthook._errors import WeaveError
+from aspecthook._hook import type_of
 from aspecthook._mount import MountPoint
 
-from ._modules import (
-    OF_MODULES,
-    OF_TENSORS,
-    PLACES,
-    Module,
-    callback_point,
-    forward_point,
-    is_module,
-    is_tensor,
-    label_of,
-    modules_of,
-    parameters_of,
-    tensor_point,
-)
+from ._torch_callbacks import OF_TENSORS, PLACES, callback_point, tensor_point
+from ._torch_carried import Module, is_module, is_tensor, label_of, space_of, torch
+from ._torch_forward import forward_point
+from ._torch_names import Names, modules_of, parameters_of, select, shown
 
 WORDS = tuple(PLACES)
 Where: TypeAlias = Callable[[Any], object]
-
-# A pattern, a class of modules, or several of them.
-Names: TypeAlias = "str | type[Any] | Iterable[str | type[Any]]"
 
 
 class Point(NamedTuple):
@@ -56,6 +44,14 @@ def is_of_torch(target: object) -> bool:
     return is_module(target) or is_tensor(target)
 
 
+def is_forward(method: MethodType) -> bool:
+    """Say whether a bound method is the forward of a module: hooks on it are hooks on the module."""
+    if not is_module(method.__self__):
+        return False
+    inner: Any = method.__func__
+    return getattr(inner, "__wrapped__", inner) is getattr(type(method.__self__), "forward", None)
+
+
 def choose(target: Any, names: Names | None, words: Iterable[str], where: Where | None) -> dict[str, Chosen]:
     """Give, for each word of ``forward``, ``backward``, ``grad`` and so on, where its hooks go.
 
@@ -74,14 +70,6 @@ def choose(target: Any, names: Names | None, words: Iterable[str], where: Where 
     return found
 
 
-def shown(target: Module, names: Names | None) -> str:
-    kind = type(target).__name__
-    if names is None:
-        return kind
-    words = [one if isinstance(one, str) else one.__name__ for one in _terms(names)]
-    return f"{', '.join(words)!r} of {kind}"
-
-
 # Tensors
 
 
@@ -91,10 +79,10 @@ def _of_tensor(tensor: Any, names: Names | None, word: str) -> Chosen:
         raise WeaveError(f"{label} has nothing with a name in it; give the names {names!r} with a model")
     if word not in OF_TENSORS:
         raise WeaveError(f"{label} takes hooks for {', '.join(OF_TENSORS)}, and none for {word}; weave a module")
-    return Chosen(label, [_tensor(tensor, word, None)])
+    return Chosen(label, [_tensor(tensor, word, "")])
 
 
-def _tensor(tensor: Any, word: str, name: str | None) -> Point:
+def _tensor(tensor: Any, word: str, name: str) -> Point:
     label = name or f"a tensor of shape {tuple(tensor.shape)}"
     if not tensor.requires_grad:
         raise WeaveError(f"{label} has no gradient to hook: it does not require one; set requires_grad first")
@@ -109,7 +97,7 @@ def _parameters(model: Module, names: Names | None, word: str) -> list[Point]:
             f"{word}= hooks the gradients of parameters: name them, as in weave(model, '*.weight', {word}=hook), or "
             f"use backward= for those that go through the {type(model).__name__}"
         )
-    found = _select(model, names, list(parameters_of(model)), "parameter")
+    found = select(model, names, list(parameters_of(model)), "parameter")
     learning = [(name, one) for name, one, exact in found if one.requires_grad or exact]
     if not learning:
         raise WeaveError(f"{shown(model, names)} chooses parameters that require no gradient; set requires_grad first")
@@ -121,8 +109,8 @@ def _parameters(model: Module, names: Names | None, word: str) -> list[Point]:
 
 def _modules(model: Module, names: Names | None, word: str) -> list[Point]:
     if names is None:
-        return [_module(model, "", word, bypassed=type(model).__name__ in _BYPASSED)]
-    found = _select(model, names, list(modules_of(model)), "module")
+        return [module_point(model, "", word)]
+    found = select(model, names, list(modules_of(model)), "module")
     inside = _inside_encoders(model)
     points: list[Point] = []
     refused: WeaveError | None = None
@@ -138,25 +126,28 @@ def _modules(model: Module, names: Names | None, word: str) -> list[Point]:
     return points
 
 
+def module_point(module: Module, name: str, word: str) -> Point:
+    """Give the place for hooks of a module of which nobody knows what it is in."""
+    return _module(module, name, word, bypassed=type(module).__name__ in _BYPASSED)
+
+
 def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Point:
     key = (id(module), word)
     if "state_dict" not in word:
         _refuse_never_called(module, name)
-    if word in OF_MODULES:
+    if word in PLACES:
         return Point(key, module, lambda: callback_point(module, word, name))
     return Point(key, module, lambda: forward_point(module, name, bypassed=bypassed))
 
 
 def _refuse_never_called(module: Module, name: str) -> None:
-    import torch
-
     why = ""
-    if isinstance(module, torch.jit.ScriptModule):
+    if isinstance(module, torch().jit.ScriptModule):
         why = (
             "it runs TorchScript, which calls no hooks of Python; weave the module that it was made from, or one that "
             "calls it"
         )
-    elif type(module).forward is torch.nn.Module.forward and "forward" not in vars(module):
+    elif type_of(module).forward is torch().nn.Module.forward and "forward" not in space_of(module):
         held = f"'{name}.*'" if name else "'*'"
         why = f"it has no forward and is never called; weave the modules that it holds, {held}"
     elif type(module).__name__ == "NonDynamicallyQuantizableLinear":
@@ -170,74 +161,5 @@ _BYPASSED = ("Linear", "LayerNorm", "Dropout", "MultiheadAttention")
 
 
 def _inside_encoders(model: Module) -> set[int]:
-    import torch
-
-    layers = [one for one in model.modules() if isinstance(one, torch.nn.TransformerEncoderLayer)]
+    layers = [one for one in model.modules() if isinstance(one, torch().nn.TransformerEncoderLayer)]
     return {id(one) for layer in layers for one in layer.modules() if one is not layer}
-
-
-# Names
-
-
-def _select(
-    model: Module, names: Names, known: list[tuple[str, Any]], what: str
-) -> list[tuple[str, Any, bool]]:
-    """Give what is meant, each once, with a name of it, and whether it was named exactly.
-
-    Raises:
-        WeaveError: Something that was given chooses nothing.
-    """
-    found: dict[int, tuple[str, Any, bool]] = {}
-    terms = _terms(names)
-    barred = [term[1:].strip() for term in terms if isinstance(term, str) and term.startswith("!")]
-    for term in terms:
-        if isinstance(term, str) and term.startswith("!"):
-            continue
-        meant = [(name, one) for name, one in known if _means(term, name, one)]
-        if not meant:
-            raise WeaveError(_why_none(term, model, known, what))
-        for name, one in meant:
-            if not any(_means(bar, name, one) for bar in barred):
-                found.setdefault(id(one), (name, one, name == term))
-    if not found:
-        raise WeaveError(f"{shown(model, names)} chooses nothing: take something out of what '!' excludes")
-    return list(found.values())
-
-
-def _terms(names: Any) -> list[str | type[Any]]:
-    if isinstance(names, str):
-        found: list[str | type[Any]] = [part.strip() for part in names.split(",")]
-    elif isinstance(names, type):
-        found = [names]
-    else:
-        try:
-            found = [term for one in names for term in _terms(one)]
-        except TypeError:
-            found = []
-    if not any(not isinstance(one, str) or not one.startswith("!") for one in found) or "" in found:
-        raise WeaveError(
-            f"{names!r} names no modules; give a pattern such as 'layer*.conv*', a class such as torch.nn.Conv2d, or a "
-            f"list of them; without names the model itself is woven"
-        )
-    return found
-
-
-def _means(term: str | type[Any], name: str, one: Any) -> bool:
-    return fnmatchcase(name, term) if isinstance(term, str) else isinstance(one, term)
-
-
-def _why_none(term: str | type[Any], model: Module, known: list[tuple[str, Any]], what: str) -> str:
-    kind = type(model).__name__
-    names = list(dict.fromkeys(name for name, _ in known))
-    if not names:
-        return f"{kind} has no {what}s with names; without a name the model itself is woven"
-    if isinstance(term, type):
-        kinds = list(dict.fromkeys(type(one).__name__ for _, one in known))
-        return f"no {what} of {kind} is a {term.__name__}; there are {_listed(kinds)}{nearest(term.__name__, kinds)}"
-    near = nearest(term, names)
-    return f"{term!r} chooses no {what} of {kind}{near or f'; there are {_listed(names)}'}"
-
-
-def _listed(names: list[str], most: int = 12) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

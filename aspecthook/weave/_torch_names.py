@@ -1,0 +1,116 @@
+"""Names of modules and parameters in a model of PyTorch, and which of them are meant; wrappers are seen through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from aspecthook._errors import WeaveError, nearest
+
+from ._torch_carried import Module, Tensor
+
+# A pattern, a class of modules, or several of them.
+Names: TypeAlias = "str | type[Any] | Iterable[str | type[Any]]"
+
+
+def modules_of(model: Module) -> Iterator[tuple[str, Module]]:
+    """Give the modules of a model by name, its own left out, as often as they have names; wrappers are seen through."""
+    held = dict(model.named_modules(remove_duplicate=False))
+    for name, module in held.items():
+        bare = _bare_name(held, name)
+        if bare:
+            yield bare, module
+
+
+def parameters_of(model: Module) -> Iterator[tuple[str, Tensor]]:
+    """Give the parameters of a model by name, as often as they have names."""
+    held = dict(model.named_modules(remove_duplicate=False))
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        yield _bare_name(held, name), parameter
+
+
+# What wrappers call the model inside them; of the last two it is a common name.
+_WRAPPED = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
+_PARALLEL = ("DistributedDataParallel", "DataParallel")
+
+
+def _bare_name(held: dict[str, Module], name: str) -> str:
+    parts: list[str] = []
+    path = ""
+    for part in name.split("."):
+        parallel = part == "module" and type(held[path]).__name__ in _PARALLEL
+        if part not in _WRAPPED and not parallel:
+            parts.append(part)
+        path = f"{path}.{part}" if path else part
+    return ".".join(parts)
+
+
+def shown(target: Module, names: Names | None) -> str:
+    kind = type(target).__name__
+    if names is None:
+        return kind
+    words = [one if isinstance(one, str) else one.__name__ for one in _terms(names)]
+    return f"{', '.join(words)!r} of {kind}"
+
+
+def select(model: Module, names: Names, known: list[tuple[str, Any]], what: str) -> list[tuple[str, Any, bool]]:
+    """Give what is meant, each once, with a name of it, and whether it was named exactly.
+
+    Raises:
+        WeaveError: Something that was given chooses nothing.
+    """
+    found: dict[int, tuple[str, Any, bool]] = {}
+    terms = _terms(names)
+    barred = [term[1:].strip() for term in terms if isinstance(term, str) and term.startswith("!")]
+    for term in terms:
+        if isinstance(term, str) and term.startswith("!"):
+            continue
+        meant = [(name, one) for name, one in known if _means(term, name, one)]
+        if not meant:
+            raise WeaveError(_why_none(term, model, known, what))
+        for name, one in meant:
+            if not any(_means(bar, name, one) for bar in barred):
+                found.setdefault(id(one), (name, one, name == term))
+    if not found:
+        raise WeaveError(f"{shown(model, names)} chooses nothing: take something out of what '!' excludes")
+    return list(found.values())
+
+
+def _terms(names: Any) -> list[str | type[Any]]:
+    if isinstance(names, str):
+        found: list[str | type[Any]] = [part.strip() for part in names.split(",")]
+    elif isinstance(names, type):
+        found = [names]
+    else:
+        try:
+            found = [term for one in names for term in _terms(one)]
+        except TypeError:
+            found = []
+    if not any(not isinstance(one, str) or not one.startswith("!") for one in found) or "" in found:
+        raise WeaveError(
+            f"{names!r} names no modules; give a pattern such as 'layer*.conv*', a class such as torch.nn.Conv2d, or a "
+            f"list of them; without names the model itself is woven"
+        )
+    return found
+
+
+def _means(term: str | type[Any], name: str, one: Any) -> bool:
+    return fnmatchcase(name, term) if isinstance(term, str) else isinstance(one, term)
+
+
+def _why_none(term: str | type[Any], model: Module, known: list[tuple[str, Any]], what: str) -> str:
+    kind = type(model).__name__
+    names = list(dict.fromkeys(name for name, _ in known))
+    if not names:
+        return f"{kind} has no {what}s with names; without a name the model itself is woven"
+    if isinstance(term, type):
+        kinds = list(dict.fromkeys(type(one).__name__ for _, one in known))
+        return f"no {what} of {kind} is a {term.__name__}; there are {_listed(kinds)}{nearest(term.__name__, kinds)}"
+    near = nearest(term, names)
+    return f"{term!r} chooses no {what} of {kind}{near or f'; there are {_listed(names)}'}"
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
