@@ -218,6 +218,8 @@ class Linker:
         self.model = model
         self.name = name
         self.facts = facts
+        # What `make` has made, by the number of its template.
+        self.codes: dict[int, CodeType] = {}
 
     def link(
         self, template: Template, chain: Chain, codes: dict[int, CodeType] | None, facts: dict[str, object]
@@ -243,17 +245,23 @@ class Linker:
         return Linked(template, code, (template.number, *(values[pin] for pin in text.links)))
 
     def make(self, template: Template, chain: Chain, space: dict[str, Any], facts: dict[str, object]) -> FunctionType:
-        """Make a function of a template in cells, its cells holding the objects of a chain."""
+        """Make a function of a template in cells, its cells holding the objects of a chain.
+
+        Its code is the same for all chains of a shape: what a tracer has made of one may do for the next.
+        """
         text = template.text
-        filename = f"<aspecthook>/{printable(self.name)}#{next(_numbers)}"
+        code = self.codes.get(template.number)
+        if code is None:
+            filename = f"<aspecthook>/{printable(self.name)}#{next(_numbers)}"
+            code = self._code(template.code, template.code.co_consts, filename, template.code.co_freevars)
+            self.codes[template.number] = code
         values = {pin: LIBRARY[role.what[8:]] for pin, role in text.pins.items() if role.what.startswith("library ")}
         values.update({pin: self._value(role, chain, facts) for pin, role in template.open_pins})
         if template.layers is not None:
-            values[text.inside] = self._layers(template.layers, text, values, filename, space)
-        free = template.code.co_freevars
-        code = self._code(template.code, template.code.co_consts, filename, free)
+            values[text.inside] = self._layers(template.layers, text, values, code.co_filename, space)
         self.show(template, chain, code)
-        return FunctionType(code, space, self.model.co_name, None, tuple([CellType(values[name]) for name in free]))
+        cells = tuple([CellType(values[name]) for name in code.co_freevars])
+        return FunctionType(code, space, self.model.co_name, None, cells)
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of what was linked."""

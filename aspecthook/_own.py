@@ -102,9 +102,10 @@ class OwnMountPoint(MountPoint):
         seat: Where the function goes.
         target: Called with what the function is called with, as the target of the chain.
         fits: Looks at answers, if the mount point is an event that wants it.
+        codes: What was made for the same owner and place before.
     """
 
-    __slots__ = ("_fits", "_model", "_opening", "_reach", "_says", "_space", "owner", "seat")
+    __slots__ = ("_codes", "_fits", "_linker", "_model", "_opening", "_reach", "_says", "_space", "owner", "seat")
 
     def __init__(
         self,
@@ -117,6 +118,7 @@ class OwnMountPoint(MountPoint):
         emission: Emission | None = None,
         lends: dict[str, str] | None = None,
         fits: Fits | None = None,
+        codes: dict[int, CodeType] | None = None,
     ) -> None:
         super().__init__(model, name, emission)
         self.owner = weakref.ref(owner)
@@ -129,7 +131,9 @@ class OwnMountPoint(MountPoint):
         self._space: dict[str, Any] = {"__builtins__": vars(builtins)} if bare else model.__globals__
         self._reach = target
         self._opening: Opening | None = None
+        self._linker: Linker | None = None
         self._fits = fits
+        self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
         self._ref = lambda: model if owned() is not None else None
         self.lends = lends or {}
@@ -147,10 +151,12 @@ class OwnMountPoint(MountPoint):
     def made(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
         """Make the function that runs the chain as it is now."""
         site, chain = self._get_site(), self._active()
+        if self._linker is None:
+            self._linker = Linker(site.signature, self._model, self.name, {"site": site, "record": site.record})
+            self._linker.codes = self._codes
         found = template(site.signature, chain, cells=True)
-        facts: dict[str, object] = {"target": target, "site": site, "moved": moved, "record": site.record}
-        linker = Linker(site.signature, self._model, self.name, facts)
-        function = dressed(linker.make(found, chain, self._space, {}), self._says)
+        made = self._linker.make(found, chain, self._space, {"target": target, "moved": moved})
+        function = dressed(made, self._says)
         function.__dict__[MARK] = self
         function.__dict__["__wrapped__"] = self._says
         return function

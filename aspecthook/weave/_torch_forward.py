@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from inspect import Parameter, getattr_static
 from inspect import Signature as Parameters
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, cast, final
 
 from aspecthook._asks import signature_of
@@ -120,7 +120,28 @@ def forward_point(module: Module, name: str, *, bypassed: bool) -> OwnMountPoint
         ForwardSeat(module, name, bypassed=bypassed),
         target=reach,
         lends={"module": "", "name": f"{MARK}.name"},
+        codes=_codes_of(module),
     )
+
+
+# By the module's id. If hooks come and go, what `torch.compile` has made of the code that they ran in stays good.
+_codes: dict[int, tuple[weakref.ref[Any], dict[int, CodeType]]] = {}
+
+
+def _codes_of(module: Module) -> dict[int, CodeType]:
+    key = id(module)
+    held = _codes.get(key)
+    if held is None or held[0]() is not module:
+        gone = weakref.ref(module, lambda reference: _forget(key, reference))
+        held = _codes[key] = (gone, {})
+    return held[1]
+
+
+def _forget(key: int, reference: object, codes: dict[int, Any] = _codes) -> None:
+    # Bound as a default: as the interpreter ends, modules are emptied in any order.
+    held = codes.get(key)
+    if held is not None and held[0] is reference:
+        del codes[key]
 
 
 def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], Callable[..., Any]]]:

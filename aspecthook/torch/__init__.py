@@ -1,0 +1,22 @@
+"""Looking into models of PyTorch: what goes through them and what comes back, by hooks that leave nothing behind."""
+
+from __future__ import annotations
+
+from ._capture import Capture, Seen, capture
+from ._histograms import Histogram, HistogramWatch, drawn, histograms, watch_histograms
+from ._neurons import Neurons, NeuronWatch, dead_neurons, watch_neurons
+
+__all__ = [
+    "Capture",
+    "Histogram",
+    "HistogramWatch",
+    "NeuronWatch",
+    "Neurons",
+    "Seen",
+    "capture",
+    "dead_neurons",
+    "drawn",
+    "histograms",
+    "watch_histograms",
+    "watch_neurons",
+]

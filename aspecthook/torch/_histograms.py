@@ -1,0 +1,212 @@
+"""How the activations of modules are distributed, counted as they go by: none of them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from math import ceil, log2
+from types import TracebackType
+from typing import Any, NamedTuple, final
+
+from aspecthook._errors import HookOptionError
+from aspecthook._hook import type_of
+from aspecthook.weave import Names, Weaving, weave
+
+from ._values import run, tensors, torch
+
+_FINE = 2048  # bins while counting, over a range that grows by twos
+
+
+class Histogram(NamedTuple):
+    """How many values lay between neighbouring edges, of which there is one more than counts.
+
+    ``zeros`` is how many were exactly 0, ``odd`` how many were infinite or not a number, and so in no count.
+
+    Example:
+        >>> Histogram(counts=(3, 1), edges=(0.0, 1.0, 2.0), zeros=2, odd=0).total
+        4
+    """
+
+    counts: tuple[int, ...]
+    edges: tuple[float, ...]
+    zeros: int
+    odd: int
+
+    @property
+    def total(self) -> int:
+        """How many values were counted."""
+        return sum(self.counts)
+
+
+@final
+class _Counter:
+    """Counts values in bins from -span to span; the span doubles when a value lies outside."""
+
+    def __init__(self) -> None:
+        self.counts: Any = torch.zeros(_FINE, dtype=torch.int64)
+        self.span = 1.0
+        self.zeros = 0
+        self.odd = 0
+
+    def add(self, values: Any) -> None:
+        """Count the values of a tensor."""
+        flat = values.detach().flatten().float()
+        fine = flat[torch.isfinite(flat)]
+        self.odd += len(flat) - len(fine)
+        if not len(fine):
+            return
+        self.zeros += int((fine == 0).sum())
+        self._reach(float(fine.abs().max()))
+        self.counts += torch.histc(fine, _FINE, -self.span, self.span).to("cpu", torch.int64)
+
+    def _reach(self, most: float) -> None:
+        while most > self.span:
+            pairs = self.counts.view(-1, 2).sum(1)
+            self.counts.zero_()
+            self.counts[_FINE // 4 : 3 * _FINE // 4] = pairs
+            self.span *= 2
+
+    def histogram(self, bins: int) -> Histogram:
+        """Give a histogram of about so many bins, over the range of what was counted."""
+        used = self.counts.nonzero().flatten().tolist()
+        if not used:
+            return Histogram((), (0.0,), self.zeros, self.odd)
+        first, last = used[0], used[-1] + 1
+        width = 2 ** max(0, ceil(log2((last - first) / bins)))
+        first -= first % width
+        last += -last % width
+        rows = self.counts[first:last].view(-1, width).sum(1).tolist()
+        step = 2 * self.span / _FINE
+        edges = [step * place - self.span for place in range(first, last + 1, width)]
+        return Histogram(tuple(rows), tuple(edges), self.zeros, self.odd)
+
+
+@final
+class HistogramWatch(Mapping[str, Histogram]):
+    """What `watch_histograms` gives: by the names of the modules, how their outputs since it began are distributed."""
+
+    def __init__(self, bins: int) -> None:
+        self._bins = bins
+        self._counters: dict[str, _Counter] = {}
+        self.weaving: Weaving | None = None
+
+    def begin(self, model: Any, names: Names | None) -> HistogramWatch:
+        """Put the hooks on."""
+        chosen: Any = names if names is not None else [type(one) for one in _leaves(model)] or None
+        self.weaving = weave(model, chosen, post=self._note, priority="LOWEST")
+        return self
+
+    def _note(self, name: str, result: Any) -> None:
+        counter = self._counters.setdefault(name, _Counter())
+        for tensor in tensors(result):
+            counter.add(tensor)
+
+    def __getitem__(self, name: str) -> Histogram:
+        return self._counters[name].histogram(self._bins)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counters)
+
+    def __len__(self) -> int:
+        return len(self._counters)
+
+    def clear(self) -> None:
+        """Forget what was counted so far."""
+        self._counters.clear()
+
+    def remove(self) -> None:
+        """Take the hooks off; what was counted stays."""
+        if self.weaving is not None:
+            self.weaving.remove()
+
+    def __enter__(self) -> HistogramWatch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def _leaves(model: Any) -> Iterator[Any]:
+    """Give the modules that hold no others, and are called."""
+    for module in model.modules():
+        held = any(True for _ in module.children())
+        if module is not model and not held and getattr(type_of(module), "forward") is not torch.nn.Module.forward:
+            yield module
+
+
+def watch_histograms(model: Any, names: Names | None = None, /, *, bins: int = 40) -> HistogramWatch:
+    """Count what modules give in the calls that follow, until it is removed, or to the end of a block.
+
+    Args:
+        model: A module of PyTorch.
+        names: Which modules: a pattern, a class, or several; unless given, all that hold no others.
+        bins: About how many bins a histogram has, at most.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+        >>> with watch_histograms(model) as watch:
+        ...     _ = model(torch.ones(5, 2))
+        >>> {name: histogram.total for name, histogram in watch.items()}
+        {'0': 15, '1': 15}
+    """
+    if bins < 1:
+        raise HookOptionError(f"bins={bins}: give a number from 1 up")
+    return HistogramWatch(bins).begin(model, names)
+
+
+def histograms(
+    model: Any, batches: Iterable[Any], names: Names | None = None, /, *, bins: int = 40
+) -> dict[str, Histogram]:
+    """Count what modules give for some batches. The model is run as in evaluation, and left as it was.
+
+    Args:
+        model: A module of PyTorch.
+        batches: Inputs, or tuples that begin with them, as loaders give them.
+        names: As for `watch_histograms`.
+        bins: Likewise.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+        >>> found = histograms(model, [torch.ones(5, 2)], torch.nn.ReLU)
+        >>> found["1"].edges[0], found["1"].total
+        (0.0, 15)
+    """
+    with watch_histograms(model, names, bins=bins) as watch:
+        run(model, batches)
+    return dict(watch)
+
+
+def drawn(found: Mapping[str, Histogram], *, columns: int = 3) -> Any:
+    """Draw histograms as one figure of matplotlib: the share of values over their size, one module a panel.
+
+    Args:
+        found: What `histograms` gives, or a watch.
+        columns: How many panels stand beside each other.
+
+    Returns:
+        A ``matplotlib.figure.Figure``; it is not known to pyplot, so nobody has to close it.
+
+    Example:
+        >>> figure = drawn({"relu": Histogram((3, 1), (0.0, 1.0, 2.0), 0, 0)})
+        >>> [axes.get_title() for axes in figure.axes]
+        ['relu']
+    """
+    # Imported so, this file has the same types whether or not it is installed.
+    make: Any = import_module("matplotlib.figure").Figure
+    rows = max(1, ceil(len(found) / columns))
+    width = min(columns, max(1, len(found)))
+    figure: Any = make(figsize=(3.4 * width, 2.2 * rows), layout="constrained")
+    for place, (name, one) in enumerate(found.items()):
+        axes = figure.add_subplot(rows, width, place + 1)
+        axes.set_title(name, fontsize=9)
+        axes.stairs([100 * count / max(1, one.total) for count in one.counts], one.edges, fill=True)
+        axes.tick_params(labelsize=7)
+        axes.set_ylabel("% of values", fontsize=7)
+        said = [f"{100 * one.zeros / one.total:.0f} % zero"] if one.zeros else []
+        said += [f"{one.odd} not finite"] if one.odd else []
+        axes.text(0.98, 0.95, ", ".join(said), transform=axes.transAxes, ha="right", va="top", fontsize=7)
+    return figure
