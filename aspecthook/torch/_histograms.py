@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from math import ceil, log2
 from types import TracebackType
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Unpack, final
 
 from aspecthook._errors import HookOptionError
-from aspecthook._hook import type_of
+from aspecthook._hook import Options, type_of
 from aspecthook.weave import Names, Weaving, weave
 
 from ._values import run, tensors, torch
@@ -42,11 +42,11 @@ class Histogram(NamedTuple):
 class _Counter:
     """Counts values in bins from -span to span; the span doubles when a value lies outside."""
 
-    def __init__(self) -> None:
-        self.counts: Any = torch.zeros(_FINE, dtype=torch.int64)
-        self.span = 1.0
-        self.zeros = 0
-        self.odd = 0
+    def __init__(self, counts: Any = None, span: float = 1.0, zeros: int = 0, odd: int = 0) -> None:
+        self.counts: Any = torch.zeros(_FINE, dtype=torch.int64) if counts is None else torch.tensor(counts)
+        self.span = span
+        self.zeros = zeros
+        self.odd = odd
 
     def add(self, values: Any) -> None:
         """Count the values of a tensor."""
@@ -90,10 +90,10 @@ class HistogramWatch(Mapping[str, Histogram]):
         self._counters: dict[str, _Counter] = {}
         self.weaving: Weaving | None = None
 
-    def begin(self, model: Any, names: Names | None) -> HistogramWatch:
+    def begin(self, model: Any, names: Names | None, options: Options) -> HistogramWatch:
         """Put the hooks on."""
         chosen: Any = names if names is not None else [type(one) for one in _leaves(model)] or None
-        self.weaving = weave(model, chosen, post=self._note, priority="LOWEST")
+        self.weaving = weave(model, chosen, post=self._note, **options)
         return self
 
     def _note(self, name: str, result: Any) -> None:
@@ -113,6 +113,17 @@ class HistogramWatch(Mapping[str, Histogram]):
     def clear(self) -> None:
         """Forget what was counted so far."""
         self._counters.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what was counted so far, in numbers and arrays."""
+        return {
+            name: {"counts": one.counts.numpy(), "span": one.span, "zeros": one.zeros, "odd": one.odd}
+            for name, one in self._counters.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` has given."""
+        self._counters = {name: _Counter(**row) for name, row in state.items()}
 
     def remove(self) -> None:
         """Take the hooks off; what was counted stays."""
@@ -136,13 +147,16 @@ def _leaves(model: Any) -> Iterator[Any]:
             yield module
 
 
-def watch_histograms(model: Any, names: Names | None = None, /, *, bins: int = 40) -> HistogramWatch:
+def watch_histograms(
+    model: Any, names: Names | None = None, /, *, bins: int = 40, **options: Unpack[Options]
+) -> HistogramWatch:
     """Count what modules give in the calls that follow, until it is removed, or to the end of a block.
 
     Args:
         model: A module of PyTorch.
         names: Which modules: a pattern, a class, or several; unless given, all that hold no others.
         bins: About how many bins a histogram has, at most.
+        options: As in `weave`: ``every``, ``when`` and so on.
 
     Example:
         >>> import torch
@@ -154,7 +168,7 @@ def watch_histograms(model: Any, names: Names | None = None, /, *, bins: int = 4
     """
     if bins < 1:
         raise HookOptionError(f"bins={bins}: give a number from 1 up")
-    return HistogramWatch(bins).begin(model, names)
+    return HistogramWatch(bins).begin(model, names, {"priority": "LOWEST", **options})
 
 
 def histograms(

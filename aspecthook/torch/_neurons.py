@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Unpack, final
 
 from aspecthook._errors import WeaveError
+from aspecthook._hook import Options
 from aspecthook.weave import Names, Weaving, weave
 
 from ._values import run, torch
@@ -35,20 +36,20 @@ class Neurons(NamedTuple):
 class NeuronWatch(Mapping[str, Neurons]):
     """What `watch_neurons` gives: by the names of the modules, the units that have not fired since it began."""
 
-    def __init__(self, threshold: float, dim: int, after: Callable[[Any], Any] | None) -> None:
+    def __init__(self, threshold: float, dim: int, activation: Callable[[Any], Any] | None) -> None:
         self._threshold = threshold
         self._dim = dim
-        self._after = after
+        self._activation = activation
         self.fired: dict[str, Any] = {}
         self.weaving: Weaving | None = None
 
-    def begin(self, model: Any, names: Names | None) -> NeuronWatch:
+    def begin(self, model: Any, names: Names | None, options: Options) -> NeuronWatch:
         """Put the hooks on."""
-        self.weaving = weave(model, _relus(model) if names is None else names, post=self._note, priority="LOWEST")
+        self.weaving = weave(model, _relus(model) if names is None else names, post=self._note, **options)
         return self
 
     def _note(self, name: str, result: Any) -> None:
-        values = result.detach() if self._after is None else self._after(result.detach())
+        values = result.detach() if self._activation is None else self._activation(result.detach())
         dim = self._dim if values.dim() > self._dim else -1
         units = values.abs().movedim(dim, 0).flatten(1)
         fired = (units > self._threshold).any(1)
@@ -64,6 +65,14 @@ class NeuronWatch(Mapping[str, Neurons]):
 
     def __len__(self) -> int:
         return len(self.fired)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what has fired so far, as arrays."""
+        return {name: fired.cpu().numpy() for name, fired in self.fired.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` has given."""
+        self.fired = {name: torch.tensor(fired) for name, fired in state.items()}
 
     def remove(self) -> None:
         """Take the hooks off; what was seen stays."""
@@ -85,7 +94,7 @@ def _relus(model: Any) -> list[type[Any]]:
     if not found:
         raise WeaveError(
             f"{type(model).__name__} has no module that is a {', '.join(_RELUS)}; name the modules whose units may "
-            f"die, with after=torch.relu if that is called on what they give"
+            f"die, with activation=torch.relu if that is called on what they give"
         )
     return found
 
@@ -97,7 +106,8 @@ def watch_neurons(
     *,
     threshold: float = 0.0,
     dim: int = 1,
-    after: Callable[[Any], Any] | None = None,
+    activation: Callable[[Any], Any] | None = None,
+    **options: Unpack[Options],
 ) -> NeuronWatch:
     """Watch which units fire in the calls that follow, until it is removed, or to the end of a block.
 
@@ -107,7 +117,8 @@ def watch_neurons(
         threshold: A unit has fired when the absolute value of its activation was over this.
         dim: The dimension of the units: channels of a convolution, features of a linear layer. Where there is no such
             dimension, the last one.
-        after: Called on what a module gives first: ``torch.relu``, where the model calls it as a function.
+        activation: Called on what a module gives first: ``torch.relu``, where the model calls it as a function.
+        options: As in `weave`: ``every``, ``when`` and so on.
 
     Example:
         >>> import torch
@@ -118,7 +129,7 @@ def watch_neurons(
         >>> watch["1"]
         Neurons(units=2, dead=(1,))
     """
-    return NeuronWatch(threshold, dim, after).begin(model, names)
+    return NeuronWatch(threshold, dim, activation).begin(model, names, {"priority": "LOWEST", **options})
 
 
 def dead_neurons(
@@ -129,7 +140,7 @@ def dead_neurons(
     *,
     threshold: float = 0.0,
     dim: int = 1,
-    after: Callable[[Any], Any] | None = None,
+    activation: Callable[[Any], Any] | None = None,
 ) -> dict[str, Neurons]:
     """Find the units that no input of these batches makes fire. The model is run as in evaluation, and left as it was.
 
@@ -139,7 +150,7 @@ def dead_neurons(
         names: As for `watch_neurons`.
         threshold: Likewise.
         dim: Likewise.
-        after: Likewise.
+        activation: Likewise.
 
     Example:
         >>> import torch
@@ -148,6 +159,6 @@ def dead_neurons(
         >>> dead_neurons(model, [torch.rand(8, 1), torch.rand(8, 1)])
         {'1': Neurons(units=2, dead=(1,))}
     """
-    with watch_neurons(model, names, threshold=threshold, dim=dim, after=after) as watch:
+    with watch_neurons(model, names, threshold=threshold, dim=dim, activation=activation) as watch:
         run(model, batches)
     return dict(watch)
