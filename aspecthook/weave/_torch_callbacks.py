@@ -194,14 +194,21 @@ def _second(_: Any, second: Any, *_rest: Any) -> Any:
 _unchanged: dict[int | None, Callable[..., Any]] = {None: _silent, 0: _first, 1: _second}
 
 
+def _called(stub: Any, word: str) -> Any:
+    stub.__code__ = stub.__code__.replace(co_name=word, co_qualname=word)
+    return stub
+
+
 def _told(word: str, register: str, kept_in: str, stub: Any) -> Place:
     """Describe a callback that changes things in place."""
-    return Place(register, kept_in, stub, _nothing, Emission(gives="first", checked=True, word=word))
+    return Place(register, kept_in, _called(stub, word), _nothing, Emission(gives="first", checked=True, word=word))
 
 
 def _asked(word: str, register: str, kept_in: str, stub: Any, fits: Any, fold: int) -> Place:
     """Describe a callback whose answer takes the place of one of its arguments."""
-    return Place(register, kept_in, stub, fits, Emission(gives="fold", fold=fold, checked=True, word=word))
+    return Place(
+        register, kept_in, _called(stub, word), fits, Emission(gives="fold", fold=fold, checked=True, word=word)
+    )
 
 
 _BACKWARD = [

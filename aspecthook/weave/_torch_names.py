@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from aspecthook._errors import WeaveError, nearest
 
@@ -78,21 +78,25 @@ def select(model: Module, names: Names, known: list[tuple[str, Any]], what: str)
 
 
 def _terms(names: Any) -> list[str | type[Any]]:
-    if isinstance(names, str):
-        found: list[str | type[Any]] = [part.strip() for part in names.split(",")]
-    elif isinstance(names, type):
-        found = [names]
-    else:
-        try:
-            found = [term for one in names for term in _terms(one)]
-        except TypeError:
-            found = []
-    if not any(not isinstance(one, str) or not one.startswith("!") for one in found) or "" in found:
+    found = list(_flat(names))
+    if "" in found or all(isinstance(one, str) and one.startswith("!") for one in found):
         raise WeaveError(
             f"{names!r} names no modules; give a pattern such as 'layer*.conv*', a class such as torch.nn.Conv2d, or a "
             f"list of them; without names the model itself is woven"
         )
     return found
+
+
+def _flat(names: Any) -> Iterator[str | type[Any]]:
+    if isinstance(names, str):
+        yield from [part.strip() for part in names.split(",")]
+    elif isinstance(names, type):
+        yield names
+    elif isinstance(names, Iterable):
+        for one in cast("Iterable[Any]", names):
+            yield from _flat(one)
+    else:
+        yield ""
 
 
 def _means(term: str | type[Any], name: str, one: Any) -> bool:

@@ -1,0 +1,153 @@
+"""What becomes of hooks when a woven module is copied, saved, replicated, traced or compiled by others."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import pytest
+
+from aspecthook import WeaveError, weave
+
+from .nets import Net, inputs, made, nn, state, torch, untouched
+
+pytestmark = pytest.mark.torch
+
+EVERYTHING: dict[str, Any] = {
+    "pre": lambda: None,
+    "post": lambda result: result * 2,
+    "backward_pre": lambda: None,
+    "backward": lambda: None,
+    "state_dict_pre": lambda: None,
+    "state_dict_post": lambda: None,
+    "load_state_dict_pre": lambda: None,
+    "load_state_dict_post": lambda: None,
+}
+
+
+def shallow(module: Any) -> dict[str, Any]:
+    """Give what is in a module, with how many callbacks it has of each sort."""
+    return {word: len(value) if isinstance(value, dict) else type(value) for word, value in vars(module).items()}
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, copy.copy, lambda module: pickle.loads(pickle.dumps(module))],
+    ids=["deepcopy", "copy", "pickle"],
+)
+def test_hooks_do_not_travel(copied: Any) -> None:
+    net, x = made(), inputs()
+    plain, bare = net(x), shallow(copied(net).first)
+    before = state(net)
+    weaving = weave(net, "*", **EVERYTHING)
+    woven = net(x)
+    twin = copied(net.first)
+    assert shallow(twin) == bare
+    assert torch.equal(twin(x), copied(made().first)(x)) and torch.equal(net(x), woven)  # the original keeps them
+    weaving.remove()
+    assert untouched(net, before) and torch.equal(net(x), plain)
+
+
+def test_a_saved_module_has_no_hooks() -> None:
+    net, x = made(), inputs()
+    plain, file = net(x), io.BytesIO()
+    with weave(net, "*", **EVERYTHING):
+        torch.save(net, file)
+    file.seek(0)
+    assert torch.equal(torch.load(file, weights_only=False)(x), plain)
+
+
+def test_a_copy_can_be_woven_by_itself() -> None:
+    net, x = made(), inputs()
+    plain = net.first(x)
+    with weave(net, "first", post=lambda result: result * 2):
+        twin = copy.deepcopy(net)
+        with weave(twin, "first", post=lambda result: result * 3):
+            assert torch.equal(twin.first(x), plain * 3) and torch.equal(net.first(x), plain * 2)
+        assert torch.equal(twin.first(x), plain)
+
+
+def test_a_module_with_a_state_of_its_own_keeps_it() -> None:
+    class Own(Net):
+        def __getstate__(self) -> Any:
+            return {**self.__dict__, "note": "mine"}
+
+    net = made(Own)
+    with weave(net, post=lambda: None):
+        twin = copy.deepcopy(net)
+    assert twin.note == "mine" and "forward" not in vars(twin) and "__aspecthook__" not in vars(twin)
+
+
+def test_hooks_act_on_the_replicas_of_data_parallel() -> None:
+    net, x = made(), inputs()
+    seen: list[Any] = []
+
+    def note(module: Any, name: str, result: Any) -> Any:
+        seen.append((module, name))
+        return result * 2
+
+    with weave(net, "first", post=note):
+        replica = net.first._replicate_for_data_parallel()
+        replica.weight, replica.bias = torch.zeros(5, 4), torch.ones(5)
+        assert torch.equal(replica(x), torch.full((2, 5), 2.0))
+    assert seen == [(replica, "first")]
+
+
+def test_a_traced_graph_is_copied_without_hooks_and_made_anew_with_them() -> None:
+    net, x = made(), inputs()
+    graph = torch.fx.symbolic_trace(net)
+    plain = graph(x)
+    with weave(graph, post=lambda result: result * 2):
+        assert torch.equal(graph(x), plain * 2)
+        graph.recompile()
+        assert torch.equal(graph(x), plain * 2)
+        twin = copy.deepcopy(graph)
+    assert torch.equal(twin(x), plain) and torch.equal(graph(x), plain)
+
+
+def test_a_graph_calls_the_hooks_of_its_modules() -> None:
+    net, x = made(), inputs()
+    graph = torch.fx.symbolic_trace(net)
+    with weave(net, "first", post=lambda result: result * 0):
+        assert torch.equal(graph(x), net(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_what_hooks_do_is_in_what_is_traced() -> None:
+    net, x = made(), inputs().detach()
+    with weave(net, "first", post=lambda result: result * 2):
+        want, traced = net(x), torch.jit.trace(net, x)
+    assert torch.equal(traced(x), want) and not torch.equal(net(x), want)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kinds", [{"post": lambda: None}, {"backward": lambda: None}], ids=["post", "backward"])
+def test_scripting_is_refused_while_woven(kinds: dict[str, Any]) -> None:
+    net = nn.Sequential(nn.Linear(4, 4))
+    before = state(net)
+    with (
+        weave(net, "0", **kinds),
+        pytest.raises(WeaveError, match=r"0 \(Linear\) cannot be compiled by torch.jit.script"),
+    ):
+        torch.jit.script(net)
+    assert untouched(net, before)
+    torch.jit.script(net)
+
+
+def test_functional_calls_run_the_hooks() -> None:
+    net, x = made(), inputs().detach()
+    parameters = {name: torch.zeros_like(value) for name, value in net.named_parameters()}
+    with weave(net, "first", post=lambda result: result + 1):
+        assert torch.equal(torch.func.functional_call(net, parameters, (x,)), torch.zeros(2, 3))
+        each = torch.func.vmap(lambda row: torch.func.functional_call(net, dict(net.named_parameters()), (row,)))
+        assert torch.allclose(each(x), net(x))
+
+
+def test_a_checkpointed_forward_runs_the_hooks_again_as_pytorch_does() -> None:
+    net, x = made(), inputs()
+    seen: list[int] = []
+    with weave(net, "first", post=lambda: seen.append(1)):
+        torch.utils.checkpoint.checkpoint(net, x, use_reentrant=False).sum().backward()
+    assert len(seen) == 2

@@ -1,0 +1,522 @@
+"""Hooks on the forward of modules: every kind, by name, in order, and gone without a trace."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+import weakref
+from typing import Any
+
+import pytest
+
+from aspecthook import (
+    Args,
+    HookAnswerError,
+    HookOrderError,
+    HookSignatureError,
+    Return,
+    WeaveError,
+    always,
+    explain,
+    hooks,
+    post,
+    pre,
+    weave,
+)
+
+from .nets import Deep, Net, gone_through, inputs, made, nn, same, state, torch, untouched
+
+pytestmark = pytest.mark.torch
+
+
+def test_a_post_hook_replaces_the_output() -> None:
+    net, x = made(), inputs()
+    want = net.second(torch.relu(3 * net.first(x)))
+    with weave(net, "first", post=lambda result: 3 * result):
+        assert torch.equal(net(x), want)
+
+
+def test_a_pre_hook_replaces_arguments_by_name_also_those_with_defaults() -> None:
+    net, x = made(), inputs()
+    plain = net(x)
+    with weave(net, pre=lambda scale: Args(scale=scale + 1)):
+        assert torch.equal(net(x), plain * 2)
+        assert torch.equal(net(x, scale=2.0), plain * 3)
+        assert torch.equal(net(x, 2.0), plain * 3)
+
+
+def test_a_pre_hook_with_return_keeps_the_forward_from_running() -> None:
+    net = made()
+    with (
+        weave(net, "first", pre=lambda: Return(torch.zeros(2, 5))),
+        weave(net, "first", post=lambda result: result + 1),
+    ):
+        assert torch.equal(net.first("no tensor"), torch.ones(2, 5))
+
+
+def test_an_around_hook_runs_the_forward_never_once_or_often() -> None:
+    net, x = made(), inputs()
+    plain = net(x)
+    with weave(net, around=lambda proceed: proceed() + proceed(scale=2.0)):
+        assert torch.equal(net(x), plain + plain * 2)
+    with weave(net, around=lambda proceed: "never"):
+        assert net(x) == "never"
+
+
+def test_an_exception_hook_may_answer_for_the_forward() -> None:
+    net = made()
+    with (
+        weave(net, "second", exception={TypeError: lambda exc: Return(torch.zeros(1))}),
+        weave(net, "first", post=lambda: "x"),
+    ):
+        with pytest.raises(TypeError, match="relu"):
+            net(inputs())
+        assert torch.equal(net.second("no tensor"), torch.zeros(1))
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_always_hook_runs_however_the_call_ends(error: type[BaseException]) -> None:
+    net = made()
+    seen: list[Any] = []
+
+    def fail() -> None:
+        raise error
+
+    with weave(net, always=lambda exc, result: seen.append((type(exc), result))):
+        out = net(inputs())
+        with weave(net, "first", pre=fail), pytest.raises(error):
+            net(inputs())
+    assert [kind for kind, _ in seen] == [type(None), error] and seen[0][1] is out
+
+
+def test_hooks_ask_for_the_module_its_name_and_the_call() -> None:
+    net = made()
+    seen: list[Any] = []
+
+    def note(name: str, module: Any, self: Any, call: Any, args: Any, kwargs: Any) -> None:
+        seen.append((name, module, self, list(call.arguments), len(args), kwargs))
+
+    with weave(net, "second", post=note):
+        net(inputs())
+    assert seen == [("second", net.second, net.second, ["self", "input"], 2, {})]
+
+
+def test_a_module_that_was_first_woven_without_a_name_learns_it() -> None:
+    net = made()
+    seen: list[str] = []
+    with (
+        weave(net.first, post=lambda name: seen.append(name)),
+        weave(net, "first", post=lambda name: seen.append(name + "!")),
+    ):
+        net(inputs())
+    assert seen == ["first", "first!"]
+
+
+def test_hooks_run_in_one_order_by_priority_before_and_after() -> None:
+    net = made()
+    order: list[str] = []
+
+    def hook(word: str) -> Any:
+        return lambda: order.append(word)
+
+    with (
+        weave(net, post=hook("last"), priority="LOWEST", name="last"),
+        weave(net, post=hook("b"), name="b"),
+        weave(net, post=hook("a"), before="b", name="a"),
+        weave(net, post=hook("first"), priority=0),
+    ):
+        net(inputs())
+        assert order == ["first", "a", "b", "last"]
+        with pytest.raises(HookOrderError):
+            weave(net, post=hook("c"), after="b", before="a")
+    assert "forward" not in vars(net)
+
+
+def test_conditions_hold_as_everywhere() -> None:
+    net, x = made(), inputs()
+    seen: list[Any] = []
+
+    def note(result: Any) -> None:
+        seen.append(result)
+
+    weave(net, post=note, once=True)
+    weave(net, post=note, every=2)
+    weave(net, post=note, when=lambda scale: scale == 5)
+    for scale in (1, 2, 3, 5):
+        net(x, scale)
+    assert len(seen) == 1 + 2 + 1
+    hooks(net).clear()
+    assert "forward" not in vars(net)
+
+
+def test_an_isolated_hook_that_fails_is_logged_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    net, x = made(), inputs()
+
+    def fail() -> None:
+        raise ValueError("bad hook")
+
+    with weave(net, "first", post=fail, isolate=True), caplog.at_level(logging.ERROR, "aspecthook"):
+        net(x)
+    assert "first (Linear)" in caplog.text and "bad hook" in caplog.text
+
+
+def test_a_weaving_pauses_resumes_and_says_its_state() -> None:
+    net, x = made(), inputs()
+    before, plain = state(net), net(x)
+    weaving = weave(net, nn.Linear, post=lambda result: result * 0)
+    assert (
+        weaving.state == "woven"
+        and len(weaving.mounts) == 2
+        and repr(weaving).startswith("<weaving of 'Linear' of Net")
+    )
+    weaving.pause()
+    assert torch.equal(net(x), plain) and "forward" not in vars(net.first)
+    weaving.resume()
+    assert net(x).abs().sum() == 0
+    weaving.remove()
+    weaving.remove()
+    assert weaving.state == "removed" and torch.equal(net(x), plain) and untouched(net, before)
+
+
+def test_the_same_hook_woven_twice_is_one_until_both_are_off() -> None:
+    net = made()
+    seen: list[int] = []
+
+    def note() -> None:
+        seen.append(1)
+
+    one, two = weave(net, post=note), weave(net, post=note)
+    net(inputs())
+    one.remove()
+    net(inputs())
+    two.remove()
+    net(inputs())
+    assert len(seen) == 2
+    with weave(net, post=note), weave(net, post=note, again=True):
+        net(inputs())
+    assert len(seen) == 4
+
+
+def test_a_weaving_of_scope_context_acts_only_in_its_block() -> None:
+    net, x = made(), inputs()
+    weaving = weave(net, post=lambda result: result * 0, scope="context")
+    assert net(x).abs().sum() > 0
+    with weaving:
+        assert net(x).abs().sum() == 0
+
+
+def test_an_aspect_goes_where_it_is_told() -> None:
+    class Doubling:
+        calls = 0
+
+        @pre(priority="HIGH")
+        def count(self) -> None:
+            self.calls += 1
+
+        @post
+        def double(self, result: Any) -> Any:
+            return result * 2
+
+        @always
+        def end(self, exc: Any) -> None:
+            assert exc is None
+
+    net, x, aspect = made(), inputs(), Doubling()
+    want = net.second(torch.relu(2 * net.first(x)))
+    with weave(net, "first", aspect=aspect):
+        assert torch.equal(net(x), want)
+    assert aspect.calls == 1 and "forward" not in vars(net.first)
+
+
+def test_a_module_called_twice_in_a_forward_runs_its_hooks_twice() -> None:
+    relu = nn.ReLU()
+    net = nn.Sequential(nn.Linear(4, 4), relu, nn.Linear(4, 4), relu)
+    seen: list[str] = []
+    with weave(net, "1", post=lambda name: seen.append(name)):
+        net(inputs())
+    assert seen == ["1", "1"]
+
+
+def test_a_direct_call_of_forward_runs_the_hooks_too() -> None:
+    net, x = made(), inputs()
+    with weave(net.first.forward, post=lambda result: result * 0) as weaving:
+        assert net.first.forward(x).abs().sum() == 0
+        assert weaving.mounts == (hooks(net.first),) == (hooks(net.first.forward),)
+    assert net.first.forward(x).abs().sum() > 0
+
+
+def test_the_parameters_are_those_that_the_forward_has() -> None:
+    import inspect
+
+    net = made()
+    plain = inspect.signature(net.forward), inspect.getsource(net.forward)
+    with weave(net, post=lambda: None):
+        assert (inspect.signature(net.forward), inspect.getsource(net.forward)) == plain
+        assert net.forward.__doc__ == Net.forward.__doc__ and net.forward.__name__ == "forward"
+
+
+def test_a_decorated_forward_offers_the_parameters_inside() -> None:
+    class Quiet(nn.Module):
+        @torch.no_grad()
+        def forward(self, x: Any, *, scale: float = 2.0) -> Any:
+            return x * scale
+
+    net, x = Quiet(), inputs()
+    with weave(net, pre=lambda scale: Args(scale=scale * 2), post=lambda result, x: result + x):
+        out = net(x)
+    assert torch.equal(out, x * 5) and out.requires_grad  # the hook is outside of no_grad
+
+
+def test_hooks_of_the_class_act_inside_those_of_the_module() -> None:
+    net, x = made(), inputs()
+    plain = net.first(x)
+    with weave(nn.Linear.forward, post=lambda result: result + 1), weave(net, "first", post=lambda result: result * 2):
+        assert torch.equal(net.first(x), (plain + 1) * 2)
+    with weave(net, "first", post=lambda result: result * 2):
+        with weave(nn.Linear.forward, post=lambda result: result + 1):
+            assert torch.equal(net.first(x), (plain + 1) * 2)
+        assert torch.equal(net.first(x), plain * 2)
+
+
+def test_hooks_are_inside_of_those_of_pytorch() -> None:
+    net = made()
+    order: list[str] = []
+    net.first.register_forward_pre_hook(lambda *_: order.append("torch pre"))
+    net.first.register_forward_hook(lambda *_: order.append("torch post"))
+    with weave(net, "first", pre=lambda: order.append("pre"), post=lambda: order.append("post")):
+        net(inputs())
+    assert order == ["torch pre", "pre", "post", "torch post"]
+
+
+def test_explain_shows_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    net = made()
+    with weave(net, "first", post=lambda result, name: None):
+        explain(net.first)
+    assert "def forward(self, input):" in (out := capsys.readouterr().out) and "first (Linear), 1 hooks" in out
+
+
+def test_many_hooks_are_added_in_linear_time_and_all_run() -> None:
+    net = made()
+    counts = [0]
+
+    def count() -> None:
+        counts[0] += 1
+
+    weave(net, post=[lambda: count() for _ in range(300)])
+    net(inputs())
+    assert counts == [300]
+    hooks(net).clear()
+    assert "forward" not in vars(net)
+
+
+def test_a_hook_that_removes_itself_in_a_call_lets_the_call_end() -> None:
+    net = made()
+    seen: list[int] = []
+
+    def note() -> None:
+        seen.append(len(seen))
+        weaving.remove()
+
+    weaving = weave(net, "first", post=[note, lambda: seen.append(10)])
+    net(inputs())
+    net(inputs())
+    assert seen == [0, 10] and "forward" not in vars(net.first)
+
+
+# What is there already
+
+
+def test_a_forward_of_the_instance_is_called_inside_and_put_back() -> None:
+    net, x = made(), inputs()
+    net.first.forward = theirs = lambda x: x[:, :1].expand(-1, 5)
+    with weave(net, "first", post=lambda result, x: result + x.shape[1]):
+        assert torch.equal(net.first(x), theirs(x) + 4)
+    assert vars(net.first)["forward"] is theirs
+
+
+def test_what_somebody_put_over_ours_is_left_alone_and_ours_goes_inert() -> None:
+    net, x = made(), inputs()
+    plain = net.first(x)
+    weaving = weave(net, "first", post=lambda result: result * 2)
+    inner = net.first.forward
+    net.first.forward = theirs = lambda x: inner(x) + 1
+    assert weaving.state == "displaced" and torch.equal(net.first(x), plain * 2 + 1)
+    with weave(net, "first", post=lambda result: result * 10):  # it acts inside theirs
+        assert torch.equal(net.first(x), plain * 20 + 1)
+    weaving.remove()
+    assert vars(net.first)["forward"] is theirs and weaving.state == "displaced"
+    assert torch.equal(net.first(x), plain + 1)
+    net.first.forward = inner  # they put ours back, which was to be gone
+    assert weaving.state == "removed" and "forward" not in vars(net.first)
+    assert torch.equal(net.first(x), plain)
+
+
+def test_a_forward_kept_by_somebody_follows_the_chain_and_is_bare_in_the_end() -> None:
+    net, x = made(), inputs()
+    plain = net.first(x)
+    weaving = weave(net, "first", post=lambda result: result * 2)
+    kept = net.first.forward
+    more = weave(net, "first", post=lambda result: result + 1)
+    assert torch.equal(kept(x), plain * 2 + 1)
+    weaving.remove()
+    assert torch.equal(kept(x), plain + 1)
+    more.remove()
+    assert torch.equal(kept(x), plain)
+
+
+def test_a_module_whose_class_changes_keeps_its_hooks() -> None:
+    net, x = made(), inputs()
+    with weave(net, "first", post=lambda result: result * 0):
+        torch.nn.utils.parametrizations.weight_norm(net.first)
+        assert net.first(x).abs().sum() == 0
+    assert net.first(x).abs().sum() > 0 and "forward" not in vars(net.first)
+
+
+def test_a_lazy_module_is_woven_before_it_knows_its_shape() -> None:
+    net = nn.Sequential(nn.LazyLinear(3))
+    kinds: list[str] = []
+    with weave(net, "0", post=lambda module: kinds.append(type(module).__name__)):
+        net(inputs())
+    assert kinds == ["Linear"] and untouched(net, state(net)) and "forward" not in vars(net[0])
+
+
+def test_a_transformer_layer_calls_what_is_woven_in_it() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    before, x = state(layer), torch.randn(2, 3, 8)
+    seen: list[str] = []
+    with torch.no_grad():
+        plain = layer(x)
+        with weave(layer, "linear1", post=lambda name: seen.append(name)):
+            assert torch.allclose(layer(x), plain, atol=1e-5)
+        with weave(layer.self_attn, post=lambda module: seen.append(type(module).__name__)):
+            layer(x)
+        layer(x)
+    assert seen == ["linear1", "MultiheadAttention"] and untouched(layer, before)
+
+
+# Memory
+
+
+def test_a_woven_module_dies_with_its_hooks() -> None:
+    def use() -> Any:
+        net = made()
+        weave(net, "first", post=lambda result: result + net.second.bias.sum(), backward=lambda: None)
+        net(inputs())
+        return weakref.ref(net), weakref.ref(net.first)
+
+    refs = use()
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+def test_a_handle_does_not_keep_a_module_alive() -> None:
+    net = made()
+    weaving = weave(net, "*", post=lambda: None, backward=lambda: None, state_dict_post=lambda: None)
+    seen = weakref.ref(net.first)
+    del net
+    gc.collect()
+    assert seen() is None and weaving.mounts == ()
+    weaving.remove()
+
+
+def test_importing_the_library_does_not_import_torch() -> None:
+    import subprocess
+
+    code = (
+        "import sys, aspecthook\n"
+        "with aspecthook.weave('json:dumps', post=lambda: None): pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("cls", "names", "kinds", "error", "said"),
+    [
+        (Net, "frist", {"post": print}, WeaveError, "'frist' chooses no module of Net; did you mean 'first'?"),
+        (Net, "zzz*", {"post": print}, WeaveError, "'zzz*' chooses no module of Net; there are first, second"),
+        (Net, nn.Conv2d, {"post": print}, WeaveError, "no module of Net is a Conv2d; there are Linear"),
+        (Net, "first, !*", {"post": print}, WeaveError, "'first, !*' of Net chooses nothing"),
+        (Net, "!first", {"post": print}, WeaveError, "names no modules"),
+        (Net, "", {"post": print}, WeaveError, "names no modules"),
+        (Net, 3, {"post": print}, WeaveError, "3 names no modules"),
+        (Deep, "blocks", {"post": print}, WeaveError, "blocks (ModuleList) cannot be woven: it has no forward"),
+        (Net, None, {}, WeaveError, "no hooks are given"),
+        (Net, "first", {}, WeaveError, "no hooks are given"),
+        (Net, None, {"backward": 3}, WeaveError, "backward=3 is not callable"),
+        (Net, None, {"backward": {ValueError: print}}, WeaveError, "backward= takes a hook or a list of hooks"),
+        (Net, None, {"bakward": print}, WeaveError, "did you mean 'backward'?"),
+        (Net, None, {"post": lambda inptu: None}, HookSignatureError, "Net offers self, x, scale, module, name"),
+        (Net, "*", {"post": lambda x: None}, HookSignatureError, "first (Linear) offers self, input, module, name"),
+        (Net, "*", {"where": lambda module: False, "post": print}, WeaveError, "`where` refuses all 2"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_nothing_is_woven(
+    cls: Any, names: Any, kinds: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    net = made(cls)
+    before = state(net)
+    with pytest.raises(error) as caught:
+        weave(net, names, **kinds)
+    assert said in str(caught.value) and untouched(net, before)
+
+
+def test_a_hook_refused_by_one_module_is_woven_on_none() -> None:
+    net = made(Deep)
+    before = state(net)
+    with pytest.raises(HookSignatureError):
+        weave(net, "*", post=[lambda name: None, lambda images: None])
+    assert untouched(net, before)
+
+
+def test_names_are_for_models_alone() -> None:
+    with pytest.raises(WeaveError, match="'x' is for modules and tensors of PyTorch, and .* is of type builtin"):
+        weave(print, "x", post=print)
+    with pytest.raises(WeaveError, match="backward= is for modules and tensors"):
+        weave("json:dumps", backward=print)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_scripted_module_is_refused() -> None:
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 4)))
+    for names in (None, "0"):
+        with pytest.raises(WeaveError, match="it runs TorchScript"):
+            weave(scripted, names, post=print)
+
+
+def test_the_projection_of_an_attention_is_refused() -> None:
+    layer = nn.MultiheadAttention(8, 2)
+    with pytest.raises(WeaveError, match="uses its weights and never calls it; weave the MultiheadAttention"):
+        weave(layer, "out_proj", post=print)
+
+
+def test_a_wrong_answer_says_which_module_and_which_hook() -> None:
+    net = made()
+
+    def clamp(input: Any) -> Any:
+        return input.clamp(0)
+
+    with (
+        weave(net, "first", pre=clamp),
+        pytest.raises(HookAnswerError, match=r"(?s)first \(Linear\): pre hook 'clamp' .*Args\(input="),
+    ):
+        net(inputs())
+
+
+def test_values_and_gradients_are_as_before_when_hooks_only_look() -> None:
+    net, x = made(), inputs()
+    plain = gone_through(net, x)
+    with weave(
+        net,
+        "*",
+        pre=lambda: None,
+        post=lambda: None,
+        always=lambda: None,
+        backward=lambda: None,
+        backward_pre=lambda: None,
+    ):
+        assert same(gone_through(net, x), plain)

@@ -1,0 +1,279 @@
+"""Hooks on gradients: of modules, of tensors, of parameters by name."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from aspecthook import Args, HookAnswerError, HookSignatureError, Return, WeaveError, hooks, weave
+
+from .nets import gone_through, inputs, made, nn, same, state, torch, untouched
+
+pytestmark = pytest.mark.torch
+
+
+def by_hand(register: str, *functions: Any, layer: str = "first") -> tuple[Any, ...]:
+    """Give what comes of hooks that PyTorch itself runs, one after another."""
+    net = made()
+    for function in functions:
+        getattr(net.get_submodule(layer), register)(function)
+    return gone_through(net, inputs())
+
+
+def test_a_backward_hook_replaces_what_goes_on_to_the_inputs() -> None:
+    net = made()
+    want = by_hand("register_full_backward_hook", lambda module, gi, go: (gi[0] * 2,))
+    with weave(net, "first", backward=lambda grad_input: (grad_input[0] * 2,)):
+        assert same(gone_through(net, inputs()), want)
+    with weave(net, "first", backward=lambda grad_input: grad_input[0] * 2):  # one gradient: a tensor will do
+        assert same(gone_through(net, inputs()), want)
+    with weave(net, "first", backward=lambda grad_input: Return((grad_input[0] * 2,))):
+        assert same(gone_through(net, inputs()), want)
+
+
+def test_a_backward_pre_hook_replaces_what_has_come_to_the_output() -> None:
+    net = made()
+    want = by_hand("register_full_backward_pre_hook", lambda module, go: (go[0].clamp(-1, 1),))
+    with weave(net, "first", backward_pre=lambda grad_output: grad_output[0].clamp(-1, 1)):
+        assert same(gone_through(net, inputs()), want)
+
+
+def test_gradients_are_given_from_hook_to_hook_in_their_order() -> None:
+    net = made()
+    want = by_hand("register_full_backward_hook", lambda m, gi, go: (gi[0] + 1,), lambda m, gi, go: (gi[0] * 3,))
+    with (
+        weave(net, "first", backward=lambda grad_input: grad_input[0] * 3, priority="LOW"),
+        weave(net, "first", backward=lambda grad_input: (grad_input[0] + 1,)),
+    ):
+        assert same(gone_through(net, inputs()), want)
+
+
+def test_backward_hooks_ask_for_the_module_its_name_and_both_gradients() -> None:
+    net = made()
+    seen: list[Any] = []
+
+    def note(name: str, module: Any, grad_input: Any, grad_output: Any) -> None:
+        seen.append((name, module, grad_input[0].shape, grad_output[0].shape))
+
+    with weave(net, "second", backward=note):
+        gone_through(net, inputs())
+    assert seen == [("second", net.second, (2, 5), (2, 3))]
+
+
+def test_a_gradient_that_nobody_asks_for_stays_none() -> None:
+    net = made()
+    seen: list[Any] = []
+    with weave(net, backward=lambda grad_input: seen.append(grad_input) or grad_input), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, about hooks where no input requires a gradient
+        net(inputs().detach()).sum().backward()
+    assert seen == [(None,)]
+
+
+def test_conditions_hold_for_gradients() -> None:
+    net = made()
+    seen: list[int] = []
+    with (
+        weave(net, "first", backward=lambda: seen.append(1), times=1),
+        weave(net, "first", backward=lambda: seen.append(2), when=lambda grad_output: grad_output[0].shape[0] == 3),
+    ):
+        gone_through(net, inputs(2))
+        gone_through(net, inputs(3))
+    assert seen == [1, 2]
+
+
+def test_a_hook_that_is_removed_after_the_forward_does_not_run_in_the_backward() -> None:
+    net, x = made(), inputs()
+    weaving = weave(net, "first", backward=lambda grad_input: grad_input[0] * 0)
+    out = net(x)
+    weaving.remove()
+    out.sum().backward()
+    assert x.grad.abs().sum() > 0
+
+
+def test_a_hook_may_fail_and_the_error_comes_out_of_backward() -> None:
+    net = made()
+
+    def fail() -> None:
+        raise LookupError("no")
+
+    with weave(net, "first", backward=fail), pytest.raises(LookupError, match="no"):
+        gone_through(net, inputs())
+
+
+def test_the_flag_for_full_backward_hooks_is_put_back_unless_somebody_else_needs_it() -> None:
+    net = made()
+    before = state(net)
+    weave(net, "*", backward=lambda: None).remove()
+    assert untouched(net, before)
+    ours = weave(net, "first", backward=lambda: None)
+    theirs = net.first.register_full_backward_hook(lambda *_: None)
+    ours.remove()
+    assert net.first._is_full_backward_hook is True and len(net.first._backward_hooks) == 1
+    theirs.remove()
+
+
+def test_backward_hooks_are_refused_beside_pytorchs_older_sort() -> None:
+    net = made()
+    net.first.register_backward_hook(lambda *_: None)
+    before = state(net)
+    with pytest.raises(RuntimeError, match="Cannot use both"):
+        weave(net, "first", backward=lambda: None)
+    assert untouched(net, before)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda: 3, "answered 3; answer None, or gradients in the place of (a tensor of shape (2, 4))"),
+        (lambda: (None, None), "answered (None, None)"),
+        (lambda: (torch.ones(1),), "answered (a tensor of shape (1,))"),
+        (lambda: Args(grad_input=1), "backward hook '<lambda>'"),
+    ],
+)
+def test_a_wrong_answer_says_which_module_and_which_hook(answer: Any, said: str) -> None:
+    net = made()
+    with weave(net, "first", backward=answer), pytest.raises(HookAnswerError) as caught:
+        gone_through(net, inputs())
+    assert "first (Linear), backward" in str(caught.value) and said in str(caught.value)
+
+
+def test_what_a_hook_asks_for_and_is_not_there_is_refused() -> None:
+    net = made()
+    with pytest.raises(
+        HookSignatureError, match="asks for 'grad', but first .Linear., backward_pre offers module, grad_output, name"
+    ):
+        weave(net, "first", backward_pre=lambda grad: None)
+    with pytest.raises(HookSignatureError, match="every backward hook call, args, kwargs"):
+        weave(net, "first", backward=lambda result: None)
+
+
+# Tensors
+
+
+def test_a_grad_hook_replaces_the_gradient_of_a_tensor() -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    between = leaf * 2
+    with weave(leaf, grad=lambda grad: grad + 1), weave(between, grad=lambda grad: grad * 10):
+        between.sum().backward()
+    assert leaf.grad.tolist() == [21.0] * 3
+
+
+def test_grad_hooks_run_in_their_order_each_given_what_the_last_has_made() -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    with weave(leaf, grad=lambda grad: grad * 10, priority="LOW"), weave(leaf, grad=lambda grad: grad + 1):
+        leaf.sum().backward()
+    assert leaf.grad.tolist() == [20.0] * 3 and not leaf._backward_hooks
+
+
+def test_a_paused_hook_of_a_tensor_acts_again_when_resumed() -> None:
+    leaf = torch.ones(1, requires_grad=True)
+    weaving = weave(leaf, grad=lambda grad: grad * 2)
+    weaving.pause()
+    leaf.sum().backward()
+    weaving.resume()
+    leaf.sum().backward()
+    weaving.remove()
+    leaf.sum().backward()
+    assert leaf.grad.tolist() == [1.0 + 2.0 + 1.0]
+
+
+def test_hooks_of_parameters_ask_for_their_names() -> None:
+    net = made()
+    seen: list[str] = []
+    with weave(net, "*.weight", grad=lambda name, grad: seen.append(name) or grad * 0):
+        found = gone_through(net, inputs())
+    assert sorted(seen) == ["first.weight", "second.weight"]
+    grads = dict(zip([name for name, _ in net.named_parameters()], found[2:], strict=True))
+    assert [name for name, grad in grads.items() if not grad.abs().sum()] == ["first.weight", "second.weight"]
+
+
+def test_accumulated_hooks_run_when_the_gradient_is_complete() -> None:
+    net = made()
+    rates: dict[str, Any] = {}
+
+    def descend(parameter: Any, name: str) -> None:
+        rates[name] = parameter.grad.clone()
+        parameter.grad = None
+
+    with weave(net, "second.*", accumulated=descend):
+        net(inputs()).sum().backward()
+    assert rates.keys() == {"second.weight", "second.bias"} and rates["second.bias"].tolist() == [2.0] * 3
+    assert net.second.bias.grad is None and net.first.bias.grad is not None
+
+
+def test_forwards_and_parameters_of_one_pattern_are_woven_together() -> None:
+    net = made()
+    seen: list[str] = []
+    with weave(net, "first*", post=lambda name: seen.append(name), grad=lambda name: seen.append(name)) as weaving:
+        assert len(weaving.mounts) == 3
+        gone_through(net, inputs())
+    assert sorted(seen) == ["first", "first.bias", "first.weight"]
+
+
+@pytest.mark.parametrize(
+    ("make", "kinds", "said"),
+    [
+        (lambda: torch.ones(2), {"grad": print}, "has no gradient to hook: it does not require one"),
+        (lambda: torch.ones(2, requires_grad=True) * 2, {"accumulated": print}, "it was computed from others"),
+        (
+            lambda: torch.ones(2, requires_grad=True),
+            {"post": print},
+            "takes hooks for grad, accumulated, and none for forward",
+        ),
+        (lambda: torch.ones(2, requires_grad=True), {"backward": print}, "none for backward"),
+        (made, {"grad": print}, "name them, as in weave(model, '*.weight', grad=hook)"),
+    ],
+)
+def test_a_tensor_that_cannot_take_a_hook_is_refused(make: Any, kinds: dict[str, Any], said: str) -> None:
+    with pytest.raises(WeaveError) as caught:
+        weave(make(), **kinds)
+    assert said in str(caught.value)
+
+
+def test_parameters_that_are_frozen_are_passed_over_by_patterns_and_refused_by_name() -> None:
+    net = made()
+    net.first.requires_grad_(False)
+    with weave(net, "*", grad=lambda: None) as weaving:
+        assert len(weaving.mounts) == 2
+    with pytest.raises(WeaveError, match=r"first.weight has no gradient to hook"):
+        weave(net, "first.weight", grad=lambda: None)
+    with pytest.raises(WeaveError, match="chooses parameters that require no gradient"):
+        weave(net, "first.*", grad=lambda: None)
+
+
+@pytest.mark.parametrize("answer", [3, torch.ones(1), (torch.ones(3),)])
+def test_a_wrong_gradient_is_refused(answer: Any) -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    with (
+        weave(leaf, grad=lambda: answer),
+        pytest.raises(HookAnswerError, match=r"a tensor of shape \(3,\), grad: grad hook"),
+    ):
+        leaf.sum().backward()
+
+
+def test_a_hook_on_an_activation_is_woven_inside_a_post_hook() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(inplace=True))  # in place: PyTorch's own backward hooks fail here
+    shapes: list[Any] = []
+
+    def follow(result: Any) -> None:
+        weave(result, grad=lambda grad: shapes.append(tuple(grad.shape)))
+
+    with weave(net, "0", post=follow):
+        net(torch.ones(1, 1, 5, 5)).sum().backward()
+    assert shapes == [(1, 2, 3, 3)]
+
+
+def test_the_mount_points_are_mount_points() -> None:
+    leaf = torch.ones(1, requires_grad=True)
+    weaving = weave(leaf, grad=lambda grad: grad * 2)
+    (mount,) = weaving.mounts
+    seen: list[float] = []
+    mount.add("around", lambda proceed: proceed() + 1)
+    mount.add("always", lambda result: seen.append(float(result)))
+    leaf.sum().backward()
+    assert leaf.grad.tolist() == [3.0] and seen == [3.0] and "def grad(grad, name):" in hooks(mount).explain()
+    mount.clear()
+    leaf.sum().backward()
+    assert leaf.grad.tolist() == [4.0]

@@ -1,0 +1,100 @@
+"""Which modules of a model are meant: patterns, classes, several; wrappers are seen through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aspecthook import weave
+
+from .nets import Deep, made, nn, torch
+
+pytestmark = pytest.mark.torch
+
+ALL = ["conv_in", "blocks.0", "blocks.0.0", "blocks.0.1", "blocks.1", "blocks.1.0", "blocks.1.1", "head"]
+
+
+def chosen(model: Any, names: Any, **options: Any) -> list[str]:
+    """Give the names of what is woven, in the order of the model."""
+    with weave(model, names, post=lambda: None, **options) as weaving:
+        return [mount.owner().__aspecthook__.name for mount in weaving.mounts]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        ("head", ["head"]),
+        ("conv*", ["conv_in"]),
+        ("*", ALL),
+        ("blocks.*", ALL[1:-1]),
+        ("*.0", ["blocks.0", "blocks.0.0", "blocks.1.0"]),
+        ("blocks.?.1", ["blocks.0.1", "blocks.1.1"]),
+        ("blocks.[1].*", ["blocks.1.0", "blocks.1.1"]),
+        ("head, conv_in", ["head", "conv_in"]),
+        ("*, !blocks.*", ["conv_in", "head"]),
+        ("*, !*.0*, !head", ["conv_in", "blocks.1", "blocks.1.1"]),
+        (nn.Conv2d, ["conv_in", "blocks.0.0", "blocks.1.0"]),
+        (nn.Module, ALL),
+        ([nn.ReLU, "head"], ["blocks.0.1", "blocks.1.1", "head"]),
+        ((nn.Conv2d, "!blocks.1.*"), ["conv_in", "blocks.0.0"]),
+        ("tied", ["tied"]),
+        ("tied, conv_in", ["tied"]),
+    ],
+)
+def test_names_choose_modules(names: Any, wanted: list[str]) -> None:
+    assert chosen(made(Deep), names) == wanted
+
+
+def test_where_refuses_modules() -> None:
+    assert chosen(made(Deep), "*", where=lambda module: isinstance(module, nn.ReLU)) == ["blocks.0.1", "blocks.1.1"]
+
+
+def test_a_container_can_be_named_for_its_state_dict_alone() -> None:
+    net = made(Deep)
+    prefixes: list[str] = []
+    with weave(net, "blocks", state_dict_pre=lambda prefix: prefixes.append(prefix)):
+        net.state_dict()
+    assert prefixes == ["blocks."]
+
+
+def test_names_go_through_what_compiles() -> None:
+    net = made(Deep)
+    assert chosen(torch.compile(net, backend="eager"), "conv*, *.0.0") == ["conv_in", "blocks.0.0"]
+
+
+def test_names_go_through_data_parallel() -> None:
+    assert chosen(nn.DataParallel(made(Deep)), "conv*") == ["conv_in"]
+
+
+def test_a_module_that_is_called_module_keeps_its_name() -> None:
+    net = nn.Sequential()
+    net.add_module("module", nn.Linear(1, 1))
+    assert chosen(net, "module") == ["module"]
+
+
+def by_hand(names: str, known: list[str]) -> list[str]:
+    """Say what a pattern of segments means, with no help from fnmatch."""
+
+    def matches(pattern: str, name: str) -> bool:
+        if not pattern:
+            return not name
+        if pattern[0] == "*":
+            return matches(pattern[1:], name) or (bool(name) and matches(pattern, name[1:]))
+        return bool(name) and pattern[0] in ("?", name[0]) and matches(pattern[1:], name[1:])
+
+    return [name for name in known if matches(names, name)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("*?.01blockshed", min_size=1, max_size=9).filter(lambda text: text.strip()))
+def test_a_pattern_means_what_it_spells(pattern: str) -> None:
+    net = made(Deep)
+    wanted = by_hand(pattern, ALL)
+    if wanted:
+        assert chosen(net, pattern) == wanted
+    else:
+        with pytest.raises(ValueError, match=r"chooses no module|cannot be woven"):
+            weave(net, pattern, post=lambda: None)
