@@ -105,7 +105,19 @@ class OwnMountPoint(MountPoint):
         codes: What was made for the same owner and place before.
     """
 
-    __slots__ = ("_codes", "_fits", "_linker", "_model", "_opening", "_reach", "_says", "_space", "owner", "seat")
+    __slots__ = (
+        "_codes",
+        "_fits",
+        "_linker",
+        "_model",
+        "_opening",
+        "_pins",
+        "_reach",
+        "_says",
+        "_space",
+        "owner",
+        "seat",
+    )
 
     def __init__(
         self,
@@ -132,6 +144,7 @@ class OwnMountPoint(MountPoint):
         self._reach = target
         self._opening: Opening | None = None
         self._linker: Linker | None = None
+        self._pins = 0
         self._fits = fits
         self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
@@ -181,6 +194,18 @@ class OwnMountPoint(MountPoint):
         self._chain = None
         self._settle()
 
+    def pin(self, step: int) -> None:
+        """Have the function stay where it is (1), also without hooks, or not (-1)."""
+
+        def store() -> None:
+            self._pins += step
+
+        with lock:
+            self._change(store)
+
+    def _is_needed(self) -> bool:
+        return self._pins > 0 or super()._is_needed()
+
     def _settle(self) -> None:
         opening = self._opening
         if self.owner() is not None and self._is_needed():
@@ -191,7 +216,7 @@ class OwnMountPoint(MountPoint):
         elif opening is not None:
             self._opening = None
             opening.close()
-        if not self._members:
+        if not self._members and not self._pins:
             self.seat.forget()
 
     def _active(self) -> Chain:

@@ -16,19 +16,21 @@ from aspecthook._runtime import who_has_answered
 from aspecthook._signature import Emission
 
 from ._torch_carried import ABSENT, Module, SeatInModule, Tensor, is_tensor, known_point, label_of, space_of, without
+from ._torch_forward import forward_point
 
 
 @final
 class CallbackSeat(SeatInModule):
     """One entry in one of a module's own dicts of callbacks."""
 
-    __slots__ = ("_handle", "_row", "_was_full")
+    __slots__ = ("_forward", "_handle", "_row", "_was_full")
 
     def __init__(self, module: Module, place: str, name: str) -> None:
         super().__init__(module, place, name)
         self._row = PLACES[place]
         self._handle: Any = None
         self._was_full: object = ABSENT
+        self._forward: OwnMountPoint | None = None
 
     def put(self, function: FunctionType) -> None:
         module = self.enroll(function)
@@ -38,6 +40,10 @@ class CallbackSeat(SeatInModule):
         if self._handle is None:
             self._was_full = space_of(module).get("_is_full_backward_hook", ABSENT)
             self._handle = getattr(module, self._row.register)(function)
+            if "backward" in self.place:
+                # By this, and not by hooks that come and go, `torch.compile` sees that what it has made is stale.
+                self._forward = forward_point(module, self.name, bypassed=False)
+                self._forward.pin(1)
         elif self._handle.id in rows:
             held = rows[self._handle.id]
             if self.place == "state_dict_post":
@@ -51,6 +57,9 @@ class CallbackSeat(SeatInModule):
         if module is not None and self.place == "backward":
             self._restore(space_of(module))
         self._handle = None
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            forward.pin(-1)
 
     def _restore(self, space: dict[str, Any]) -> None:
         """Put back what registering a full backward hook has noted, if there is none any more."""

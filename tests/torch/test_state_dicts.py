@@ -88,7 +88,8 @@ def test_an_answer_is_refused(kind: str) -> None:
     with (
         weave(net, "first", **{kind: lambda: {"a": 1}}),
         pytest.raises(
-            HookAnswerError, match=rf"first \(Linear\), {kind}: {kind} hook .* answered {{'a': 1}}; it may answer nothing"
+            HookAnswerError,
+            match=rf"first \(Linear\), {kind}: {kind} hook .* answered {{'a': 1}}; it may answer nothing",
         ),
     ):
         net.load_state_dict(net.state_dict())
