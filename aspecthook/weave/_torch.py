@@ -110,7 +110,7 @@ def _parameters(model: Module, names: Names | None, word: str) -> list[Point]:
 def _modules(model: Module, names: Names | None, word: str) -> list[Point]:
     if names is None:
         # What torch.compile wraps around a model sets on the model what says that there are backward hooks.
-        inner = space_of(model)["_modules"].get("_orig_mod") if "backward" in word else None
+        inner = getattr(model, "_orig_mod", None) if "backward" in word else None
         return [module_point(model if inner is None else inner, "", word)]
     found = select(model, names, list(modules_of(model)), "module")
     inside = _inside_encoders(model)

@@ -149,7 +149,7 @@ def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], C
     cls, seen = type_of(module), weakref.ref(module)
     before = space_of(module).get("forward", ABSENT)
     if before is not ABSENT:
-        inner = getattr(space_of(module)["_modules"].get("_orig_mod"), "forward", before)  # of torch.compile
+        inner = getattr(getattr(module, "_orig_mod", None), "forward", before)  # of torch.compile
         return _model(before, _with_self(signature_of(inner)), cls), lambda: _without_self(seen)
     function: Any = getattr_static(cls, "forward")
     if not isinstance(function, FunctionType):
