@@ -71,7 +71,7 @@ class Opening:
         mount = self._mount
         while self.stale and mount is not None:
             moved = Moved()
-            function = mount.made(moved, self.target)
+            function = mount.function_of(moved, self.target)
             self._moved, self.function, self.stale = moved, function, False
             mount.seat.put(function)
             mount = self._mount
@@ -103,6 +103,7 @@ class OwnMountPoint(MountPoint):
         target: Called with what the function is called with, as the target of the chain.
         fits: Looks at answers, if the mount point is an event that wants it.
         codes: What was made for the same owner and place before.
+        loose: Whether the owner does not keep the mount point while its hooks are paused, so that weavings must.
     """
 
     __slots__ = (
@@ -115,6 +116,7 @@ class OwnMountPoint(MountPoint):
         "_reach",
         "_says",
         "_space",
+        "loose",
         "owner",
         "seat",
     )
@@ -131,6 +133,7 @@ class OwnMountPoint(MountPoint):
         lends: dict[str, str] | None = None,
         fits: Fits | None = None,
         codes: dict[int, CodeType] | None = None,
+        loose: bool = False,
     ) -> None:
         super().__init__(model, name, emission)
         self.owner = weakref.ref(owner)
@@ -146,6 +149,7 @@ class OwnMountPoint(MountPoint):
         self._linker: Linker | None = None
         self._pins = 0
         self._fits = fits
+        self.loose = loose
         self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
         self._ref = lambda: model if owned() is not None else None
@@ -161,7 +165,7 @@ class OwnMountPoint(MountPoint):
         """Give what a call runs inside of all hooks."""
         return self._reach() if self._opening is None else self._opening.target
 
-    def made(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
+    def function_of(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
         """Make the function that runs the chain as it is now."""
         site, chain = self._get_site(), self._active()
         if self._linker is None:
@@ -221,7 +225,7 @@ class OwnMountPoint(MountPoint):
 
     def _active(self) -> Chain:
         with lock:
-            return Chain(() if self._pauses else tuple([hook for hook in self._members if not hook.paused]))
+            return Chain(self._unpaused(self._members))
 
 
 def own_of(target: object) -> OwnMountPoint | None:

@@ -72,7 +72,6 @@ class Spot(NamedTuple):
     heir: Heir | None = None
     in_place: bool = False
     place: tuple[ModuleType, str] | None = None  # where something that modules have under many names was named
-    kept: bool = False  # whether nothing else keeps the mount point while its hooks are paused
 
 
 def spot_of(member: Member) -> Spot:

@@ -25,7 +25,6 @@ class Point(NamedTuple):
     key: object
     function: Any
     mount: Callable[[], MountPoint]
-    kept: bool = False  # whether nothing of the model keeps the mount point
 
 
 class Chosen:
@@ -88,7 +87,7 @@ def _tensor(tensor: Any, word: str, name: str) -> Point:
         raise WeaveError(f"{label} has no gradient to hook: it does not require one; set requires_grad first")
     if word == "accumulated" and tensor.grad_fn is not None:
         raise WeaveError(f"{label} accumulates no gradient: it was computed from others; weave it with grad=")
-    return Point((id(tensor), word), tensor, lambda: tensor_point(tensor, word, name), kept=True)
+    return Point((id(tensor), word), tensor, lambda: tensor_point(tensor, word, name))
 
 
 def _parameters(model: Module, names: Names | None, word: str) -> list[Point]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from aspecthook._errors import WeaveError, nearest
+from aspecthook._hook import type_of
 
 from ._torch_carried import Module, Tensor
 
@@ -92,8 +93,8 @@ def _flat(names: Any) -> Iterator[str | type[Any]]:
         yield from [part.strip() for part in names.split(",")]
     elif isinstance(names, type):
         yield names
-    elif isinstance(names, Iterable):
-        for one in cast("Iterable[Any]", names):
+    elif issubclass(type_of(names), Iterable):
+        for one in names:
             yield from _flat(one)
     else:
         yield ""
