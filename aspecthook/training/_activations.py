@@ -20,9 +20,67 @@ if TYPE_CHECKING:
     from ._runner import Runner
 
 
+class _Watching(Hook):
+    """Looks at a model for a whole pass over the data, which a resumed run may have begun before."""
+
+    def __init__(self, names: Names | None, interval: int) -> None:
+        self._names = names
+        self._interval = _positive(type(self).__name__, "interval", interval)
+        self._runner: Runner | None = None
+        self._watch: Any = None
+        # What was seen of a pass that is not at its end.
+        self._seen: dict[str, Any] = {}
+
+    # Any: what watches has a state, can be removed, and is known to `end`.
+    def begin(self, runner: Runner) -> Any:
+        """Put hooks on the model."""
+        raise NotImplementedError
+
+    def end(self, runner: Runner, watch: Any) -> None:
+        """Look at what was seen of one pass."""
+        raise NotImplementedError
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Begin to watch, or go on."""
+        if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
+            raise TrainingError(
+                f"{type(self).__name__} looks into modules of PyTorch, and the model of this run is of type "
+                f"{type(runner.model).__name__}; leave the hook out"
+            )
+        if self.every_n_epochs(runner, self._interval):
+            self._runner = runner
+            self._watch = self.begin(runner)
+            self._watch.load_state_dict(self._seen)
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Look at what was seen, if the pass is at its end."""
+        if self._watch is not None and not runner.progress["inner_iter"]:
+            self.end(runner, self._watch)
+
+    def always_train_epoch(self) -> None:
+        """Watch no more."""
+        if self._watch is not None:
+            self._watch.remove()
+            self._seen = self._state()
+            self._watch = None
+
+    def _state(self) -> dict[str, Any]:
+        if self._watch is None or self._runner is None:
+            return self._seen
+        return self._watch.state_dict() if self._runner.progress["inner_iter"] else {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what was seen of the pass that is under way."""
+        return {"seen": self._state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` has given."""
+        self._seen = state["seen"]
+
+
 @final
 @HOOKS.register
-class DeadNeuronHook(Hook):
+class DeadNeuronHook(_Watching):
     """Find the units of a PyTorch model that no input of an epoch makes fire, and log their share.
 
     It is logged as ``dead/<module>``, from 0 to 1, after each epoch that is looked at; the run warns of modules where
@@ -55,51 +113,27 @@ class DeadNeuronHook(Hook):
         activation: Callable[[Any], Any] | None = None,
         warn_at: float = 0.5,
     ) -> None:
-        self._names = names
-        self._interval = _positive("DeadNeuronHook", "interval", interval)
+        super().__init__(names, interval)
         self._options: dict[str, Any] = {"threshold": threshold, "dim": dim, "activation": activation}
         self._warn_at = warn_at
-        self._watch: NeuronWatch | None = None
-        self._resumed: dict[str, Any] = {}
         self.neurons: dict[str, Neurons] = {}
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def begin(self, runner: Runner) -> NeuronWatch:
         """Begin to look."""
-        _check_model(self, runner)
-        if not self.every_n_epochs(runner, self._interval):
-            return
         from aspecthook.torch import watch_neurons
 
-        self._watch = watch_neurons(runner.model, self._names, when=lambda: runner.mode == "train", **self._options)
-        self._watch.load_state_dict(self._resumed)
-        self._resumed = {}
+        return watch_neurons(runner.model, self._names, when=lambda: runner.mode == "train", **self._options)
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def end(self, runner: Runner, watch: NeuronWatch) -> None:
         """Say what was found."""
-        if self._watch is None:
-            return
-        self._watch.fired = _on_any_rank(self._watch.fired, runner.world_size)
-        self.neurons = dict(self._watch)
+        watch.fired = _on_any_rank(watch.fired, runner.world_size)
+        self.neurons = dict(watch)
         for name, found in self.neurons.items():
             runner.logs[f"dead/{name}"] = found.share
             if found.share >= self._warn_at and runner.rank == 0:
                 runner.logger.warning(
                     "%s: %d of %d units never fired in epoch %d", name, len(found.dead), found.units, runner.epoch + 1
                 )
-
-    def always_train_epoch(self) -> None:
-        """Look no more."""
-        if self._watch is not None:
-            self._watch.remove()
-            self._watch = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give what has fired in the epoch under way."""
-        return {"fired": {} if self._watch is None else self._watch.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self._resumed = state["fired"]
 
 
 def _on_any_rank(fired: dict[str, Any], world_size: int) -> dict[str, Any]:
@@ -116,7 +150,7 @@ def _on_any_rank(fired: dict[str, Any], world_size: int) -> dict[str, Any]:
 
 @final
 @HOOKS.register
-class ActivationHistogramHook(Hook):
+class ActivationHistogramHook(_Watching):
     """Draw how the activations of a PyTorch model are distributed, epoch by epoch the newest.
 
     They are counted as they go by; none is kept. The picture is written into the ``work_dir``, and put into the report
@@ -125,7 +159,7 @@ class ActivationHistogramHook(Hook):
     Args:
         names: Of which modules, as in `weave`: a pattern or a class; all that hold no others, unless given.
         interval: Draw after every so many epochs.
-        every: Count in every so many iterations.
+        every: Count in every so many iterations, from the first of each epoch on.
         bins: About how many bins a histogram has, at most.
         path: The picture, in the ``work_dir`` unless absolute; None for only the report.
         title: What the report writes above it.
@@ -154,14 +188,11 @@ class ActivationHistogramHook(Hook):
     ) -> None:
         if find_spec("matplotlib") is None:
             raise TrainingError("ActivationHistogramHook needs matplotlib; pip install matplotlib")
-        self._names = names
-        self._interval = _positive("ActivationHistogramHook", "interval", interval)
+        super().__init__(names, interval)
         self._every = _positive("ActivationHistogramHook", "every", every)
         self._bins = _positive("ActivationHistogramHook", "bins", bins)
         self._path = path
         self._title = title
-        self._watch: HistogramWatch | None = None
-        self._resumed: dict[str, Any] = {}
         self.histograms: dict[str, Histogram] = {}
 
     def before_run(self, runner: Runner) -> None:
@@ -171,34 +202,21 @@ class ActivationHistogramHook(Hook):
             if callable(section):
                 section(self._title, self.figure)
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def begin(self, runner: Runner) -> HistogramWatch:
         """Begin to count."""
-        _check_model(self, runner)
-        if not self.every_n_epochs(runner, self._interval):
-            return
         from aspecthook.torch import watch_histograms
 
         def due() -> bool:
-            return runner.mode == "train" and runner.iter % self._every == 0
+            return runner.mode == "train" and runner.inner_iter % self._every == 0
 
-        self._watch = watch_histograms(runner.model, self._names, bins=self._bins, when=due)
-        self._watch.load_state_dict(self._resumed)
-        self._resumed = {}
+        return watch_histograms(runner.model, self._names, bins=self._bins, when=due)
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def end(self, runner: Runner, watch: HistogramWatch) -> None:
         """Draw what was counted."""
-        if self._watch is None:
-            return
-        self.histograms = dict(self._watch)
+        self.histograms = dict(watch)
         if self._path is not None and runner.work_dir is not None and runner.rank == 0:
             runner.work_dir.mkdir(parents=True, exist_ok=True)
             self.figure().savefig(runner.work_dir / self._path, dpi=130)
-
-    def always_train_epoch(self) -> None:
-        """Count no more."""
-        if self._watch is not None:
-            self._watch.remove()
-            self._watch = None
 
     def figure(self) -> Any:
         """Give the picture as a figure of matplotlib; as long as nothing was counted, a line of text."""
@@ -206,24 +224,8 @@ class ActivationHistogramHook(Hook):
 
         return drawn(self.histograms) if self.histograms else "no epoch has been counted yet"
 
-    def state_dict(self) -> dict[str, Any]:
-        """Give what was counted in the epoch under way."""
-        return {"counted": {} if self._watch is None else self._watch.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self._resumed = state["counted"]
-
 
 def _positive(who: str, option: str, value: int) -> int:
     if value < 1:
         raise HookOptionError(f"{who}: {option}={value!r}; give a whole number from 1 up")
     return value
-
-
-def _check_model(hook: Hook, runner: Runner) -> None:
-    if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
-        raise TrainingError(
-            f"{type(hook).__name__} looks into modules of PyTorch, and the model of this run is of type "
-            f"{type(runner.model).__name__}; leave the hook out"
-        )
