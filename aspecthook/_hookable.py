@@ -14,7 +14,6 @@ from ._hook import Options
 from ._inplace import MARK
 from ._instances import for_instance
 from ._mount import MountPoint, attach, mount_of
-from ._own import own_of
 from ._signature import Signature, is_plain
 
 if TYPE_CHECKING:
@@ -243,7 +242,7 @@ def hooks(target: Mountable, /) -> MountPoint:
     """
     if isinstance(target, MountPoint):
         return target
-    own = own_of(target)
+    own = _of_object(target)
     if own is not None:
         return own
     carried = getattr(type(target), MARK, None)
@@ -257,6 +256,14 @@ def hooks(target: Mountable, /) -> MountPoint:
             f"{target.__module__}:{target.__qualname__} is a class: its methods carry the hooks, so ask for one of them"
         )
     return _existing(_functions(target)[0])
+
+
+def _of_object(target: object) -> MountPoint | None:
+    """Give the mount point that an object carries by itself, or that what it has put there is of."""
+    held: Any = target.__func__ if isinstance(target, MethodType) else target
+    found: object = getattr(held, "__dict__", {}).get(MARK)
+    main: object = getattr(found, "main", found)
+    return main if isinstance(main, MountPoint) and main.of_object else None
 
 
 def _existing(function: FunctionType) -> MountPoint:

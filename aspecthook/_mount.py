@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import count
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final, overload
 
 from ._asks import KINDS, Kind
 from ._call import Site
@@ -133,6 +133,9 @@ class MountPoint:
         >>> double(2)
         4
     """
+
+    # Whether it is the one of some object, and not of the function that runs there.
+    of_object: ClassVar[bool] = False
 
     __slots__ = (
         "__weakref__",

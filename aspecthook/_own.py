@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import weakref
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from ._call import Site
@@ -105,6 +105,8 @@ class OwnMountPoint(MountPoint):
         codes: What was made for the same owner and place before.
         loose: Whether the owner does not keep the mount point while its hooks are paused, so that weavings must.
     """
+
+    of_object = True
 
     __slots__ = (
         "_codes",
@@ -226,11 +228,3 @@ class OwnMountPoint(MountPoint):
     def _active(self) -> Chain:
         with lock:
             return Chain(self._unpaused(self._members))
-
-
-def own_of(target: object) -> OwnMountPoint | None:
-    """Give the mount point of an object that carries its own, or of what it has put there."""
-    held: Any = target.__func__ if isinstance(target, MethodType) else target
-    found: object = getattr(held, "__dict__", {}).get(MARK)
-    main: object = getattr(found, "main", found)
-    return main if isinstance(main, OwnMountPoint) else None
