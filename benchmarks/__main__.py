@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, events, imports, loops, machine, training, weaving
+from . import calls, changes, events, imports, loops, machine, modules, training, weaving
 from .results import Contest, as_data, lines, save, summary
 from .results import machine as machine_of
 from .timing import Effort
@@ -24,6 +24,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "many": changes.many,
     "weave": weaving.weaving,
     "events": events.events,
+    "torch": modules.modules,
     "machine": machine.machine,
     "import": imports.imports,
     "loop": loops.loops,
