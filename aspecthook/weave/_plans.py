@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from aspecthook._asks import KINDS, Kind
-from aspecthook._errors import WeaveError, nearest
+from aspecthook._errors import HookTypeError, WeaveError, nearest
 from aspecthook._hook import OPTIONS, Options, check_options
 from aspecthook._mount import check_types
 
@@ -91,6 +91,8 @@ def _of_torch(
 
 def _refuse_torch(target: object, names: object, words: Mapping[str, object]) -> None:
     """Refuse what only models and tensors take."""
+    if callable(names) and not isinstance(names, type):
+        raise HookTypeError(f"weave takes hooks by name, as in weave({shown(target)}, pre=...): {shown(names)} has none")
     if names is not None or words:
         given = f"{next(iter(words))}=" if words else f"{names!r}"
         raise WeaveError(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias
 
-from aspecthook._errors import WeaveError
+from aspecthook._errors import WeaveError, WeaveWarning
 from aspecthook._hook import type_of
 from aspecthook._mount import MountPoint
 
+from ._members import subclasses
 from ._torch_callbacks import OF_TENSORS, PLACES, callback_point, tensor_point
 from ._torch_carried import Module, is_module, is_tensor, label_of, space_of, torch
 from ._torch_forward import forward_point
@@ -49,6 +52,25 @@ def is_forward(method: MethodType) -> bool:
         return False
     inner: Any = method.__func__
     return getattr(inner, "__wrapped__", inner) is getattr(type(method.__self__), "forward", None)
+
+
+def warn_of_compiled(function: Any) -> None:
+    """Warn that what was compiled before will not see hooks on the forward of a class."""
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    if getattr(function, "__name__", "") != "forward" or dynamo is None or not _is_class_forward(function):
+        return
+    if dynamo.utils.counters["stats"]["unique_graphs"]:
+        cls = function.__qualname__.removesuffix(".forward")
+        message = (
+            f"torch.compile does not see hooks on {function.__module__}:{function.__qualname__}, a method of a class: "
+            f"what it has compiled runs without them; weave the modules, as in weave(model, {cls})"
+        )
+        warnings.warn(message, WeaveWarning, stacklevel=2)
+
+
+def _is_class_forward(function: object) -> bool:
+    """Say whether a function is the forward of a class of modules."""
+    return any(vars(cls).get("forward") is function for cls in subclasses(torch().nn.Module))
 
 
 def choose(target: Any, names: Names | None, words: Iterable[str], where: Where | None) -> dict[str, Chosen]:

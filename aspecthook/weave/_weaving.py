@@ -23,7 +23,7 @@ from ._pointcut import Pointcut, Term
 from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_waiting
 from ._shares import Share, Wish, is_shared, share
 from ._spots import Spot, kind_of, shown, spot_of, spot_of_object
-from ._torch import Chosen
+from ._torch import Chosen, warn_of_compiled
 
 # What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
 _LOADED = (inspect, nearest("", []))
@@ -340,6 +340,9 @@ class Weaving:
                 self._put(plan, spot, done, later)
 
         _proxy.in_one_look(put)
+        for _, spot in chosen:
+            if spot.in_place:
+                warn_of_compiled(spot.function)
 
     def _take_back(self, done: list[_Key]) -> None:
         for key in done:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, Return, weave
+from aspecthook import Args, Return, WeaveWarning, weave
 from aspecthook.torch import capture
 
 from .nets import gone_through, inputs, made, nn, same, torch
@@ -218,3 +218,17 @@ def test_a_decorated_forward_is_compiled_with_its_hooks() -> None:
     net, x = Quiet(), inputs()
     with weave(net, pre=lambda scale: Args(scale=scale + 1)):
         assert torch.equal(torch.compile(net, backend="eager")(x), x * 3)
+
+
+def test_hooks_on_a_class_warn_of_what_was_compiled_before_and_does_not_see_them() -> None:
+    net, x = made(), inputs()
+    weave(nn.Linear.forward, post=lambda: None).remove()  # nothing is compiled yet
+    compiled = torch.compile(net, backend="eager")
+    plain = compiled(x)
+    for target in (nn.Linear.forward, "torch.nn.modules.linear:Linear.forward"):
+        with pytest.warns(WeaveWarning, match=r"torch.compile does not see .*Linear.forward.*weave\(model, Linear\)"):
+            weaving = weave(target, post=lambda result: result * 0)
+        assert torch.equal(compiled(x), plain) and net(x).abs().sum() == 0
+        weaving.remove()
+    with weave("json:dumps", post=lambda: None):  # it has no class of modules
+        pass

@@ -713,9 +713,11 @@ def test_the_errors_are_also_the_nearest_builtins() -> None:
     assert (WeaveError.__module__, WeaveWarning.__module__) == ("aspecthook", "aspecthook")
 
 
-def test_a_second_positional_argument_is_refused_by_python(shop: Any) -> None:
+def test_a_hook_without_a_name_is_refused(shop: Any) -> None:
+    with pytest.raises(TypeError, match="takes hooks by name, as in weave.*pre=.*ten"):
+        weave(shop.a, ten)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="positional"):
-        weave(shop.a, ten)  # type: ignore[call-arg]
+        weave(shop.a, "a", ten)  # type: ignore[call-arg]
 
 
 def test_a_block_entered_after_removal_is_refused(shop: Any) -> None:
