@@ -140,6 +140,7 @@ _MODULES = (
     "_tensorboard",
     "_timers",
     "_training_hooks",
+    "keras",
     "session._basic",
     "session._saving",
     "session._summaries",

@@ -94,6 +94,7 @@ class Runner:
         self.max_epochs = counted("max_epochs", max_epochs)
         self.max_iters = counted("max_iters", max_iters)
         self.workflow = workflow_of(workflow)
+        self._val_row = False  # whether the last row is there because there are data for it
         self.accumulate = counted("accumulate", accumulate) or 1
         self.seed = seed
         self.meta = dict(meta or {})
@@ -280,8 +281,10 @@ class Runner:
         """Take the data, and begin: for `fit`, and for a session that is driven step by step."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
+        if self._val_row:  # of the last fit
+            self.workflow, self._val_row = self.workflow[:-1], False
         if val is not None and not any(mode == "val" for mode, _ in self.workflow):
-            self.workflow = (*self.workflow, ("val", 1))
+            self.workflow, self._val_row = (*self.workflow, ("val", 1)), True
         self._loaders = {"train": checked(train, "train")}
         if val is not None:
             self._loaders["val"] = checked(val, "val")

@@ -624,3 +624,12 @@ def test_a_run_that_is_over_says_that_there_is_nothing_to_do(caplog: pytest.LogC
     runner.fit([1.0])
     runner.fit([1.0])
     assert "the run has its 1 epochs already" in caplog.text
+
+
+def test_data_to_validate_on_count_for_one_fit() -> None:
+    runner = make(max_epochs=1)
+    runner.fit([1.0], [1.0])
+    assert runner.workflow == (("train", 1), ("val", 1))
+    runner.max_epochs = 2
+    runner.fit([1.0])
+    assert runner.workflow == (("train", 1),) and runner.epoch == 2

@@ -1,0 +1,221 @@
+"""Callbacks of a few lines: what was logged, a learning rate by epochs, an end at NaN, and functions as callbacks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, final
+
+from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._guards import any_rank
+from aspecthook.training._hooks import HOOKS
+
+from ._callback import LIFECYCLE, Callback, Continuing, Logs
+from ._monitor import optimizers, rate_of, rates
+
+
+@HOOKS.register
+class History(Continuing):
+    """Keep what was logged, epoch by epoch.
+
+    Attributes:
+        history: The numbers of all epochs, by name; those of further trainings are added.
+        epoch: The epochs of the last training.
+
+    Example:
+        >>> history = History()
+        >>> history.on_train_begin()
+        >>> history.on_epoch_end(0, {"loss": 0.5})
+        >>> history.epoch, history.history
+        ([0], {'loss': [0.5]})
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: dict[str, list[Any]] = {}
+        self.epoch: list[int] = []
+
+    def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Begin a list of epochs."""
+        if self.begins_anew():
+            self.epoch = []
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Add the numbers."""
+        self.epoch.append(epoch)
+        for name, value in (logs or {}).items():
+            self.history.setdefault(name, []).append(value)
+        if self.model is not None:
+            self.model.history = self
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give all of it."""
+        return {"history": {name: list(rows) for name, rows in self.history.items()}, "epoch": list(self.epoch)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` has given."""
+        self.history = {name: list(rows) for name, rows in state["history"].items()}
+        self.epoch, self._loaded = list(state["epoch"]), True
+
+
+@HOOKS.register
+class LearningRateScheduler(Callback):
+    """Set the learning rate before each epoch.
+
+    Args:
+        schedule: Given the epoch and the rate, gives the new rate, a float; it may take the epoch alone.
+        verbose: Whether to say so.
+
+    Raises:
+        HookTypeError: The schedule cannot be called.
+        HookSignatureError: It takes other arguments.
+
+    Example:
+        >>> scheduler = LearningRateScheduler(lambda epoch, lr: lr if epoch < 10 else lr * 0.9)
+        >>> scheduler.schedule(10, 1.0)
+        0.9
+    """
+
+    def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
+        super().__init__()
+        if not callable(schedule):
+            raise HookTypeError(f"LearningRateScheduler: {brief(schedule)} cannot be called; give a function")
+        self.schedule = schedule
+        self.verbose = verbose
+        self._takes_rate = _takes(schedule, 2)
+        if not self._takes_rate and not _takes(schedule, 1):
+            raise HookSignatureError(
+                "LearningRateScheduler: give a schedule that takes the epoch and the rate, or the epoch"
+            )
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Set the rate.
+
+        Raises:
+            TrainingError: The schedule gave no float.
+        """
+        for optimizer in optimizers(self.model):
+            rate: Any = self.schedule(epoch, rate_of(optimizer)) if self._takes_rate else self.schedule(epoch)
+            if not isinstance(rate, Real) or isinstance(rate, Integral):
+                raise TrainingError(
+                    f"LearningRateScheduler: for epoch {epoch} the schedule gave {brief(rate)}, which is no float"
+                )
+            optimizer.learning_rate = float(rate)
+            if self.verbose:
+                print(f"LearningRateScheduler: the learning rate of epoch {epoch + 1} is {rate_of(optimizer):g}")
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Let other callbacks find the rate in `logs`."""
+        if logs is not None:
+            logs.update(rates(self.model))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give nothing: a run that is resumed has its rate, and is not told again that its epoch begins."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take nothing."""
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin may have no signature
+        return True
+    return True
+
+
+@HOOKS.register
+class TerminateOnNaN(Callback):
+    """End training when the loss is infinite or not a number; on all ranks, if it is so on one.
+
+    Args:
+        raise_error: Raise an error instead, so that `on_train_end` is not called.
+
+    Example:
+        >>> TerminateOnNaN().on_train_batch_end(0, {"loss": 0.5})
+        >>> TerminateOnNaN(raise_error=True).on_train_batch_end(3, {"loss": float("nan")})
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.TrainingError: the loss is nan after batch 4 of the epoch; ...
+    """
+
+    def __init__(self, raise_error: bool = False) -> None:
+        super().__init__()
+        self.raise_error = raise_error
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        """Look at the loss.
+
+        Raises:
+            TrainingError: It is infinite or not a number, and `raise_error` was asked for.
+        """
+        loss = (logs or {}).get("loss")
+        if not any_rank(loss is not None and not isfinite(loss)):
+            return
+        text = f"the loss is {loss} after batch {batch + 1} of the epoch"
+        if self.raise_error:
+            raise TrainingError(f"{text}; lower the learning rate, clip the gradients, or look for such data")
+        print(f"TerminateOnNaN: {text}; training ends")
+        self.model.stop_training = True
+
+
+@final
+@HOOKS.register
+class LambdaCallback(Callback):
+    """Functions as a callback.
+
+    Args:
+        on_epoch_begin: Called before each epoch, with its number and `logs`.
+        on_epoch_end: Called after each epoch.
+        on_train_begin: Called before training, with `logs`.
+        on_train_end: Called after training.
+        on_train_batch_begin: Called before each batch, with its number, and `logs` by name.
+        on_train_batch_end: Called after each batch.
+        functions: Functions for the other methods of a callback, by their names.
+
+    Raises:
+        HookOptionError: There is no such method.
+        HookTypeError: Something cannot be called.
+
+    Example:
+        >>> LambdaCallback(on_test_end=lambda logs: print(logs)).on_test_end({"loss": 0.5})
+        {'loss': 0.5}
+        >>> LambdaCallback(on_epoch_ends=print)
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: ... did you mean 'on_epoch_end'?
+    """
+
+    def __init__(
+        self,
+        on_epoch_begin: Callable[..., Any] | None = None,
+        on_epoch_end: Callable[..., Any] | None = None,
+        on_train_begin: Callable[..., Any] | None = None,
+        on_train_end: Callable[..., Any] | None = None,
+        on_train_batch_begin: Callable[..., Any] | None = None,
+        on_train_batch_end: Callable[..., Any] | None = None,
+        **functions: Callable[..., Any] | None,
+    ) -> None:
+        super().__init__()
+        functions.update(
+            on_epoch_begin=on_epoch_begin,
+            on_epoch_end=on_epoch_end,
+            on_train_begin=on_train_begin,
+            on_train_end=on_train_end,
+            on_train_batch_begin=on_train_batch_begin,
+            on_train_batch_end=on_train_batch_end,
+        )
+        for name, function in functions.items():
+            if name not in LIFECYCLE:
+                near = nearest(name, list(LIFECYCLE))
+                raise HookOptionError(f"LambdaCallback: {name!r} is none of {', '.join(LIFECYCLE)}{near}")
+            if function is not None:
+                if not callable(function):
+                    raise HookTypeError(f"LambdaCallback({name}={brief(function)}) cannot be called; give a function")
+                setattr(self, name, function)

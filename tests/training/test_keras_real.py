@@ -1,0 +1,345 @@
+"""Beside the real Keras: the same decisions and files, its callbacks on our runner, and ours in its fit."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aspecthook.training import keras as ours
+
+pytest.importorskip("numpy")
+if find_spec("keras") is None:
+    pytest.skip("Keras is not installed", allow_module_level=True)
+os.environ.setdefault("KERAS_BACKEND", "torch" if find_spec("torch") else "numpy")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import keras as theirs
+
+import numpy as np
+
+# Eighths are exact in float32, in which Keras compares.
+NUMBERS = st.integers(-32, 32).map(lambda n: n / 8)
+METRICS = NUMBERS | st.sampled_from([nan, inf, -inf, None])
+DELTAS = st.integers(0, 16).map(lambda n: n / 8)
+MODES = st.sampled_from(["min", "max"])
+
+
+class Rate:
+    """An optimizer, for what callbacks ask of it."""
+
+    def __init__(self) -> None:
+        self.learning_rate: Any = 1.0
+        self.iterations = 0
+        self.name = "rate"
+
+
+class Stub:
+    """A model that notes what is done to it."""
+
+    metrics: tuple[Any, ...] = ()
+    built = True
+
+    def __init__(self) -> None:
+        self.stop_training = False
+        self.optimizer = Rate()
+        self.age = 0
+        self.done: list[Any] = []
+        self.history: Any = None
+
+    def get_weights(self) -> list[int]:
+        return [self.age]
+
+    def set_weights(self, weights: list[int]) -> None:
+        self.done.append(("weights", weights))
+
+    def save(self, path: str, overwrite: bool = True) -> None:
+        self.done.append(("save", path))
+
+    def save_weights(self, path: str, overwrite: bool = True) -> None:
+        self.done.append(("save_weights", path))
+
+
+def both(name: str, **options: Any) -> list[Any]:
+    """Give our callback and the real one, each with a model of its own."""
+    made = []
+    for library in (ours, theirs.callbacks):
+        callback = getattr(library, name)(**options)
+        callback.set_params({"epochs": 10, "steps": 10, "verbose": 0})
+        callback.set_model(Stub())
+        made.append(callback)
+    return made
+
+
+def attributes(callback: Any, *names: str) -> list[Any]:
+    return [plain(getattr(callback, name)) for name in names]
+
+
+def plain(value: Any) -> Any:
+    return "nan" if isinstance(value, float) and isnan(value) else value
+
+
+def logs_of(value: float | None, name: str = "val_loss") -> dict[str, Any]:
+    return {"loss": 0.5} if value is None else {"loss": 0.5, name: value}
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@given(
+    st.lists(METRICS, min_size=1, max_size=20),
+    MODES,
+    st.integers(0, 4),
+    DELTAS,
+    st.none() | NUMBERS,
+    st.booleans(),
+    st.integers(0, 5),
+)
+def test_early_stopping_decides_as_that_of_keras(
+    values: list[float | None],
+    mode: str,
+    patience: int,
+    delta: float,
+    baseline: float | None,
+    restore: bool,
+    start: int,
+) -> None:
+    rows = []
+    for callback in both(
+        "EarlyStopping",
+        mode=mode,
+        patience=patience,
+        min_delta=delta,
+        baseline=baseline,
+        restore_best_weights=restore,
+        start_from_epoch=start,
+    ):
+        seen: list[Any] = []
+        for _ in range(2):  # used again, it begins anew
+            callback.on_train_begin({})
+            callback.model.stop_training = False
+            for epoch, value in enumerate(values):
+                callback.model.age += 1
+                callback.on_epoch_end(epoch, logs_of(value))
+                seen.append(attributes(callback, "wait", "best", "best_epoch", "stopped_epoch", "best_weights"))
+                seen.append(callback.model.stop_training)
+                if callback.model.stop_training:
+                    break
+            callback.on_train_end({})
+        rows.append((seen, callback.model.done))
+    assert rows[0] == rows[1]
+
+
+@given(
+    st.lists(METRICS, min_size=1, max_size=25),
+    MODES,
+    st.integers(0, 3),
+    DELTAS,
+    st.integers(0, 3),
+    st.sampled_from([0.0, 0.25, 0.5, 2.0]),
+    st.sampled_from([0.5, 0.25]),
+)
+def test_reduce_lr_on_plateau_decides_as_that_of_keras(
+    values: list[float | None],
+    mode: str,
+    patience: int,
+    delta: float,
+    cooldown: int,
+    least: float,
+    factor: float,
+) -> None:
+    rows = []
+    for callback in both(
+        "ReduceLROnPlateau",
+        mode=mode,
+        patience=patience,
+        min_delta=delta,
+        cooldown=cooldown,
+        min_lr=least,
+        factor=factor,
+    ):
+        seen: list[Any] = []
+        for _ in range(2):
+            callback.on_train_begin({})
+            for epoch, value in enumerate(values):
+                logs = logs_of(value)
+                callback.on_epoch_end(epoch, logs)
+                seen.append(attributes(callback, "wait", "best", "cooldown_counter"))
+                seen.append([float(callback.model.optimizer.learning_rate), float(logs["learning_rate"])])
+                seen.append(callback.in_cooldown())
+        rows.append(seen)
+    assert rows[0] == rows[1]
+
+
+@given(
+    st.lists(METRICS, min_size=1, max_size=12),
+    MODES,
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["epoch", 1, 2, 3, 5]),
+    st.none() | NUMBERS,
+    st.sampled_from([1, 2, 3, 4]),
+)
+def test_model_checkpoint_saves_the_files_of_that_of_keras(
+    values: list[float | None],
+    mode: str,
+    best: bool,
+    weights: bool,
+    freq: Any,
+    threshold: float | None,
+    batches: int,
+) -> None:
+    template = "x/{epoch:02d}-{loss:.2f}" + ("" if freq == "epoch" else "-{batch}")
+    rows = []
+    for callback in both(
+        "ModelCheckpoint",
+        filepath=template + (".weights.h5" if weights else ".keras"),
+        mode=mode,
+        save_best_only=best,
+        save_weights_only=weights,
+        save_freq=freq,
+        initial_value_threshold=threshold,
+    ):
+        if freq != "epoch" and best and callback.__module__.startswith("keras"):
+            callback._set_monitor_op()  # what it forgets before the first epoch has ended
+        seen: list[Any] = []
+        for epoch, value in enumerate(values):
+            callback.on_epoch_begin(epoch, {})
+            for batch in range(batches):
+                callback.on_train_batch_end(batch, logs=logs_of(value))
+            callback.on_epoch_end(epoch, logs_of(value))
+            seen.append(attributes(callback, "best"))
+        rows.append((seen, callback.model.done))
+    assert rows[0] == rows[1]
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_keras_cannot_save_the_best_of_batches_and_ours_can() -> None:
+    # Keras 3.15.1 chooses how to compare at the end of the first epoch, and compares before.
+    mine, real = both("ModelCheckpoint", filepath="{batch}.keras", save_best_only=True, save_freq=1)
+    for callback in (mine, real):
+        callback.on_epoch_begin(0)
+        callback.on_train_batch_end(0, logs={"val_loss": 1.0})
+    with pytest.raises(TypeError, match="not callable"):
+        real.on_train_batch_end(1, logs={"val_loss": 0.5})
+    mine.on_train_batch_end(1, logs={"val_loss": 0.5})
+    mine.on_train_batch_end(2, logs={"val_loss": 0.75})
+    assert mine.model.done == [("save", "1.keras"), ("save", "2.keras")]
+
+
+@pytest.mark.skipif(theirs.backend.backend() == "numpy", reason="NumPy compares in double precision")
+def test_keras_compares_in_single_precision_and_ours_in_double() -> None:
+    mine, real = both("EarlyStopping", patience=1)
+    for callback in (mine, real):
+        callback.on_train_begin()
+        callback.on_epoch_end(0, {"val_loss": 1.0})
+        callback.on_epoch_end(1, {"val_loss": 1.0 - 1e-9})
+    assert real.model.stop_training and not mine.model.stop_training
+
+
+@given(st.lists(METRICS, max_size=10), st.booleans())
+def test_terminate_on_nan_stops_where_that_of_keras_does(values: list[float | None], raising: bool) -> None:
+    rows = []
+    for callback in both("TerminateOnNaN", raise_error=raising):
+        seen: list[Any] = []
+        for batch, value in enumerate(values):
+            logs = {} if value is None else {"loss": value}
+            try:
+                callback.on_train_batch_end(batch, logs=logs)
+                seen.append(callback.model.stop_training)
+            except RuntimeError:
+                seen.append("raised")
+        rows.append(seen)
+    assert rows[0] == rows[1]
+
+
+@given(st.lists(NUMBERS.map(abs), min_size=1, max_size=8), st.booleans())
+def test_learning_rate_scheduler_sets_what_that_of_keras_does(values: list[float], old: bool) -> None:
+    def new(epoch: int, lr: float) -> float:
+        return (lr + values[epoch]) / 2
+
+    def older(epoch: int) -> float:
+        return values[epoch]
+
+    rows = []
+    for callback in both("LearningRateScheduler", schedule=older if old else new):
+        seen: list[Any] = []
+        for epoch in range(len(values)):
+            callback.on_epoch_begin(epoch, {})
+            logs: dict[str, Any] = {"loss": 1.0}
+            callback.on_epoch_end(epoch, logs)
+            seen.append((float(callback.model.optimizer.learning_rate), logs))
+        rows.append(seen)
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("rate", [1, True, "0.1", None, np.int64(1)])
+def test_a_schedule_that_gives_no_float_is_refused_as_by_keras(rate: Any) -> None:
+    for callback in both("LearningRateScheduler", schedule=lambda epoch, lr: rate):
+        with pytest.raises((ValueError, RuntimeError), match="float"):
+            callback.on_epoch_begin(0)
+
+
+def test_a_schedule_that_fails_is_called_again_by_keras_alone() -> None:
+    called: list[Any] = []
+
+    def schedule(epoch: int, lr: float = 0.5) -> float:
+        called.append(lr)
+        raise TypeError("a mistake of the user")
+
+    mine, real = both("LearningRateScheduler", schedule=schedule)
+    for callback, times in ((mine, [1.0]), (real, [1.0, 0.5])):
+        called.clear()
+        with pytest.raises(TypeError, match="a mistake"):
+            callback.on_epoch_begin(0)
+        assert called == times
+
+
+CELLS = METRICS | st.sampled_from(["text", 'quo"te', "a,b", [1, 2], (0.5,), np.float32(0.1), np.array(3.0), np.ones(2)])
+ROWS = st.lists(st.dictionaries(st.sampled_from(["loss", "val_loss", "acc", "a b"]), CELLS), min_size=1, max_size=6)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=3), st.booleans(), st.sampled_from([",", ";", "\t"]), st.booleans())
+@settings(max_examples=60)
+def test_csv_files_are_those_of_keras(runs: list[Any], append: bool, separator: str, there: bool) -> None:
+    texts = []
+    for place, callback in enumerate(both("CSVLogger", filename="log.csv", separator=separator, append=append)):
+        path = Path(f"{place}.csv")
+        path.write_bytes(b"epoch,loss\r\n0,1\r\n" if there else b"")
+        callback.filename = str(path)
+        for rows in runs:
+            callback.on_train_begin({})
+            for epoch, row in enumerate(rows):
+                callback.on_epoch_end(epoch, dict(row))
+            callback.on_train_end({})
+        texts.append(path.read_bytes())
+    assert texts[0] == texts[1]
+
+
+@given(st.lists(ROWS, min_size=1, max_size=3))
+def test_histories_are_those_of_keras(runs: list[Any]) -> None:
+    found = []
+    for callback in both("History"):
+        for rows in runs:
+            callback.on_train_begin({})
+            for epoch, row in enumerate(rows):
+                callback.on_epoch_end(epoch, dict(row))
+        assert callback.model.history is callback
+        found.append((repr(callback.history), callback.epoch))
+    assert found[0] == found[1]
