@@ -92,7 +92,9 @@ def _of_torch(
 def _refuse_torch(target: object, names: object, words: Mapping[str, object]) -> None:
     """Refuse what only models and tensors take."""
     if callable(names) and not isinstance(names, type):
-        raise HookTypeError(f"weave takes hooks by name, as in weave({shown(target)}, pre=...): {shown(names)} has none")
+        raise HookTypeError(
+            f"weave takes hooks by name, as in weave({shown(target)}, pre=...): {shown(names)} has none"
+        )
     if names is not None or words:
         given = f"{next(iter(words))}=" if words else f"{names!r}"
         raise WeaveError(

@@ -1,4 +1,4 @@
-"""One run with hooks of every system on it: what comes when, held as a golden file, and the order as `explain` has it."""
+"""One run with hooks of every system on it: what comes when, as a golden file, and the order as `explain` has it."""
 
 from __future__ import annotations
 
