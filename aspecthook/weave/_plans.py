@@ -37,6 +37,8 @@ def begin(
     Raises:
         WeaveError: What was asked for makes no sense, or cannot be done.
     """
+    if callable(names) and not isinstance(names, type):
+        raise HookTypeError(f"weave takes hooks by name, as in weave(target, pre=hook): {shown(names)} has none")
     words = {word: given for word, given in more.items() if word in WORDS and given is not None}
     options = cast("Options", {word: given for word, given in more.items() if word not in WORDS})
     _check(options, scope, where)
@@ -91,10 +93,6 @@ def _of_torch(
 
 def _refuse_torch(target: object, names: object, words: Mapping[str, object]) -> None:
     """Refuse what only models and tensors take."""
-    if callable(names) and not isinstance(names, type):
-        raise HookTypeError(
-            f"weave takes hooks by name, as in weave({shown(target)}, pre=...): {shown(names)} has none"
-        )
     if names is not None or words:
         given = f"{next(iter(words))}=" if words else f"{names!r}"
         raise WeaveError(

@@ -6,6 +6,7 @@ import gc
 import logging
 import sys
 import weakref
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from aspecthook import (
     pre,
     weave,
 )
+from tests.threads import at_once
 
 from .nets import Deep, Net, gone_through, inputs, made, nn, same, state, torch, untouched
 
@@ -395,6 +397,28 @@ def test_a_transformer_layer_calls_what_is_woven_in_it() -> None:
     assert seen == ["linear1", "MultiheadAttention"] and untouched(layer, before)
 
 
+def test_hooks_come_and_go_in_many_threads_while_the_module_is_called() -> None:
+    net, x = made(), inputs().detach()
+    before, plain = state(net), net(x)
+
+    def look(result: Any) -> None: ...
+
+    def change(number: int) -> None:
+        for turn in range(60):
+            with weave(net, "first" if turn % 2 else "*", post=look, backward=look_back, priority=number * 10):
+                if turn % 3 == 0:
+                    assert torch.equal(net(x), plain)
+
+    def look_back(grad_input: Any) -> None: ...
+
+    def call(_: int) -> None:
+        for _ in range(200):
+            assert torch.equal(net(x), plain)
+
+    at_once(*[partial(change, number) for number in range(3)], *[partial(call, number) for number in range(2)])
+    assert untouched(net, before) and torch.equal(net(x), plain)
+
+
 # Memory
 
 
@@ -471,6 +495,11 @@ def test_a_hook_refused_by_one_module_is_woven_on_none() -> None:
     with pytest.raises(HookSignatureError):
         weave(net, "*", post=[lambda name: None, lambda images: None])
     assert untouched(net, before)
+
+
+def test_a_hook_without_a_name_is_refused() -> None:
+    with pytest.raises(TypeError, match="takes hooks by name, as in weave.target, pre=hook.: .*print.* has none"):
+        weave(made(), print)
 
 
 def test_names_are_for_models_alone() -> None:
