@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._activations import ActivationHistogramHook, DeadNeuronHook
     from ._checkpoint_hooks import CheckpointHook, CheckpointLoaderHook
     from ._ema import EMAHook
     from ._errors import TrainingError
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOOKS",
+    "ActivationHistogramHook",
     "AmpOptimizerHook",
     "CheckpointHook",
     "CheckpointLoaderHook",
     "CsvLoggerHook",
+    "DeadNeuronHook",
     "DistEvalHook",
     "DistSamplerSeedHook",
     "EMAHook",
@@ -58,6 +61,7 @@ __all__ = [
 
 # Where each is written; the modules are loaded when they are first asked for.
 _HOMES = {
+    **dict.fromkeys(("ActivationHistogramHook", "DeadNeuronHook"), "_activations"),
     **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "_checkpoint_hooks"),
     **dict.fromkeys(("DistEvalHook", "EarlyStoppingHook", "EvalHook"), "_evaluation"),
     **dict.fromkeys(

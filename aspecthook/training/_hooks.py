@@ -127,6 +127,7 @@ def _every(count: int, n: int, start: int | None) -> bool:
 
 
 _MODULES = (
+    "_activations",
     "_checkpoint_hooks",
     "_ema",
     "_evaluation",

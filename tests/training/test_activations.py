@@ -18,7 +18,7 @@ pytest.importorskip("autograd")
 pytest.importorskip("safetensors")
 pytest.importorskip("matplotlib")
 
-from aspecthook.training._activations import ActivationHistogramHook, DeadNeuronHook  # noqa: E402
+from aspecthook.training import ActivationHistogramHook, DeadNeuronHook  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
