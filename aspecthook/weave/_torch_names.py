@@ -16,11 +16,15 @@ Names: TypeAlias = "str | type[Any] | Iterable[str | type[Any]]"
 
 
 def modules_of(model: Module) -> Iterator[tuple[str, Module]]:
-    """Give the modules of a model by name, its own left out, as often as they have names; wrappers are seen through."""
+    """Give the modules of a model by name, its own left out, as often as they have names.
+
+    What wraps a module has no name of its own here: its name is that of the module inside.
+    """
     held = dict(model.named_modules(remove_duplicate=False))
+    wrappers = {name.rpartition(".")[0] for name in held if name and _is_wrapped(held, name)}
     for name, module in held.items():
         bare = _bare_name(held, name)
-        if bare:
+        if bare and name not in wrappers:
             yield bare, module
 
 
@@ -31,20 +35,19 @@ def parameters_of(model: Module) -> Iterator[tuple[str, Tensor]]:
         yield _bare_name(held, name), parameter
 
 
-# What wrappers call the model inside them; of the last two it is a common name.
+# What wrappers call the module inside them; of the last two it is a common name.
 _WRAPPED = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
 _PARALLEL = ("DistributedDataParallel", "DataParallel")
 
 
+def _is_wrapped(held: dict[str, Module], name: str) -> bool:
+    path, _, last = name.rpartition(".")
+    return last in _WRAPPED or (last == "module" and type(held.get(path)).__name__ in _PARALLEL)
+
+
 def _bare_name(held: dict[str, Module], name: str) -> str:
-    parts: list[str] = []
-    path = ""
-    for part in name.split("."):
-        parallel = part == "module" and type(held[path]).__name__ in _PARALLEL
-        if part not in _WRAPPED and not parallel:
-            parts.append(part)
-        path = f"{path}.{part}" if path else part
-    return ".".join(parts)
+    parts = name.split(".")
+    return ".".join([part for place, part in enumerate(parts) if not _is_wrapped(held, ".".join(parts[: place + 1]))])
 
 
 def shown(target: Module, names: Names | None) -> str:

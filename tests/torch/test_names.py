@@ -69,6 +69,19 @@ def test_names_go_through_data_parallel() -> None:
     assert chosen(nn.DataParallel(made(Deep)), "conv*") == ["conv_in"]
 
 
+def test_what_wraps_a_module_inside_of_a_model_has_the_name_of_the_module() -> None:
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    net = nn.Sequential(checkpoint_wrapper(nn.Linear(2, 2)), nn.DataParallel(nn.Linear(2, 2)), nn.Linear(2, 2))
+    net[2] = torch.compile(net[2], backend="eager")
+    kinds: list[str] = []
+    with weave(net, "*", post=lambda name, module: kinds.append(f"{name} {type(module).__name__}")) as weaving:
+        assert len(weaving.mounts) == 3
+        with torch.no_grad():
+            net(torch.ones(1, 2))
+    assert kinds == ["0 Linear", "1 Linear", "2 Linear"]
+
+
 def test_a_module_that_is_called_module_keeps_its_name() -> None:
     net = nn.Sequential()
     net.add_module("module", nn.Linear(1, 1))

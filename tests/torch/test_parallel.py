@@ -82,6 +82,26 @@ with capture(model, "*", gradients=True) as seen:
     model(batch(rank)).sum().backward()
 assert seen["second"].gradient.eq(1).all() and list(seen) == ["first", "second"]
 assert untouched(net, before)
+
+# Sharded: hooks of modules act; those of parameters never would.
+from torch.distributed.fsdp import fully_shard
+
+sharded = made()
+plain = sharded(batch(rank)).detach()
+for layer in (sharded.first, sharded.second, sharded):
+    fully_shard(layer, mesh=distributed.init_device_mesh("cpu", (2,)))
+with weave(sharded, "first", post=lambda result: result * 0, backward=lambda grad_input: grad_input[0] * 5):
+    x = batch(rank).requires_grad_()
+    out = sharded(x)
+    assert torch.allclose(out, sharded.second.bias.full_tensor().expand(3, 3))
+    out.sum().backward()
+assert torch.allclose(sharded(batch(rank)), plain)
+try:
+    weave(sharded, "*.weight", grad=print)
+except ValueError as error:
+    assert "FSDPNet computes gradients for gathered copies" in str(error), error
+else:
+    raise AssertionError("not refused")
 print("done", rank)
 distributed.destroy_process_group()
 """
