@@ -73,3 +73,16 @@ class Audit:
 assert_type(Audit().first(), int)
 with weave("json:dumps", aspect=Audit()):
     pass
+
+
+# Modules and tensors of PyTorch, whose types this file need not know.
+def clip(grad_input: tuple[object, ...], name: str) -> tuple[object, ...] | None:
+    return None
+
+
+model: object = object()
+assert_type(weave(model, "conv*, !conv1", post=same, backward=clip, grad=[same, at_least_one]), Weaving)
+assert_type(weave(model, int, backward_pre=same, priority="LOW"), Weaving)
+assert_type(weave(model, [int, "conv*"], state_dict_post=same, load_state_dict_pre=same, once=True), Weaving)
+weave(model, 3, post=same)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+weave(model, bakward=same)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
