@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,7 +18,7 @@ TORCH = "PyTorch's own hooks"
 def modules(effort: Effort) -> list[Contest]:
     """A module that gives back its input: beside one that is woven, with 1 + 1 and 10 + 10 hooks, on and off again."""
     if find_spec("torch") is None:
-        print("section torch: PyTorch is not installed, nothing was measured")
+        print("section torch: PyTorch is not installed, nothing was measured", file=sys.stderr)
         return []
     return [_idle(effort), _chain(1, effort), _chain(10, effort), _attach(effort)]
 
