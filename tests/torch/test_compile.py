@@ -222,6 +222,7 @@ def test_a_decorated_forward_is_compiled_with_its_hooks() -> None:
 
 def test_hooks_on_a_class_warn_of_what_was_compiled_before_and_does_not_see_them() -> None:
     net, x = made(), inputs()
+    torch._dynamo.utils.counters.clear()  # of the tests before
     weave(nn.Linear.forward, post=lambda: None).remove()  # nothing is compiled yet
     compiled = torch.compile(net, backend="eager")
     plain = compiled(x)

@@ -270,6 +270,7 @@ def test_a_decorated_forward_offers_the_parameters_inside() -> None:
     assert torch.equal(out, x * 5) and out.requires_grad  # the hook is outside of no_grad
 
 
+@pytest.mark.filterwarnings("ignore:torch.compile does not see:aspecthook.WeaveWarning")  # what other tests compiled
 def test_hooks_of_the_class_act_inside_those_of_the_module() -> None:
     net, x = made(), inputs()
     plain = net.first(x)
