@@ -59,7 +59,8 @@ def warn_of_compiled(function: Any) -> None:
     dynamo: Any = sys.modules.get("torch._dynamo")
     if getattr(function, "__name__", "") != "forward" or dynamo is None or not _is_class_forward(function):
         return
-    if dynamo.utils.counters["stats"]["unique_graphs"]:
+    codes: Any = getattr(getattr(dynamo, "convert_frame", None), "input_codes", None)
+    if getattr(codes, "seen", True):  # what has been compiled since it was last reset
         cls = function.__qualname__.removesuffix(".forward")
         message = (
             f"torch.compile does not see hooks on {function.__module__}:{function.__qualname__}, a method of a class: "

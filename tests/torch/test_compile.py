@@ -24,6 +24,7 @@ def fresh() -> Any:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(recompile_limit=64):
         yield
+    torch._dynamo.reset()
 
 
 def one_yield() -> Any:
