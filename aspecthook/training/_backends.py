@@ -6,7 +6,7 @@ Neither NumPy nor PyTorch is imported before a model needs it, and PyTorch never
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -66,6 +66,10 @@ class Backend(Protocol):
 
     def to_device(self, batch: Any, model: Any) -> Any:
         """Give the batch as the model takes it: in its library, and where its parameters are."""
+        ...
+
+    def mover(self, model: Any) -> Callable[[Any], Any]:
+        """Give `to_device` for many batches: where the parameters are is looked up once."""
         ...
 
     def parameters(self, model: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -28,6 +28,10 @@ class NumpyBackend:
     def to_device(self, batch: Any, model: Any) -> Any:  # noqa: ARG002
         """Give the batch as it is."""
         return batch
+
+    def mover(self, model: Any) -> Callable[[Any], Any]:  # noqa: ARG002
+        """Give a function that gives a batch as it is."""
+        return lambda batch: batch
 
     def parameters(self, model: Any) -> dict[str, Any]:
         """Give the live parameters."""

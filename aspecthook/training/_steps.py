@@ -24,10 +24,10 @@ def batches(runner: Runner, mode: str) -> Iterator[Any]:
             if hasattr(loader, "set_epoch"):
                 loader.set_epoch(runner.epoch)
             loader = _without_first(loader, start)
-    empty = True
+    empty, move = True, runner.backend.mover(runner.model)
     for runner.inner_iter, batch in enumerate(loader, start):
         runner.batch = batch
-        yield runner.backend.to_device(batch, runner.model)
+        yield move(batch)
         empty = False
     if empty and not start:
         raise TrainingError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
 from itertools import chain
@@ -48,6 +48,11 @@ class TorchBackend:
     def to_device(self, batch: Any, model: Any) -> Any:
         """Give the batch with tensors in the place of arrays, where the parameters of the model are."""
         return _moved(batch, _device(model))
+
+    def mover(self, model: Any) -> Callable[[Any], Any]:
+        """Give `to_device` for many batches."""
+        device = _device(model)
+        return lambda batch: _moved(batch, device)
 
     def parameters(self, model: Any) -> dict[str, Any]:
         """Give the live parameters."""
@@ -266,6 +271,8 @@ def _array_or_none(value: Any) -> Array | None:
 
 
 def _moved(batch: Any, device: Any) -> Any:
+    if is_any(batch, torch.Tensor) and batch.device == device:
+        return batch
     if is_any(batch, np.ndarray):
         if batch.dtype.kind not in "biufc":
             return batch  # PyTorch has no tensors of strings and objects
