@@ -68,6 +68,55 @@ class Runner:
         ...     def zero_grad(self): ...
     """
 
+    # An object with more than 30 attributes of its own keeps them in a dict that is slower to read, and on which
+    # CPython 3.11 gives up, in one run of some twenty, to look up methods fast.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_done",
+        "_entered",
+        "_handles",
+        "_held",
+        "_interrupts",
+        "_later",
+        "_length",
+        "_loaders",
+        "_of_workflow",
+        "_predictions",
+        "_resumed",
+        "_running",
+        "_seeded",
+        "_stopping",
+        "_until",
+        "_val_row",
+        "accumulate",
+        "amp",
+        "backend",
+        "batch",
+        "by_epoch",
+        "data_loader",
+        "epoch",
+        "hooks",
+        "inner_iter",
+        "iter",
+        "logger",
+        "logs",
+        "loss",
+        "max_epochs",
+        "max_iters",
+        "meta",
+        "mode",
+        "model",
+        "optimizer",
+        "outputs",
+        "rank",
+        "seed",
+        "step",
+        "work_dir",
+        "workflow",
+        "world_size",
+    )
+
     def __init__(
         self,
         model: Any,
@@ -117,6 +166,8 @@ class Runner:
         # The newest numbers: losses, metrics, learning rates.
         self.logs: dict[str, Any] = {}
         self._stopping = False
+        self._until: int | None = None
+        self._length: int | None = None  # of the pass
         self._held = False  # gradients of a group of batches, whose step is still to come
         self._running = False
         self._later: list[Callable[[], object]] = []
@@ -531,8 +582,6 @@ class Runner:
     def _is_trained(self) -> bool:
         return self._trained() >= self._end()
 
-    _until: int | None = None
-
     def _val_epoch(self) -> None:
         self._begin("val")
         self._of_workflow = True
@@ -555,6 +604,8 @@ class Runner:
     def _begin(self, mode: str) -> None:
         self.mode = mode
         self.data_loader = self._loaders[mode]
+        if mode == "train":
+            self._length = length_of(self.data_loader)
         turn = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(turn):
             turn()
@@ -575,7 +626,7 @@ class Runner:
 
     def _is_pass_over(self) -> bool:
         """Say whether that was the last batch of the pass, and count the epoch if it was."""
-        over = self._done["inner_iter"] == length_of(self.data_loader)
+        over = self._done["inner_iter"] == self._length
         if over:
             self._end_pass()
         return over

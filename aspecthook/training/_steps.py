@@ -26,8 +26,8 @@ def batches(runner: Runner, mode: str) -> Iterator[Any]:
             loader = _without_first(loader, start)
     empty, move = True, runner.backend.mover(runner.model)
     for runner.inner_iter, batch in enumerate(loader, start):
-        runner.batch = batch
-        yield move(batch)
+        runner.batch = move(batch)
+        yield runner.batch
         empty = False
     if empty and not start:
         raise TrainingError(
@@ -63,7 +63,10 @@ def _made(runner: Runner, made: Any, by: str) -> Any:
             "{'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
         )
     runner.outputs = made
-    runner.logs = {**runner.logs, **made.get("log_vars", {"loss": runner.backend.item(made["loss"])})}
+    log_vars = made.get("log_vars")
+    if log_vars is None:  # only then: a number that is read off a GPU is waited for
+        log_vars = {"loss": runner.backend.item(made["loss"])}
+    runner.logs = {**runner.logs, **log_vars}
     return made["loss"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
 from itertools import chain
@@ -81,7 +81,7 @@ class TorchBackend:
 
     def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
         """Scale all gradients down so that their norm as one vector is at most this, and give the norm before."""
-        return float(torch.nn.utils.clip_grad_norm_(self.parameters(model).values(), max_norm, norm_type))
+        return float(torch.nn.utils.clip_grad_norm_(_parameters(model), max_norm, norm_type))
 
     def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
         """Move the arrays towards the model, in place; they may be tensors too, on the device of the model."""
@@ -249,6 +249,10 @@ def _state(model: Any) -> dict[str, Any]:
     return found
 
 
+def _parameters(model: Any) -> Iterator[Any]:
+    return (parameter for part in _parts(model).values() for parameter in part.parameters())
+
+
 def _device(model: Any) -> Any:
     for part in _parts(model).values():
         for tensor in chain(part.parameters(), part.buffers()):
@@ -273,6 +277,8 @@ def _array_or_none(value: Any) -> Array | None:
 def _moved(batch: Any, device: Any) -> Any:
     if is_any(batch, torch.Tensor) and batch.device == device:
         return batch
+    if type(batch) in (tuple, list):  # most batches are
+        return type(batch)([_moved(value, device) for value in batch])
     if is_any(batch, np.ndarray):
         if batch.dtype.kind not in "biufc":
             return batch  # PyTorch has no tensors of strings and objects
