@@ -269,8 +269,10 @@ def _of_object(target: object) -> MountPoint | None:
 def _existing(function: FunctionType) -> MountPoint:
     mount = mount_of(function)
     if mount is None:
+        name = f"{function.__module__}:{function.__qualname__}"
         raise HookLookupError(
-            f"{function.__module__}:{function.__qualname__} is not a mount point; decorate it with @hookable first"
+            f"{name} is not a mount point; decorate it with @hookable first, or weave it if it is not yours: "
+            f"weave({name!r}, pre=...)"
         )
     return mount
 
