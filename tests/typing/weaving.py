@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_type
+from typing import TYPE_CHECKING, assert_type
 
 from aspecthook import Args, Call, Hook, MountPoint, Return, Weaving, always, around, exception, item, post, pre, weave
 
@@ -80,9 +80,10 @@ def clip(grad_input: tuple[object, ...], name: str) -> tuple[object, ...] | None
     return None
 
 
-model: object = object()
-assert_type(weave(model, "conv*, !conv1", post=same, backward=clip, grad=[same, at_least_one]), Weaving)
-assert_type(weave(model, int, backward_pre=same, priority="LOW"), Weaving)
-assert_type(weave(model, [int, "conv*"], state_dict_post=same, load_state_dict_pre=same, once=True), Weaving)
-weave(model, 3, post=same)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-weave(model, bakward=same)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+if TYPE_CHECKING:  # there may be no PyTorch
+    model: object = object()
+    assert_type(weave(model, "conv*, !conv1", post=same, backward=clip, grad=[same, at_least_one]), Weaving)
+    assert_type(weave(model, int, backward_pre=same, priority="LOW"), Weaving)
+    assert_type(weave(model, [int, "conv*"], state_dict_post=same, load_state_dict_pre=same, once=True), Weaving)
+    weave(model, 3, post=same)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    weave(model, bakward=same)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
