@@ -1,7 +1,7 @@
 """Training: what hooks cost in a step, ours and those of other trainers; and a whole run, beside a loop by hand.
 
-What is timed of each trainer is said in `benchmarks.trainers`, what a run is in `benchmarks.training_loops`. Trainers
-that are not installed are left out; ``make bench-training`` installs them all.
+What is timed of each trainer is said in `benchmarks.trainers` and `benchmarks.other_trainers`, what a run is in
+`benchmarks.training_loops`. Trainers that are not installed are left out; ``make bench-training`` installs them all.
 """
 
 from __future__ import annotations
@@ -14,26 +14,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from .other_trainers import AT_INTERVAL, BUSY, BY_HAND, LOOP, OVERRIDING_NOTHING, quietly
 from .results import OURS, Contest, Goal
 from .timing import Effort, race
-from .trainers import (
-    AT_INTERVAL,
-    BUSY,
-    BY_HAND,
-    IDLE,
-    LONG,
-    LOOP,
-    NONE,
-    NOOP,
-    OVERRIDING_NOTHING,
-    SOME,
-    Build,
-    Rig,
-    Work,
-    hooks_of_ours,
-    new_runner,
-    quietly,
-)
+from .trainers import IDLE, LONG, NONE, NOOP, SOME, Build, Rig, Work, hooks_of_ours, new_runner
 
 NEEDED = ("numpy", "autograd", "safetensors")
 PACKAGES = {
