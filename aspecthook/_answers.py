@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar, cast, final
 
+from ._errors import HookAnswerError, literal, plural
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -23,7 +27,12 @@ class Args:
     changes: dict[str, object]
 
     # Arguments are objects of any type: only the target knows which.
-    def __init__(self, /, **changes: Any) -> None:
+    def __init__(self, /, *unnamed: Any, **changes: Any) -> None:
+        if unnamed:
+            raise HookAnswerError(
+                f"Args replaces arguments by name, and {plural(len(unnamed), 'value')} given to it "
+                f"{'has' if len(unnamed) == 1 else 'have'} none; name it: Args(qty={literal(unnamed[0])})"
+            )
         self.changes = changes
 
     def __repr__(self) -> str:

@@ -8,23 +8,27 @@ neither reads a signature again.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ._errors import HookSignatureError, HookTypeError, nearest
+from ._errors import HookSignatureError, HookTypeError, article, nearest, printable
+from ._records import NamedTuple
 from ._signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS, Signature
 
 if TYPE_CHECKING:
     import inspect
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Kind: TypeAlias = Literal["pre", "around", "on", "item", "exception", "post", "always"]
 KINDS: tuple[Kind, ...] = ("pre", "around", "on", "item", "exception", "post", "always")
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target, a reserved word, ".name" for an attribute that the first
-# argument lends ("." for itself), or (for "**") the names to leave out.
+# argument lends ("." for itself), ":name" for an argument that a wrapper shows ("?name": if the call has it), or (for
+# "**") the names to leave out.
 Ask: TypeAlias = tuple[str, "int | str | tuple[str, ...]"]
 Asks: TypeAlias = tuple[Ask, ...]
 
@@ -40,6 +44,16 @@ RESERVED: dict[str, frozenset[str]] = {
     "item": frozenset({"item"}),
 }
 
+_RESERVED_FOR = {
+    "call": "the call object",
+    "args": "the positional arguments",
+    "kwargs": "the keyword arguments",
+    "result": "the result of the call",
+    "exc": "the exception",
+    "proceed": "what runs the inside",
+    "item": "the item being yielded",
+}
+
 # What a positional-only parameter, or a builtin without a signature, is given; a subscriber: see `_told`.
 SUBJECT: dict[Kind, str] = {
     "pre": "arguments",
@@ -52,15 +66,21 @@ SUBJECT: dict[Kind, str] = {
 }
 
 
+# What others call what is reserved here: decorators, wrapt, middleware.
+_HABITS: dict[str, tuple[str, ...]] = {
+    "proceed": ("func", "function", "fn", "f", "wrapped", "original", "inner", "handler", "call_next", "next_call"),
+    "exc": ("e", "ex", "err", "error", "exception"),
+    "result": ("res", "ret", "retval", "return_value", "returned", "value", "response"),
+    "call": ("ctx", "context"),
+    "kwargs": ("kw", "kwds"),
+    "self": ("instance", "obj", "this"),
+}
+
+
 def kinds_of(signature: Signature) -> list[Kind]:
     """Give the kinds of hooks that can act on such a target."""
     barred = {"item"} if "generator" not in signature.style else set[str]()
     return [kind for kind in KINDS if kind not in barred and (kind != "on" or signature.emission is not None)]
-
-
-def article(kind: str) -> str:
-    """Give the article that goes before a kind in a message."""
-    return "an" if kind[0] in "aeio" else "a"
 
 
 class Parameter(NamedTuple):
@@ -139,20 +159,49 @@ def _from_inspect(function: Callable[..., object]) -> list[Parameter] | None:
     return [Parameter(p.name, how[p.kind], p.default is not p.empty) for p in signature.parameters.values()]
 
 
+# How `unittest.mock` and `inspect.markcoroutinefunction` mark a function whose calls give coroutines.
+_MARKED_ASYNC = frozenset({"_is_coroutine", "_is_coroutine_mark"})
+
+
 def flavour_of(function: Callable[..., object]) -> Flavour:
-    """Say whether calling this gives a value, an awaitable, a generator or an async generator."""
+    """Return whether calling this gives a value, an awaitable, a generator or an async generator."""
     inner: Any = function
     while isinstance(inner, (partial, MethodType, staticmethod)):
         inner = inner.func if isinstance(inner, partial) else inner.__func__
-    if type(inner) is not FunctionType and not isinstance(inner, type):
-        inner = getattr(cast("type[object]", type(inner)), "__call__", inner)  # noqa: B004  # the function, not whether there is one
-    code = getattr(inner, "__code__", None)
-    flags = getattr(code, "co_flags", 0)
-    if flags & COROUTINE:
+    if type(inner) is not FunctionType:
+        return "plain" if isinstance(inner, (type, BuiltinFunctionType)) else _flavour_of_object(inner)
+    flags = inner.__code__.co_flags
+    if flags & COROUTINE or not _MARKED_ASYNC.isdisjoint(inner.__dict__):
         return "async"
     if flags & ASYNC_GENERATOR:
         return "async generator"
     return "generator" if flags & GENERATOR else "plain"
+
+
+def _flavour_of_object(value: Any) -> Flavour:
+    import inspect
+
+    if inspect.iscoroutinefunction(value):  # an AsyncMock says so of itself, and so does what wrapt makes
+        return "async"
+    call: Any = getattr(cast("type[object]", type(value)), "__call__", None)  # noqa: B004  # the function, not whether there is one
+    if type(call) is not FunctionType and hasattr(value, "__wrapped__"):
+        return flavour_of(value.__wrapped__)  # a `functools.lru_cache` hands on what the function in it gives
+    known = isinstance(call, (FunctionType, MethodType, partial, staticmethod))
+    return flavour_of(cast("Callable[..., object]", call)) if known else "plain"
+
+
+# Marks a sync around hook that hands on what `proceed()` gives, awaitable or not: those of the kit serve every target.
+HANDS_ON = "__aspecthook_hands_on__"
+
+
+def _hands_on(function: Any) -> bool:
+    """Whether a sync function may hand on a coroutine: `functools.wraps` has put it around an async one."""
+    inner: Any = function.__func__ if isinstance(function, MethodType) else function
+    if HANDS_ON in getattr(inner, "__dict__", {}):
+        return True
+    while "__wrapped__" in (found := getattr(function, "__dict__", {})):
+        function = found["__wrapped__"]
+    return callable(function) and flavour_of(function) == "async"
 
 
 def _told(signature: Signature) -> int | str:
@@ -178,6 +227,7 @@ class Resolver:
         self.label = label
         self.signature = signature
         self.who = who
+        self._doubted: list[str] = []
         self.word = signature.emission.word if kind == "on" and signature.emission is not None else kind
 
     def resolve(self, function: Callable[..., object], *, of_instance: bool = False) -> Asks:
@@ -188,7 +238,7 @@ class Resolver:
         """
         wanted = parameters(function)
         if wanted is None:
-            return (("", self.subject),)
+            return (("", self._given_subject()),)
         asks: list[Ask] = []
         skipped: str | None = None
         subject_given = False
@@ -203,7 +253,7 @@ class Resolver:
                 asks.append(("**", taken))
             elif how == "positional only":
                 if not subject_given:
-                    asks.append(("", self.subject))
+                    asks.append(("", self._given_subject()))
                     subject_given = True
                 elif not has_default:
                     given = self.subject if isinstance(self.subject, str) else self.signature.names[self.subject]
@@ -216,14 +266,21 @@ class Resolver:
             elif (found := self._find(name, has_default)) is None:
                 skipped = skipped or (name if how == "positional" else None)
             else:
+                if str(found)[0] == "?":  # it may be left out, and those behind it are then in other places
+                    skipped = skipped or name
                 by_position = how == "positional" and skipped is None
                 asks.append(("" if by_position else f"={name}", found))
         return tuple(asks)
+
+    def _given_subject(self) -> int | str:
+        of_wrapper = self.subject == "arguments" and self.signature.shown() is not None
+        return "shown arguments" if of_wrapper else self.subject
 
     def _find(self, name: str, has_default: bool) -> int | str | None:
         """Look one name up: a reserved word first, then the target's parameters; None: keep the default."""
         if name in RESERVED:
             if name in self.offered:
+                self._doubted.append(name)
                 return name
             # `item` is so common a parameter that it is reserved only where there is an item; and an event, which has
             # no outcome before its subscribers have run, may well be about a `result` or an `exc`.
@@ -232,8 +289,13 @@ class Resolver:
                     return None
                 raise HookSignatureError(self._unavailable(name))
         place = self.signature.index.get(name)
-        if place is not None:
+        if place is not None and place < self.signature.regular:
             return place
+        shown = self.signature.shown()
+        if place is not None and (shown is None or name not in shown):
+            return place
+        if shown is not None and name in shown:
+            return ("?" if has_default else ":") + name
         lent = self.signature.lends.get(name)
         if lent is not None:
             return "." + lent
@@ -241,21 +303,35 @@ class Resolver:
             raise HookSignatureError(self._unknown(name))
         return None
 
+    def doubts(self) -> Iterator[str]:
+        """Yield a warning for each reserved word that is asked for and is the name of a parameter of the target too."""
+        for name in self._doubted:
+            shown = self.signature.shown()
+            place = self.signature.index.get(name)
+            own = place is not None and place < self.signature.regular
+            if own or (shown is not None and name in shown.ordinary):
+                yield (
+                    f"{self.who} asks for {name!r} and is given {_RESERVED_FOR[name]}; {self.label} has a parameter "
+                    f"called {name!r} too, which is call.arguments[{name!r}]"
+                )
+
     def _unavailable(self, name: str) -> str:
         kinds = " and ".join(kind for kind in KINDS if kind in RESERVED[name])
         this = f"this is {article(self.word)} {self.word} hook"
         message = f"{self.who} asks for {name!r}, which only {kinds} hooks are given, and {this}"
-        if name in self.signature.index:
+        if name in self.signature.index or name in (self.signature.shown() or ()):
             message += f"; the argument of that name is call.arguments[{name!r}]"
         return message
 
     def _unknown(self, name: str) -> str:
-        names = [*self.signature.names, *self.signature.lends]
+        shown = self.signature.shown()
+        names = [*(self.signature.names if shown is None else shown.names), *self.signature.lends]
         words = [word for word in RESERVED if word in self.offered]
-        offered = ", ".join(names) or "no parameters"
+        offered = printable(", ".join(names)) or "no parameters"
+        meant = next((word for word, habits in _HABITS.items() if name in habits and word in (*words, *names)), None)
         return (
             f"{self.who} asks for {name!r}, but {self.label} offers {offered} (and every {self.word} hook "
-            f"{', '.join(words)}){nearest(name, names + words)}"
+            f"{', '.join(words)}){nearest(name, names + words) if meant is None else f'; did you mean {meant!r}?'}"
         )
 
     def _refuse_gap(self, skipped: str | None) -> None:
@@ -266,7 +342,15 @@ class Resolver:
             )
 
 
-def check_flavour(kind: Kind, flavour: Flavour, asks: Asks, signature: Signature, label: str, who: object) -> None:
+def check_flavour(
+    kind: Kind,
+    function: Callable[..., object],
+    flavour: Flavour,
+    asks: Asks,
+    signature: Signature,
+    label: str,
+    who: object,
+) -> None:
     """Refuse a hook that could never work on this target because of what calling it gives.
 
     Raises:
@@ -287,6 +371,12 @@ def check_flavour(kind: Kind, flavour: Flavour, asks: Asks, signature: Signature
             raise HookTypeError(
                 f"{who} is a coroutine function around the async generator {label}, which needs a stream; write an "
                 f"async generator function (`async for item in proceed(): yield item`), or answer proceed()"
+            )
+        if flavour == "plain" and proceeds and style == "coroutine" and not _hands_on(function):
+            raise HookTypeError(
+                f"{who} asks for `proceed` and is sync, but {label} is async: nothing has run yet when proceed() "
+                f"returns, so nothing could be caught or timed; write `async def` with `await proceed()`, or a "
+                f"generator function with one `yield`, which serves both"
             )
         _check_around(flavour, proceeds, style, label, who)
     elif flavour in ("generator", "async generator"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType, MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
+from ._errors import described
 from ._signature import Emission, Signature
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Call:
     @property
     def arguments(self) -> Mapping[str, Any]:
         """The arguments by the names of the target's parameters, defaults filled in; read-only."""
-        return MappingProxyType(dict(zip(self._site.signature.names, self._values, strict=True)))
+        return MappingProxyType(self._site.signature.arguments(self._values))
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -138,4 +139,6 @@ class Call:
         return self._state
 
     def __repr__(self) -> str:
-        return f"<call of {self._site.label} with {dict(self.arguments)!r}>"
+        # Not the values: where a call is logged, they may be secrets. Who wants them asks for `arguments`.
+        given = [f"{name}: {described(value)}" for name, value in self.arguments.items()]
+        return f"<call of {self._site.label} with {', '.join(given) or 'no arguments'}>"

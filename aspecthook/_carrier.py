@@ -5,13 +5,17 @@ The invariant: the original is called just as the caller called it, unless a hoo
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import Any, Literal, NamedTuple
 
+from ._compile import file_name
 from ._signature import is_plain
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -50,12 +54,18 @@ def carrier(original: Callable[..., Any], signature: inspect.Signature | None, l
     lead = {"async": "return await", "generator": "return (yield from"}.get(style, "return")
     keyword = "async " if style == "async" else ""
     end = ")" if style == "generator" else ""
-    code = compile(f"{keyword}def carrier{head}: {lead} {forward}({_passed(parameters)}){end}", "<aspecthook>", "exec")
+    source = f"{keyword}def carrier{head}: {lead} {forward}({_passed(parameters)}){end}"
+    code = compile(source, file_name(label), "exec")
     body = next(one for one in code.co_consts if isinstance(one, CodeType))
-    called, mine = _forwarder(original, parameters)
     module, _, path = label.partition(":")
     name = path.rpartition(".")[2]
-    made = FunctionType(body.replace(co_name=name, co_qualname=path), {forward: called}, name)
+    # What is called looks at these globals, as it has no frame of its own: an import in C code needs `__builtins__`,
+    # and a class that is made takes its `__module__` from `__name__`. Without us these would be those of the caller,
+    # whom nobody can know here; what has no Python code is called in the module that has it more than anywhere else.
+    space: dict[str, Any] = {"__builtins__": vars(builtins), "__name__": module, "__tracebackhide__": True}
+    called, mine = _forwarder(original, parameters, space)
+    space[forward] = called
+    made = FunctionType(body.replace(co_name=name, co_qualname=path), space, name)
     made.__qualname__ = path
     defaults = [one.default for one in parameters if one.kind in _POSITIONAL and one.default is not one.empty]
     made.__defaults__ = tuple(defaults) or None
@@ -87,7 +97,7 @@ _given: ContextVar[tuple[object, tuple[Any, ...], dict[str, Any]] | None] = Cont
 
 
 def _forwarder(
-    original: Callable[..., Any], parameters: list[inspect.Parameter]
+    original: Callable[..., Any], parameters: list[inspect.Parameter], space: dict[str, Any]
 ) -> tuple[Callable[..., Any], object | None]:
     """Give what calls the original just as the caller called it, and by what such calls are told from others.
 
@@ -102,6 +112,7 @@ def _forwarder(
     defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
     mine = object()
 
+    under_way, absent = _given.get, _ABSENT
     count = len(names)
     usual = [one.default for one in positional]
 
@@ -122,13 +133,13 @@ def _forwarder(
         return True
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        given = _given.get()
+        given = under_way()
         if given is not None and given[0] is mine:
             raw, named = given[1], given[2]
             if len(args) == max(count, len(raw)) and is_same(raw, named, args, kwargs):
                 return original(*raw, **named)
         values = dict(zip(names, args, strict=False))
-        kept = {name: value for name, value in kwargs.items() if value is not defaults.get(name, _ABSENT)}
+        kept = {name: value for name, value in kwargs.items() if value is not defaults.get(name, absent)}
         if len(args) > count:
             return original(*args, **kept)
         lead = [one for one in positional if one.default is one.empty or one.kind is one.POSITIONAL_ONLY]
@@ -141,7 +152,7 @@ def _forwarder(
         }
         return original(*[values[one.name] for one in lead], **loose, **kept)
 
-    return forward, mine
+    return FunctionType(forward.__code__, space, "forward", None, forward.__closure__), mine
 
 
 def _entering(made: FunctionType, mine: object) -> Callable[..., Any]:

@@ -1,17 +1,67 @@
-"""The one lock under which hooks are added, taken off and linked.
+"""The one lock under which hooks are added, removed and linked, and the one way in which it is taken.
 
-It is only ever taken by a `with` statement on the lock itself, which no interrupt can leave halfway; a context
-manager written in Python can be left between its steps. It is reentrant, since finalizers that the garbage collector
-runs in the middle of a change may make changes of their own.
+It is reentrant, since finalizers that the garbage collector runs in the middle of a change may make changes of their
+own. The invariant: whatever interrupts a change (Ctrl-C, a signal handler, `fork`), the lock is free again afterwards.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import wraps
 from threading import RLock
+from typing import ParamSpec, TypeVar
 
-lock = RLock()
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_lock = RLock()
+_acquire, _release = _lock.acquire, _lock.release
+
+# Whether this thread holds the lock. Not documented, but `threading.Condition` asks every lock for it.
+is_changing: Callable[[], bool] = getattr(_lock, "_is_owned")
+
+
+def under_lock(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function that runs with the lock held, all of it.
+
+    A `with` statement would not do: from Python 3.14 on a signal handler may raise after the lock's `__enter__` has
+    returned and before the block is entered, and then nobody ever releases the lock. Here the `try` begins before the
+    lock is taken, and `release` itself tells whether it was: it refuses to release what this thread does not hold.
+    CPython handles signals after a call, not before it, so none can come between `finally` and `release`.
+    """
+
+    @wraps(function)
+    def locked(*args: P.args, **kwargs: P.kwargs) -> T:
+        if is_changing():  # taken further out; releasing it here would be wrong, so there is but one level
+            return function(*args, **kwargs)
+        try:
+            _acquire()
+            return function(*args, **kwargs)
+        finally:
+            try:
+                _release()
+            except RuntimeError:
+                pass  # interrupted before it was taken
+
+    return locked
+
+
+def _release_in_parent() -> None:
+    try:
+        _release()
+    except RuntimeError:
+        pass  # a signal has interrupted the wait for it
+
+
+def _release_in_child() -> None:
+    try:
+        _release()
+    except RuntimeError:
+        # Likewise, and another thread held it, which does not exist here. `threading` resets its own locks so.
+        getattr(_lock, "_at_fork_reinit")()
+
 
 if hasattr(os, "register_at_fork"):
     # A child must not inherit a lock that some other thread of its parent held.
-    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    os.register_at_fork(before=_acquire, after_in_parent=_release_in_parent, after_in_child=_release_in_child)

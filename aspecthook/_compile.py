@@ -23,13 +23,17 @@ from . import _law, _law_async, _runtime
 from ._answers import Args, Return
 from ._asks import KINDS
 from ._call import Call
+from ._copies import Constants
+from ._errors import printable
 from ._hook import Hook, code_of
 from ._order import Chain
 from ._signature import ITERABLE_COROUTINE, Signature, is_plain
 from ._source import Source
 from ._writer import LIBRARY_WORDS, Role, Text
 
-# Free-threaded builds make every constant of a code object immortal: there, pins never become constants.
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# Free-threaded builds of 3.13 make every constant of a code object immortal: there, pins never become constants.
 FREE_THREADED = "free-threading" in version
 
 _OURS: dict[str, object] = {"ANSWERS": (Args, Return), "Args": Args, "Return": Return, "Call": Call}
@@ -90,8 +94,9 @@ def template(
         writer = Source(signature, chain or Chain(()), weak=number if weak else 0, instances=instances)
         text = writer.stub() if chain is None else writer.text()
         found = Template(number, text, *(compiled_in_cells(text) if cells else compiled(text, free)))
-        while len(_templates) >= _MOST_TEMPLATES:
-            _templates.pop(next(iter(_templates)), None)
+        # A list, made in one step: another thread may keep a shape meanwhile.
+        for oldest in list(_templates)[: max(0, len(_templates) - _MOST_TEMPLATES + 1)]:
+            _templates.pop(oldest, None)
         _templates[key] = found
     return found
 
@@ -211,13 +216,20 @@ class Linked:
 
 @final
 class Linker:
-    """Links templates for one mount point. `facts` is what the pins that are not hooks stand for."""
+    """Links templates for one mount point. `facts` is what the pins that are not hooks stand for.
 
-    def __init__(self, signature: Signature, model: CodeType, name: str, facts: dict[str, object]) -> None:
+    Whatever is linked runs with the globals of the target, `space`: code that looks at the frame which calls it, and C
+    code that imports, finds there what it would find without hooks.
+    """
+
+    def __init__(
+        self, signature: Signature, model: CodeType, name: str, facts: dict[str, object], space: dict[str, Any]
+    ) -> None:
         self.signature = signature
         self.model = model
         self.name = name
         self.facts = facts
+        self.space = space
         # What `make` has made, by the number of its template.
         self.codes: dict[int, CodeType] = {}
 
@@ -230,7 +242,7 @@ class Linker:
         """
         text = template.text
         code = codes.get(template.number) if codes is not None else None
-        filename = f"<aspecthook>/{printable(self.name)}#{next(_numbers)}" if code is None else code.co_filename
+        filename = file_name(self.name) if code is None else code.co_filename
         values = {pin: self._value(role, chain, facts) for pin, role in template.open_pins}
         if template.layers is not None:
             values[text.inside] = self._layers(template.layers, text, values, filename)
@@ -238,13 +250,15 @@ class Linker:
             consts = template.consts.copy()
             for place, pin in template.places:
                 consts[place] = values[pin]
-            code = self._code(template.code, tuple(consts), filename, self.model.co_freevars)
+            # Without objects of ours they travel as they are.
+            ours = Constants((*consts, self.facts["first"], self.model)) if text.pins else tuple(consts)
+            code = self._code(template.code, ours, filename, self.model.co_freevars)
             if codes is not None:
                 codes[template.number] = code
         self.show(template, chain, code)
         return Linked(template, code, (template.number, *(values[pin] for pin in text.links)))
 
-    def make(self, template: Template, chain: Chain, space: dict[str, Any], facts: dict[str, object]) -> FunctionType:
+    def make(self, template: Template, chain: Chain, facts: dict[str, object]) -> FunctionType:
         """Make a function of a template in cells, its cells holding the objects of a chain.
 
         Its code is the same for all chains of a shape: what a tracer has made of one may do for the next.
@@ -252,30 +266,23 @@ class Linker:
         text = template.text
         code = self.codes.get(template.number)
         if code is None:
-            filename = f"<aspecthook>/{printable(self.name)}#{next(_numbers)}"
+            filename = file_name(self.name)
             code = self._code(template.code, template.code.co_consts, filename, template.code.co_freevars)
             self.codes[template.number] = code
         values = {pin: LIBRARY[role.what[8:]] for pin, role in text.pins.items() if role.what.startswith("library ")}
         values.update({pin: self._value(role, chain, facts) for pin, role in template.open_pins})
         if template.layers is not None:
-            values[text.inside] = self._layers(template.layers, text, values, code.co_filename, space)
+            values[text.inside] = self._layers(template.layers, text, values, code.co_filename)
         self.show(template, chain, code)
         cells = tuple([CellType(values[name]) for name in code.co_freevars])
-        return FunctionType(code, space, self.model.co_name, None, cells)
+        return FunctionType(code, self.space, self.model.co_name, None, cells)
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of what was linked."""
         show(code, partial(render, template.text, self.model.co_name, notes_of(chain)))
 
-    def _layers(
-        self,
-        layers: CodeType,
-        text: Text,
-        values: dict[str, object],
-        filename: str,
-        space: dict[str, Any] | None = None,
-    ) -> object:
-        link = FunctionType(_relocated(layers, filename), {} if space is None else space)
+    def _layers(self, layers: CodeType, text: Text, values: dict[str, object], filename: str) -> object:
+        link = FunctionType(_relocated(layers, filename), self.space)
         return link(*[LIBRARY[text.pins[p].what[8:]] if p not in values else values[p] for p in text.layer_pins])
 
     def _code(self, code: CodeType, consts: tuple[object, ...], filename: str, free: tuple[str, ...]) -> CodeType:
@@ -289,13 +296,15 @@ class Linker:
             co_name=model.co_name,
             co_qualname=model.co_qualname,
             co_freevars=free,
+            # Those of the target, which it never loads, are there for who asks which modules the target may need.
+            co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
             **changes,
         )
 
     def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
         if role.what == "hook":
-            return _field(getattr(chain, role.kind)[role.first], role.fields[0])
+            return getattr(getattr(chain, role.kind)[role.first], role.fields[0])
         if role.what == "row":
             return _row(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
         if role.what == "name":
@@ -309,15 +318,8 @@ class Linker:
 
 def _row(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...]:
     if fields == ("function",):
-        return tuple(_field(hook, "function") for hook in hooks)
-    return tuple(tuple(_field(hook, field) for field in fields) for hook in hooks)
-
-
-def _field(hook: Hook, field: str) -> object:
-    if field == "function":
-        # A code object hashes its constants: line profilers and coverage tools keep code objects in dicts.
-        return hook.function if type(hook.function).__hash__ is not None else partial(hook.function)
-    return getattr(hook, field)
+        return tuple([hook.function for hook in hooks])
+    return tuple([tuple([getattr(hook, field) for field in fields]) for hook in hooks])
 
 
 def _relocated(code: CodeType, filename: str) -> CodeType:
@@ -329,31 +331,74 @@ def _relocated(code: CodeType, filename: str) -> CodeType:
 
 _shown: dict[str, weakref.ref[CodeType]] = {}
 
+# Free-threaded builds never free a string that has been a name in a code object. There the names of code that is gone
+# are used again for code of the same label; by what stands before their number.
+_unused: dict[str, list[str]] | None = {} if FREE_THREADED else None
+
+
+def file_name(label: str) -> str:
+    """Return a new file name for generated code.
+
+    Debuggers look for no file if a name begins with `<` and ends with `>` (`bdb.Bdb.canonic`). `warnings` (with
+    `stacklevel`) and `logging` pass over frames whose file name contains both `importlib` and `_bootstrap`, and so
+    name the line that has called the mount point, as they do without hooks.
+    """
+    start = f"<aspecthook {printable(label)}"
+    unused = _unused.get(start) if _unused is not None else None
+    try:
+        return unused.pop() if unused else f"{start}#{next(_numbers)} importlib._bootstrap>"
+    except IndexError:  # another thread has taken the last one
+        return file_name(label)
+
+
+@final
+class _Entry(tuple[Any, ...]):
+    """An entry of `linecache` (size, time, lines, file name) whose lines are rendered when somebody asks for them.
+
+    linecache has lazy entries of its own, but not for file names in angle brackets. Without a time, an entry is not
+    compared with a file.
+    """
+
+    source: Callable[[], str]
+    lines: list[str] | None
+
+    def __getitem__(self, place: Any) -> Any:
+        if place != 2:
+            return super().__getitem__(place)
+        if self.lines is None:
+            self.lines = self.source().splitlines(keepends=True)
+        return self.lines
+
 
 def show(code: CodeType, source: Callable[[], str]) -> None:
-    """Let tracebacks and debuggers find the source of `code` for as long as it lives; it is rendered when asked for."""
+    """Let tracebacks and debuggers find the source of `code` for as long as it lives."""
     filename = code.co_filename
     _shown[filename] = weakref.ref(code, partial(_forget, filename))
-    linecache.cache[filename] = (source,)
+    entry = _Entry((0, None, (), filename))
+    entry.source, entry.lines = source, None
+    linecache.cache[filename] = entry
 
 
 def hide(code: CodeType) -> None:
-    """Let the source go before its code does: that of the stand-in, and where constants are immortal every one."""
-    _forget(code.co_filename, None)
+    """Let the source go before its code does: that of the stand-in, and every one where code lives until collected."""
+    linecache.cache.pop(code.co_filename, None)
 
 
-def _forget(filename: str, _: object, shown: dict[str, Any] = _shown, cache: dict[str, Any] = linecache.cache) -> None:
+def _forget(
+    filename: str,
+    _: object,
+    shown: dict[str, Any] = _shown,
+    cache: dict[str, Any] = linecache.cache,
+    unused: dict[str, list[str]] | None = _unused,
+) -> None:
     # Bound as defaults: as the interpreter ends, modules are emptied in any order.
     shown.pop(filename, None)
     cache.pop(filename, None)
+    if unused is not None:
+        unused.setdefault(filename.rpartition("#")[0], []).append(filename)
 
 
 Who = tuple[str, "CodeType | None"]
-
-
-def printable(text: str) -> str:
-    """Make a name fit to stand in a line of source, or in the name of a file."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 def notes_of(chain: Chain) -> dict[str, tuple[Who, ...]]:

@@ -8,11 +8,11 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ._asks import Parameter, parameters
-from ._errors import ConfigError, HookTypeError, brief, nearest
+from ._errors import ConfigError, HookTypeError, brief, described, nearest, printable
 from ._hook import inside
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from ._entry_points import EntryPoint
 
 # Any: only who registered a factory knows what it takes and makes, and only who wrote a config what its values are.
 Factory: TypeAlias = Callable[..., Any]
@@ -35,16 +35,64 @@ def load_toml(path: str | PathLike[str]) -> dict[str, Any]:
         {'seed': 7}
     """
     import tomllib
-    from pathlib import Path
 
-    raw = Path(path).read_bytes()
+    raw = read_config(path)
     try:
-        return tomllib.loads(raw.decode("utf-8-sig"))  # some editors put a mark first
+        document = tomllib.loads(raw.decode("utf-8-sig"))  # some editors put a mark first
+        check_depth(document)
+        return document
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{fspath(path)} is no TOML: line {line} is not UTF-8; save it as UTF-8") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{fspath(path)} is no TOML: {error}; correct it there") from error
+        raise ConfigError(f"{shown_path(path)} is no TOML: line {line} is not UTF-8; save it as UTF-8") from error
+    except RecursionError:  # its traceback has a thousand lines of the parser
+        raise ConfigError(f"{shown_path(path)} is no TOML: its values are nested too deeply; correct it") from None
+    except ValueError as error:
+        raise ConfigError(f"{shown_path(path)} is no TOML: {printable(str(error))}; correct it there") from error
+
+
+# What builds from a document, or writes it down again, goes through it by recursion.
+_DEEPEST = 100
+
+
+def check_depth(document: object) -> None:
+    """Refuse a document that is nested deeper than anybody writes by hand.
+
+    Raises:
+        RecursionError: It is.
+    """
+    # Any: whatever TOML and JSON have.
+    level: list[Any] = [document]
+    for _ in range(_DEEPEST):
+        level = [inner for one in level for inner in _values_of(one)]
+        if not level:
+            return
+    raise RecursionError
+
+
+# Any: likewise.
+def _values_of(value: Any) -> Iterable[Any]:
+    given: Any = value
+    return given.values() if isinstance(value, dict) else given if isinstance(value, list) else ()
+
+
+def shown_path(path: str | PathLike[str]) -> str:
+    """Return a path as messages show it."""
+    return printable(fspath(path))
+
+
+def read_config(path: str | PathLike[str]) -> bytes:
+    """Read the file of a config.
+
+    Raises:
+        ConfigError: No file can have such a path.
+        OSError: It cannot be read.
+    """
+    from pathlib import Path
+
+    try:
+        return Path(path).read_bytes()
+    except ValueError as error:  # a NUL in it, or a lone surrogate
+        raise ConfigError(f"{brief(path)} is no path of a file: {error}; correct it") from None
 
 
 def entries_of(document: dict[str, Any], table: str, who: str) -> list[tuple[str, object]]:
@@ -76,7 +124,7 @@ def given_by(config: Any, defaults: dict[str, Any], who: str) -> dict[str, Any]:
     """Put a config over its defaults, in a new dict."""
     own = {"type": config} if isinstance(config, str) else config
     if not isinstance(own, Mapping):
-        raise ConfigError(f"{who}: {brief(config)} is no config; give a mapping with a 'type', or a name alone")
+        raise ConfigError(f"{who}: {described(config)} is no config; give a mapping with a 'type', or a name alone")
     given: dict[Any, Any] = {**defaults, **own}
     for key in given:
         if not isinstance(key, str):
@@ -86,10 +134,29 @@ def given_by(config: Any, defaults: dict[str, Any], who: str) -> dict[str, Any]:
     return given
 
 
+def outline(config: object) -> str:
+    """Show a config in a message: its type and its keys. What it gives for them may be a secret, or large."""
+    if not isinstance(config, Mapping):
+        return brief(config) if isinstance(config, str) else described(config)
+    items = [*cast("Mapping[object, object]", config).items()]
+    rows = [
+        f"{brief(key, 40)}: {brief(value) if key == 'type' and isinstance(value, str) else _kind(value)}"
+        for key, value in items[:_MOST_KEYS]
+    ]
+    return f"{{{', '.join([*rows, '...'] if len(items) > _MOST_KEYS else rows)}}}"
+
+
+_MOST_KEYS = 10
+
+
+def _kind(value: object) -> str:
+    return described(value).partition(" of ")[0]
+
+
 def callable_by(value: object, what: str, advice: str) -> Factory:
     if callable(value):
         return value
-    raise ConfigError(f"{what} is {brief(value)}, which cannot be called; {advice}")
+    raise ConfigError(f"{what} is {described(value)}, which cannot be called; {advice}")
 
 
 def takes_of(factory: Factory) -> list[Parameter] | None:
@@ -121,7 +188,8 @@ def set_priority(built: Any, priority: object, what: str) -> None:
         built.priority = priority
     except Exception as error:
         raise ConfigError(
-            f"{what} made {brief(built)}, whose attribute 'priority' cannot be set; take 'priority' out of the config, "
+            f"{what} made {described(built)}, whose attribute 'priority' cannot be set; take 'priority' out of the "
+            "config, "
             "or have the constructor take it"
         ) from error
 
@@ -133,29 +201,67 @@ def note(error: Exception, note: str) -> None:
         pass
 
 
-def imported(path: str, who: str) -> Factory:
-    """Import what a path ``package.module:Class`` names."""
+# What a registry may import: everything, nothing, or what is in some packages.
+Imports: TypeAlias = bool | tuple[str, ...]
+
+
+def imports_of(value: object, who: str) -> Imports:
+    """Read what somebody lets a registry import."""
+    if isinstance(value, bool):
+        return value
+    return tuple([name.removesuffix(".") for name in strings(value, f"{who}: imports has the package")])
+
+
+def _is_within(module: object, packages: tuple[str, ...]) -> bool:
+    return isinstance(module, str) and any(f"{module}.".startswith(f"{name}.") for name in packages)
+
+
+# Any: a path may name any object.
+def imported(path: str, imports: Imports, who: str) -> Any:
+    """Import what a path ``package.module:Class`` names, or the module that ``package.module:`` names.
+
+    Where only some packages may be imported, what is named must be defined in one of them too: every module has
+    attributes that it has only imported, such as ``os``.
+    """
     from importlib import import_module
 
     module, _, names = path.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), *names.split("."))):
-        raise ConfigError(f"{who}: the type {path!r} is not registered, and no import path 'package.module:Class'")
+    parts = names.split(".") if names else []
+    if not all(part.isidentifier() for part in (*module.split("."), *parts)):
+        raise ConfigError(f"{who}: the type {brief(path)} is not registered, and no import path 'package.module:Class'")
+    _check_allowed(module, path, imports, who)
     try:
         found: Any = import_module(module)
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is None or not f"{module}.".startswith(f"{missing}."):
-            note(error, f"{who}: while importing {path!r}")
+            note(error, f"{who}: while importing {brief(path)}")
             raise
         hint = nearest(missing, _beside(missing))
-        raise ConfigError(f"{who}: there is no module {missing!r} for the type {path!r}{hint}") from error
-    for name in names.split("."):
+        raise ConfigError(f"{who}: there is no module {missing!r} for the type {brief(path)}{hint}") from error
+    for name in parts:
         try:
             found = getattr(found, name)
         except AttributeError as error:
             hint = nearest(name, dir(found))
-            raise ConfigError(f"{who}: {brief(found)} has no {name!r} for the type {path!r}{hint}") from error
-    return callable_by(found, f"{who}: the type {path!r}", "give the path of a class or function")
+            raise ConfigError(f"{who}: {brief(found)} has no {name!r} for the type {brief(path)}{hint}") from error
+    if parts:
+        _check_allowed(getattr(found, "__module__", None), path, imports, who)
+    return found
+
+
+def _check_allowed(module: object, path: str, imports: Imports, who: str) -> None:
+    if imports is False:
+        raise ConfigError(
+            f"{who}: the type {brief(path)} is an import path, and what is not registered is not imported; register "
+            "it, or allow it: Registry(..., imports=('package',)), or imports=True if its configs are trusted as code"
+        )
+    if imports is not True and not _is_within(module, imports):
+        raise ConfigError(
+            f"{who}: the type {brief(path)} is of {brief(module)}, and only what is defined in {listed(imports)} "
+            "may be "
+            "imported; register it, or add its package to imports"
+        )
 
 
 def _beside(missing: str) -> list[str]:
@@ -164,22 +270,17 @@ def _beside(missing: str) -> list[str]:
 
     parent, dot, _ = missing.rpartition(".")
     path = getattr(sys.modules.get(parent), "__path__", ()) if parent else None
-    return [f"{parent}{dot}{info.name}" for info in iter_modules(path)]
+    there = [f"{parent}{dot}{info.name}" for info in iter_modules(path)]
+    # Some have no file of their own, as `sys` and `collections.abc`.
+    return [*there, *[name for name in tuple(sys.modules) if name.rpartition(".")[0] == parent]]
 
 
 def loaded(point: EntryPoint, who: str) -> Factory:
     try:
         found = point.load()
     except Exception as error:
-        raise ConfigError(
-            f"{who}: {shown_point(point)} fails with {brief(error, 200)}; mend or uninstall it"
-        ) from error
-    return callable_by(found, f"{who}: {shown_point(point)}", "mend or uninstall it")
-
-
-def shown_point(point: EntryPoint) -> str:
-    dist = point.dist
-    return f"entry point {point.name} = {point.value} of {f'{dist.name} {dist.version}' if dist else 'no distribution'}"
+        raise ConfigError(f"{who}: {point} fails with {brief(error, 200)}; mend or uninstall it") from error
+    return callable_by(found, f"{who}: {point}", "mend or uninstall it")
 
 
 def place_of(target: object) -> str:
@@ -187,7 +288,7 @@ def place_of(target: object) -> str:
     import inspect
 
     inner: Any = inside(target)
-    name = f"{getattr(inner, '__module__', None)}.{getattr(inner, '__qualname__', brief(inner))}"
+    name = printable(f"{getattr(inner, '__module__', None)}.{getattr(inner, '__qualname__', brief(inner))}")
     try:
         return f"{name} ({inspect.getsourcefile(inner)}:{inspect.getsourcelines(inner)[1]})"
     except Exception:  # what is made without a file has no place

@@ -6,7 +6,14 @@ what to do.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import wraps
+from itertools import islice
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from typing import Any, ParamSpec, TypeVar, cast
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class AspecthookError(Exception):
@@ -59,34 +66,218 @@ class PluginError(AspecthookError, ValueError):
 
 
 class WeaveWarning(RuntimeWarning):
-    """A waiting weaving could not be done as its module was imported; its ``check()`` raises the error."""
+    """A weaving waits for a module that cannot be imported now, or could not be done as its module was imported.
+
+    Its ``check()`` raises the error.
+    """
 
 
-for _error in (AspecthookError, *AspecthookError.__subclasses__(), WeaveWarning):
+class HookWarning(RuntimeWarning):
+    """Something about a hook that is probably not what was meant; the message says what to write instead."""
+
+
+for _error in (AspecthookError, *AspecthookError.__subclasses__(), HookWarning, WeaveWarning):
     # A traceback names what users import and catch, not the file in which it happens to be written.
     _error.__module__ = "aspecthook"
 
 
+# What messages show of names and values. Names, and options that somebody has written in code, are shown by `brief`.
+# What passes through calls and configs may be a secret; `described` gives its type and size alone. Neither runs code of
+# users, as their `repr` is: it may fail, or make megabytes of text.
+
+
+def printable(text: str) -> str:
+    """Return a name as it may stand in a message, a log, a line of source or the name of a file."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+
+
+def qualified(function: Any) -> str:
+    """Return ``module:qualname`` of a function or a class, as labels have it; either may be any string."""
+    return printable(f"{function.__module__}:{function.__qualname__}")
+
+
+def article(word: str) -> str:
+    """Return the article of a word."""
+    return "an" if word[:1].lower() in ("a", "e", "i", "o") else "a"
+
+
+# Not `cls.__name__`: a metaclass may define that too.
+_name_of_type: Callable[[type], str] = type.__dict__["__name__"].__get__
+
+_UNITS = (
+    (str, "character"),
+    (bytes, "byte"),
+    (bytearray, "byte"),
+    (list, "item"),
+    (tuple, "item"),
+    (set, "item"),
+    (frozenset, "item"),
+    (dict, "key"),
+)
+
+
+def described(value: object) -> str:
+    """Say what a value is without showing it: its type, and its size if it is of a type of Python's own.
+
+    Example:
+        >>> described("hunter2"), described(2.5), described({"a": 1}), described(KeyError), described(None)
+        ('a str of 7 characters', 'a float', 'a dict of 1 key', 'the class KeyError', 'None')
+    """
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {printable(_name_of_type(value))}"
+    name = printable(_name_of_type(type(value)))
+    for kind, unit in _UNITS:
+        if issubclass(type(value), kind):
+            size = cast("Any", kind).__len__(value)
+            return f"{article(name)} {name} of {size} {unit}{'s' * (size != 1)}"
+    return f"{article(name)} {name}"
+
+
 def brief(value: object, most: int = 80) -> str:
-    """Show something in a message, whatever its `repr` does."""
-    try:
-        text = repr(value)
-    except Exception:  # it is not what went wrong
-        text = object.__repr__(value)
+    """Show something that is written in code or has a name there, in at most so many characters.
+
+    Example:
+        >>> brief("price"), brief({"every": [1, 2]}), brief(len), brief(object()), brief("x" * 1000, 10)
+        ("'price'", "{'every': [1, 2]}", '<built-in function len>', '<object object>', "'xxxxxx...")
+    """
+    text = _shown(value, most, 4)
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _shown(value: object, most: int, depth: int) -> str:
+    kind = type(value)
+    for base, show in _SHOWN:
+        if issubclass(kind, base):
+            return show(value, most, depth)
+    return _object(kind)
+
+
+def _object(kind: type) -> str:
+    return f"<{printable(type.__repr__(kind)[8:-2])} object>"  # between "<class '" and "'>"
+
+
+def _int(value: int, _most: int, _depth: int) -> str:
+    bits = int.bit_length(value)  # thousands of digits are slow to make, and since 3.11 an error
+    return int.__repr__(value) if bits <= 1024 else f"<an int of {bits} bits>"
+
+
+def _contents(value: object, most: int, depth: int) -> str:
+    kind, given = type(value), cast("Any", value)
+    if kind not in _BRACKETS:  # a subclass, which may iterate as it likes
+        return _object(kind)
+    left, right = _BRACKETS[kind]
+    if depth <= 0:
+        return f"{left}...{right}"
+    try:
+        items: list[tuple[object, ...]] = list(islice(given.items() if kind is dict else zip(given), most // 3))
+    except RuntimeError:  # another thread is changing it
+        return f"{left}...{right}"
+    rows: list[str] = []
+    room = most
+    for one in items:
+        if room <= 0:
+            break
+        rows.append(": ".join([_shown(part, most, depth - 1) for part in one]))
+        room -= len(rows[-1]) + 2
+    size = len(given)
+    if len(rows) < size:
+        rows.append("...")
+    return f"{left}{', '.join(rows)}{',' if kind is tuple and size == 1 else ''}{right}"
+
+
+_BRACKETS: dict[type[Any], tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("{", "}"),
+    dict: ("{", "}"),
+}
+
+
+def _exception(value: BaseException, most: int, depth: int) -> str:
+    args = [_shown(one, most, depth - 1) for one in value.args[:3]]
+    return f"{printable(_name_of_type(type(value)))}({', '.join(args)})"
+
+
+# Any: each takes what is of its type.
+_SHOWN: tuple[tuple[Any, Callable[[Any, int, int], str]], ...] = (
+    (str, lambda value, most, _: str.__repr__(str.__getitem__(value, slice(most)))),
+    ((bytes, bytearray), lambda value, most, _: bytes.__repr__(bytes(memoryview(value)[:most]))),
+    ((bool, type(None), type(...), BuiltinFunctionType), lambda value, _most, _depth: repr(value)),
+    (int, _int),
+    (float, lambda value, _most, _depth: float.__repr__(value)),
+    (complex, lambda value, _most, _depth: complex.__repr__(value)),
+    (tuple(_BRACKETS), _contents),
+    (BaseException, _exception),
+    (type, lambda value, _most, _depth: printable(type.__repr__(value))),
+    (FunctionType, lambda value, _most, _depth: f"<function {qualified(value)}>"),
+    (ModuleType, lambda value, most, depth: f"<module {_shown(value.__dict__.get('__name__'), most, depth)}>"),
+)
+
+
+def warn(message: str, category: type[Warning] = HookWarning) -> None:
+    """Warn of the line that called into this package, however many frames of ours are between."""
+    import warnings
+
+    level, frame = 1, cast("FrameType | None", sys._getframe())
+    while frame is not None and is_ours(frame):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def entrance(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a refusal show the line of the user who is refused, and not the frames of ours that found it out."""
+
+    @wraps(function)
+    def entered(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except AspecthookError as error:
+            trace = error.__traceback__
+            while trace is not None and is_ours(trace.tb_frame):
+                trace = trace.tb_next
+            if trace is not None:  # it comes from code of a user that we have called
+                raise
+            raise error.with_traceback(None)  # noqa: B904  # it has a cause of its own, or none
+
+    return entered
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs a module of this package."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "aspecthook"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, as in "1 hook" and "2 hooks"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def literal(value: object) -> str:
+    """Return a value as code for a message to suggest; what is not a plain number may be long or secret."""
+    return repr(value) if type(value) in (int, float, bool) else "..."
 
 
 _close_matches: Callable[..., list[str]] | None = None
 
 
-def nearest(word: str, words: list[str]) -> str:
-    """Say which of ``words`` the misspelt ``word`` was probably meant to be, as the end of a message."""
+def nearest(word: str, words: list[str], cutoff: float = 0.5) -> str:
+    """Say which of ``words`` the misspelt ``word`` was probably meant to be, as the end of a message.
+
+    The more words there are, the higher `cutoff` must be: some are always a little alike.
+    """
     global _close_matches  # noqa: PLW0603  # loaded by the first message, once
     if _close_matches is None:
         from difflib import get_close_matches
 
         _close_matches = get_close_matches
-    found = _close_matches(word, words, n=1, cutoff=0.5)
+    found = _close_matches(word, words, n=1, cutoff=cutoff)
     if not found and len(word) > 1:
         found = [w for w in words if sorted(w) == sorted(word)][:1]
     return f"; did you mean {found[0]!r}?" if found else ""

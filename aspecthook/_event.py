@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ._call import Site
 from ._compile import Linker, Template, compiled
-from ._errors import HookOptionError, MountError, nearest
+from ._copies import Witness
+from ._errors import HookOptionError, MountError, brief, entrance, nearest, printable, qualified
 from ._history import History
 from ._hookable import mount_new
 from ._mount import MountPoint, mount_of
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ._typing import Event, P, R, ToAnswer, ToEvent
 
     ToMount = Callable[[FunctionType, str | None, Emission], MountPoint]
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Errors = Literal["raise", "isolate", "group"]
 _ERRORS = ("raise", "isolate", "group")
@@ -50,6 +53,7 @@ def event(
     *, name: str | None = None, errors: Errors = ..., gather: bool = ..., replay: bool | int = ...
 ) -> ToEvent: ...
 # Any: the overloads say what is taken and given; nobody outside sees this line.
+@entrance
 def event(
     stub: Any = _NOTHING,
     /,
@@ -96,6 +100,7 @@ def event(
     """
     if stub is _NOTHING:
 
+        @entrance
         def decorate(later: Any) -> Any:
             return _event(later, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
@@ -106,8 +111,8 @@ def event(
 def _event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) -> Any:
     function = _checked(stub)
     if name is not None and not isinstance(name, str):
-        raise HookOptionError(f"{function.__module__}:{function.__qualname__} has name={name!r}; give a string")
-    label = name or f"{function.__module__}:{function.__qualname__}"
+        raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")
+    label = printable(name) if name else qualified(function)
     emission = _emission(function, label, **options)
     mount = make(function, name, emission)
     if emission.replay:
@@ -126,8 +131,8 @@ def _checked(stub: Any) -> FunctionType:
     if type(stub) is not FunctionType:
         inner = getattr(stub, "__func__", None) or getattr(stub, "fget", None)
         hint = "put @event nearest to the def" if isinstance(inner, FunctionType) else "give a function"
-        raise MountError(f"{stub!r} is of type {type(stub).__name__}, and cannot be an event; {hint}")
-    label = f"{stub.__module__}:{stub.__qualname__}"
+        raise MountError(f"{brief(stub)} is of type {type(stub).__name__}, and cannot be an event; {hint}")
+    label = qualified(stub)
     if mount_of(stub) is not None:
         raise MountError(f"{label} is a mount point already, and cannot be made an event; use @event alone")
     style = Signature(stub.__code__).style
@@ -145,16 +150,16 @@ def _emission(
     _check_types(label, first=first, fold=fold, gather=gather, replay=replay)
     if errors not in _ERRORS:
         near = nearest(str(errors), list(_ERRORS))
-        raise HookOptionError(f"{label} has errors={errors!r}, which is none of {', '.join(_ERRORS)}{near}")
+        raise HookOptionError(f"{label} has errors={brief(errors)}, which is none of {', '.join(_ERRORS)}{near}")
     if first and fold is not None:
-        raise HookOptionError(f"{label} cannot both give the first answer and fold {fold!r}; use one of the two")
+        raise HookOptionError(f"{label} cannot both give the first answer and fold {brief(fold)}; use one of the two")
     place = 0
     if fold is not None:
         place = signature.index.get(fold, -1)
         if not 0 <= place < signature.regular:
             names = list(signature.names[: signature.regular])
             shown = ", ".join(names) or "no parameters"
-            raise HookOptionError(f"{label} folds {fold!r}, but has {shown}{nearest(str(fold), names)}")
+            raise HookOptionError(f"{label} folds {brief(fold)}, but has {shown}{nearest(str(fold), names)}")
     if gather:
         if signature.style != "coroutine":
             raise HookOptionError(
@@ -163,7 +168,7 @@ def _emission(
         if first or fold is not None:
             raise HookOptionError(f"{label} runs its subscribers at once: there is no first one, and nothing to fold")
     if replay < 0:
-        raise HookOptionError(f"{label} has replay={replay!r}; give True, or how many calls are to be kept")
+        raise HookOptionError(f"{label} has replay={brief(replay)}; give True, or how many calls are to be kept")
     default = not _is_empty(function)
     if replay:
         _check_replay(function, signature, label, default=default)
@@ -183,7 +188,7 @@ def _check_types(label: str, **options: object) -> None:
     for option, value in options.items():
         kind, advice = wanted.get(option, (int, "True, or how many calls are to be kept"))
         if not isinstance(value, kind) and not (option == "fold" and value is None):
-            raise HookOptionError(f"{label} has {option}={value!r}; give {advice}")
+            raise HookOptionError(f"{label} has {option}={brief(value)}; give {advice}")
 
 
 def _check_replay(function: FunctionType, signature: Signature, label: str, *, default: bool) -> None:
@@ -207,28 +212,34 @@ def _remember(mount: MountPoint, replay: bool | int) -> None:
 
 
 def _is_empty(function: FunctionType) -> bool:
-    """Say whether a function has no body: the compiler has made of it what it makes of a stub."""
+    """Whether a function has no body: the compiler has made of it what it makes of a stub."""
     code = function.__code__
-    first = code.co_consts[0] if code.co_consts else None  # a docstring, if it is a string; `__doc__` may be another's
-    return (code.co_code, code.co_consts) in _stubs(code, first if isinstance(first, str) else None)
-
-
-def _stubs(code: CodeType, doc: str | None) -> list[tuple[bytes, tuple[object, ...]]]:
     lead = "async def" if Signature(code).style == "coroutine" else "def"
-    return _stubs_without_doc(lead) if doc is None else _stubs_of(lead, doc)
+    made = _steps(code)
+    # A first constant that no instruction loads is a docstring. Since 3.14 it may also be what is left of a body that
+    # does nothing, such as `(1, 2)` or `if 0: pass`. `__doc__` does not tell: it may have been set later.
+    consts = code.co_consts
+    return (made, consts) in _stubs(lead) or (made, (_DOC, *consts[1:])) in _stubs(lead)
+
+
+_DOC = "doc"
 
 
 @cache
-def _stubs_without_doc(lead: str) -> list[tuple[bytes, tuple[object, ...]]]:
-    return _stubs_of(lead, None)
+def _stubs(lead: str) -> list[tuple[bytes, tuple[object, ...]]]:
+    codes: list[CodeType] = []
+    for body in ("pass", "...", "return None", f"{_DOC!r}; pass", f"{_DOC!r}; ...", f"{_DOC!r}; return None"):
+        module = compile(f"{lead} stub(): {body}", "<aspecthook>", "exec", dont_inherit=True)
+        codes.append(next(one for one in module.co_consts if isinstance(one, CodeType)))
+    return [(_steps(code), code.co_consts) for code in codes]
 
 
-def _stubs_of(lead: str, doc: str | None) -> list[tuple[bytes, tuple[object, ...]]]:
-    text = f"{doc!r}; " if doc is not None else ""
-    bodies = [f"{text}pass", f"{text}...", f"{text}return None"]
-    made = [compile(f"{lead} stub(): {body}", "<aspecthook>", "exec", dont_inherit=True) for body in bodies]
-    codes = [next(one for one in module.co_consts if isinstance(one, CodeType)) for module in made]
-    return [(one.co_code, one.co_consts) for one in codes]
+def _steps(code: CodeType) -> bytes:
+    """Return the instructions of a function without those that do nothing: the compiler leaves one for a line."""
+    from opcode import opmap
+
+    steps, nop = code.co_code, opmap["NOP"]
+    return b"".join(steps[at : at + 2] for at in range(0, len(steps), 2) if steps[at] != nop)
 
 
 def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> CodeType:
@@ -236,11 +247,13 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     code = function.__code__
     if emission.default or (emission.gives == "first" and not emission.replay):
         return code
+    # Where it is pickled with its code it keeps nothing, and nobody listens.
+    plain = _code(function, emission._replace(replay=False), mount) if emission.replay else code
     site: Site = mount._get_site()
-    text = Source(site.signature, Chain(())).empty()
+    signature = Signature(code, emission)
+    text = Source(signature, Chain(())).empty()
     made = Template(0, text, *compiled(text, len(code.co_freevars)))
-    linked = Linker(site.signature, code, site.label, {"record": site.record, "site": site}).link(
-        made, Chain(()), None, {}
-    )
+    facts: dict[str, object] = {"record": site.record, "site": site, "first": Witness()}
+    linked = Linker(signature, plain, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # It stands for the stub: its source, in tracebacks and for `inspect`, is what the user wrote.
     return linked.code.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

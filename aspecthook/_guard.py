@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from contextvars import ContextVar
-from threading import Lock
+from itertools import count
 from typing import TYPE_CHECKING, final
+
+from ._variables import Variable, variable
 
 if TYPE_CHECKING:
     from ._hook import Hook
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 @final
@@ -33,50 +36,49 @@ class Run:
         return any(run._alive and run._guard is guard for run in _running.get())
 
 
-_running: ContextVar[tuple[Run, ...]] = ContextVar("aspecthook_running", default=())
+_running: Variable[tuple[Run, ...]] = variable("aspecthook_running", ())
 
 
 @final
 class Guard:
-    """Decides whether a hook with ``once``, ``times``, ``every`` or ``reentrant=False`` runs in this call."""
+    """Decides whether a hook with ``once``, ``times``, ``every`` or ``reentrant=False`` runs in this call.
 
-    __slots__ = ("__weakref__", "_hook", "_lock", "_ran", "_seen", "every", "reentrant", "times")
+    The invariant: each call draws a number of its own, and what becomes of it depends on that number alone. So the
+    counts are exact when threads call at once, and no lock is held by a call that a signal handler, an interrupt or a
+    fork comes into the middle of.
+    """
+
+    __slots__ = ("__weakref__", "_calls", "_hook", "_runs", "every", "is_spent", "reentrant", "times")
 
     def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Hook) -> None:
         self.times = times
         self.every = every
         self.reentrant = reentrant
+        # Whether the hook has run as often as it may.
+        self.is_spent = False
         self._hook = weakref.ref(hook)
-        self._seen = 0
-        self._ran = 0
-        self._lock = Lock()
+        # Of these, `next` is one step, with the GIL and without it.
+        self._calls = count(1)
+        self._runs = count(1)
 
     def admit(self) -> Run | bool:
-        """Say whether the hook runs now, and count it; exact also when threads call at once.
+        """Say whether the hook runs now, and count it.
 
         A hook that is not reentrant is given its run, which must be left.
         """
         if not self.reentrant and Run.is_under_way(self):
             return False
-        if (self.times or self.every) and not self._count():
+        if self.every is not None and next(self._calls) % self.every:
+            return False
+        if self.times is not None and not self._is_due(next(self._runs), self.times):
             return False
         return self.reentrant or Run(self)
 
-    @property
-    def is_spent(self) -> bool:
-        """Say whether the hook has run as often as it may."""
-        return self.times is not None and self._ran >= self.times
-
-    def _count(self) -> bool:
-        with self._lock:
-            self._seen += 1
-            if self.every and self._seen % self.every:
-                return False
-            if self.times and self._ran >= self.times:
-                return False
-            self._ran += 1
-            last = self._ran == self.times
-        hook = self._hook()
-        if last and hook is not None:
-            hook.remove()
-        return True
+    def _is_due(self, number: int, times: int) -> bool:
+        """Say whether this run is one of those that the hook may have; with the last one, take the hook off."""
+        if number >= times:  # not only the last: an interrupt may have kept that one from it
+            self.is_spent = True
+            hook = self._hook()
+            if hook is not None:
+                hook.remove()
+        return number <= times

@@ -11,16 +11,21 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, final
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, cast, final
 
 from ._call import Call
-from ._changes import lock
+from ._changes import under_lock
+from ._copies import Attribute
+from ._errors import plural
 from ._law import ask
 from ._runtime import settled, together
 
 if TYPE_CHECKING:
     from ._call import Site
     from ._hook import Hook
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 @final
@@ -48,7 +53,7 @@ class _Telling:
 
 
 @final
-class History:
+class History(Attribute):
     """What an event with ``replay`` has been called with: iterate it, take its `len`, ``clear()`` it.
 
     Example:
@@ -73,34 +78,43 @@ class History:
         self._site = site
         self._row = row
 
+    def found_at(self) -> tuple[FunctionType | None, str]:
+        """Return the function whose attribute it is, or None, and the name of the attribute."""
+        return cast("FunctionType | None", self._site().function()), "history"
+
     def __len__(self) -> int:
         return len(self._calls)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         names = self._site().signature.names
-        return iter([dict(zip(names, noted.values, strict=True)) for noted in tuple(self._calls)])
+        return iter([dict(zip(names, noted.values, strict=True)) for noted in self._noted()])
 
     def __repr__(self) -> str:
-        return f"<history of {self._site().label}, {len(self)} calls>"
+        return f"<history of {self._site().label}, {plural(len(self), 'call')}>"
 
+    @under_lock
     def clear(self) -> None:
         """Forget all past calls."""
-        with lock:
-            self._calls.clear()
+        self._calls.clear()
 
+    @under_lock
+    def _noted(self) -> list[_Noted]:
+        # A list: as a tuple is made, the garbage collector may run in the middle, and finalizers call the event.
+        return list(self._calls)
+
+    @under_lock
     def record(self, values: tuple[object, ...], row: tuple[Hook, ...]) -> tuple[Hook, ...]:
         """Keep a call, and give the subscribers that have come since it began with those in `row`."""
         noted = _Noted()
         told: list[Hook] = []
         noted.values, noted.told = values, told
-        with lock:
-            self._calls.append(noted)
-            if self._tellings:
-                self._leave(noted, row)
-            # In this order: whoever comes between two of these steps is found by the next.
-            now = self._row()
-            noted.told = None
-            return () if now is row or not now else self._late(now, row, told)
+        self._calls.append(noted)
+        if self._tellings:
+            self._leave(noted, row)
+        # In this order: whoever comes between two of these steps is found by the next.
+        now = self._row()
+        noted.told = None
+        return () if now is row or not now else self._late(now, row, told)
 
     def _leave(self, noted: _Noted, row: tuple[Hook, ...]) -> None:
         for telling in self._tellings:
@@ -126,29 +140,37 @@ class History:
             hook.remove()
             raise
         finally:
-            with lock:
-                self._stop(telling)
+            self._stop(telling)
             del slips  # else they and this frame, which is in their tracebacks, keep each other alive
 
     def _tell(self, telling: _Telling, insert: Callable[[], None], slips: list[Exception]) -> None:
         known: dict[int, _Noted] = {}
         try:
-            with lock:
-                self._tellings = (*self._tellings, telling)
-                waiting = list(self._calls)
-            while True:
+            waiting: list[_Noted] | None = self._begin(telling)
+            while waiting is not None:
                 self._tell_all(telling.hook, waiting, known, slips)
-                with lock:
-                    waiting, telling.missed = telling.missed, []
-                    if not waiting:
-                        if not slips:
-                            insert()
-                        self._stop(telling)
-                        waiting = telling.missed  # of a signal handler, in the middle of that
-                        break
-            self._tell_all(telling.hook, waiting, known, slips)
+                waiting = self._continue(telling, insert, slips)
+            # What a signal handler has called while the hook was added.
+            self._tell_all(telling.hook, telling.missed, known, slips)
         finally:
             del slips  # as in `tell`
+
+    @under_lock
+    def _begin(self, telling: _Telling) -> list[_Noted]:
+        """Return the past calls; calls from now on are collected in `telling.missed`."""
+        self._tellings = (*self._tellings, telling)
+        return list(self._calls)
+
+    @under_lock
+    def _continue(self, telling: _Telling, insert: Callable[[], None], slips: list[Exception]) -> list[_Noted] | None:
+        """Return the calls that were missed meanwhile; without any, add the hook and return None."""
+        waiting, telling.missed = telling.missed, []
+        if waiting:
+            return waiting
+        if not slips:
+            insert()
+        self._stop(telling)
+        return None
 
     def _tell_all(self, hook: Hook, waiting: list[_Noted], known: dict[int, _Noted], slips: list[Exception]) -> None:
         site = self._site()
@@ -172,6 +194,7 @@ class History:
         finally:
             del slips  # as in `tell`
 
+    @under_lock
     def _stop(self, telling: _Telling) -> None:
         self._tellings = tuple([one for one in self._tellings if one is not telling])
 

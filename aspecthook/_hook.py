@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from functools import partial
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, cast, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
-from ._asks import Asks, Kind, Resolver, article, check_flavour, flavour_of
+from ._asks import Asks, Kind, Resolver, check_flavour, flavour_of
 from ._call import Site
-from ._errors import HookOptionError, HookTypeError, nearest
+from ._changes import under_lock
+from ._errors import HookOptionError, HookTypeError, article, brief, nearest, printable
 from ._guard import Guard, Run
+from ._records import NamedTuple, TypedDict
 from ._weak import CODE, Mention, together, weakly, weakly_asked
 
 if TYPE_CHECKING:
     from ._mount import MountPoint
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class Priority(IntEnum):
@@ -58,6 +62,12 @@ class Options(TypedDict, total=False):
 OPTIONS = tuple(Options.__annotations__)
 
 
+class Adding(Options, total=False):
+    """What a hook may be added with: its conditions, and whether it may be added a second time."""
+
+    again: bool
+
+
 class Gate(NamedTuple):
     """A condition that whoever attaches a hook puts on it, checked before its own `when`."""
 
@@ -76,13 +86,14 @@ def priority_of(value: object, who: object) -> int:
         names = list(Priority.__members__)
         if value.upper() not in names:
             raise HookOptionError(
-                f"{who} has the priority {value!r}, which is none of {', '.join(names)}{nearest(value.upper(), names)}"
+                f"{who} has the priority {brief(value)}, which is none of "
+                f"{', '.join(names)}{nearest(value.upper(), names)}"
             )
         return Priority[value.upper()].value
     if not isinstance(value, int) or isinstance(value, bool):
         raise HookTypeError(f"{who} has a priority of type {type(value).__name__}; give an int from 0 to 100 or a name")
     if not 0 <= value <= 100:
-        raise HookOptionError(f"{who} has the priority {value}; give an int from 0 (first) to 100 (last)")
+        raise HookOptionError(f"{who} has the priority {brief(value)}; give an int from 0 (first) to 100 (last)")
     return int(value)
 
 
@@ -126,13 +137,13 @@ def code_of(function: object) -> CodeType | None:
 def name_of(function: object) -> str:
     """Name a callable: its ``__name__``, or that of what is inside it, or of its type."""
     name = getattr(inside(function), "__name__", None)
-    return name if isinstance(name, str) else type(function).__name__
+    return printable(name if isinstance(name, str) else type(function).__name__)
 
 
 def who_is(kind: str, name: str, function: object) -> str:
     """Describe a hook in a message."""
     code = code_of(function)
-    return f"{kind} hook {name!r}" + (f" ({code.co_filename}:{code.co_firstlineno})" if code else "")
+    return f"{kind} hook {name!r}" + (f" ({printable(code.co_filename)}:{code.co_firstlineno})" if code else "")
 
 
 @final
@@ -187,8 +198,10 @@ class Hook:
         "_mount",
         "added",
         "after",
+        "again",
         "asks",
         "before",
+        "doubts",
         "failures",
         "flavour",
         "function",
@@ -209,6 +222,7 @@ class Hook:
         "when",
         "when_asks",
         "when_awaits",
+        "when_key",
         "word",
     )
 
@@ -224,10 +238,12 @@ class Hook:
         options: Options,
         unbound: Callable[[Any], Any] | None = None,
         gate: Gate | None = None,
+        again: bool = True,
     ) -> None:
         if not callable(function):
             raise HookTypeError(
-                f"{site.label}: {function!r} is not callable and cannot be {article(kind)} {kind} hook; give a function"
+                f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; give a "
+                "function"
             )
         self.kind: Kind = kind
         self.word: str = kind
@@ -241,6 +257,9 @@ class Hook:
         self.name = _name(options, function, kind, site.label)
         self.options = options
         self.added = added
+        # Whether the same callable may be another hook beside this one. What weavings and plugins put on may: they have
+        # books of their own, and take their hooks off without asking whether somebody has added them too.
+        self.again = again
         self.types = types
         self.paused = False
         self.failures = 0
@@ -261,7 +280,7 @@ class Hook:
             self.priority = int(Priority.NORMAL)
             self.before: tuple[object, ...] = ()
             self.after: tuple[object, ...] = ()
-            self.isolate, self.when, self.guard = False, None, None
+            self.isolate, self.when, self.when_key, self.guard = False, None, None, None
             return
         unknown = sorted(options.keys() - set(OPTIONS))
         if unknown:
@@ -274,9 +293,14 @@ class Hook:
         self.after = _keys(options.get("after"), who, "after")
         self.isolate = _flag(options, "isolate", who)
         self.when = options.get("when")
+        self.when_key = None if self.when is None else identity(self.when)
         if self.when is not None and not callable(self.when):
-            raise HookTypeError(f"{who} has a `when` that is not callable: {self.when!r}; give a predicate")
-        times = 1 if _flag(options, "once", who) else _count(options, "times", who)
+            raise HookTypeError(f"{who} has a `when` that is not callable: {brief(self.when)}; give a predicate")
+        times = _count(options, "times", who)
+        if _flag(options, "once", who):
+            if times not in (None, 1):
+                raise HookOptionError(f"{who} has once=True and times={times}, which contradict each other; give one")
+            times = 1
         every = _count(options, "every", who)
         reentrant = _flag(options, "reentrant", who, default=True)
         guarded = times or every or not reentrant
@@ -287,7 +311,9 @@ class Hook:
         self.word = resolver.word
         self.flavour = flavour_of(self.function)
         self.asks: Asks = resolver.resolve(self.function, of_instance=of_instance)
-        check_flavour(self.kind, self.flavour, self.asks, site.signature, site.label, resolver.who)
+        # What is to be warned of where somebody adds this hook to this function, and not to many by a pattern.
+        self.doubts = tuple(resolver.doubts())
+        check_flavour(self.kind, self.function, self.flavour, self.asks, site.signature, site.label, resolver.who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
                 f"{resolver.who} cannot be isolated: what an around hook raises cannot be told from what the target "
@@ -297,13 +323,14 @@ class Hook:
         self.when_awaits = False
         when_flavour = "plain"
         if self.when is not None:
-            resolver = Resolver(self.kind, site.label, site.signature, f"{who}: its `when`", predicate=True)
-            self.when_asks = resolver.resolve(self.when, of_instance=when_of_instance)
+            of_when = Resolver(self.kind, site.label, site.signature, f"{who}: its `when`", predicate=True)
+            self.when_asks = of_when.resolve(self.when, of_instance=when_of_instance)
             when_flavour = flavour_of(self.when)
             awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
             if when_flavour != "plain" and (when_flavour != "async" or site.signature.style not in awaiting):
-                raise HookTypeError(f"{resolver.who} is {when_flavour}, and its answer would always be true")
+                raise HookTypeError(f"{of_when.who} is {when_flavour}, and its answer would always be true")
             self.when_awaits = when_flavour == "async"
+            self.doubts += tuple(of_when.doubts())
 
     def _hold_weakly(self, who: Who) -> None:
         if self.kind == "around":
@@ -356,6 +383,33 @@ class Hook:
             self.inner is not None,
         )
 
+    def settings(self) -> dict[str, object]:
+        """Return what the options come to, so that two hooks of one callable can be compared."""
+        guard = self.guard
+        return {
+            "name": self.name,
+            "priority": self.priority,
+            "before": frozenset(self.before),
+            "after": frozenset(self.after),
+            "when": self.when_key,
+            "times": guard and guard.times,
+            "every": guard and guard.every,
+            "reentrant": guard is None or guard.reentrant,
+            "isolate": self.isolate,
+            "weak": self.ref is not None,
+        }
+
+    def is_again(self, other: Hook) -> bool:
+        """Whether another hook is made of the same callable, and is of the same kind and for the same exceptions."""
+        same = self.kind == other.kind and self.keys[1] == other.keys[1] and {*self.types} == {*other.types}
+        return same and (self.ref is None or self.ref() is not None)  # else the key is that of something else by now
+
+    def mentioned(self) -> Iterator[tuple[str, object, object]]:
+        """Return what `before` and `after` name: the option, the key, and what was given."""
+        for option, keys in (("before", self.before), ("after", self.after)):
+            for key, one in zip(keys, _several(self.options.get(option)), strict=False):
+                yield option, key, one() if isinstance(one, Mention) else one
+
     @property
     def who(self) -> str:
         """Describe the hook as messages do: its kind, its name, its file and line."""
@@ -385,10 +439,14 @@ class Hook:
         """Log and count what an isolated hook raised."""
         import logging
 
-        self.failures += 1
+        self._count_failure()
         mount = self._mount()
         label = mount.name if mount is not None else "a mount point that is gone"
         logging.getLogger("aspecthook").error("%s: %s failed and was passed over", label, self.who, exc_info=error)
+
+    @under_lock
+    def _count_failure(self) -> None:
+        self.failures += 1
 
     def remove(self) -> None:
         """Take this hook off; once it is off, do nothing."""
@@ -402,6 +460,9 @@ class Hook:
     def __exit__(self, *_: object) -> None:
         self.remove()
 
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # a second handle would remove nothing
+
     def __repr__(self) -> str:
         return f"<{self.who}, priority {self.priority}>"
 
@@ -412,8 +473,8 @@ def _name(options: Options, function: object, kind: str, label: str) -> str:
         return name_of(function)
     if not isinstance(name, str) or not name:
         who = who_is(kind, name_of(function), function)
-        raise HookTypeError(f"{label}: {who} has the name {name!r}; give a string")
-    return name
+        raise HookTypeError(f"{label}: {who} has the name {brief(name)}; give a string")
+    return printable(name)
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
@@ -437,7 +498,7 @@ def _keys(value: object, who: object, option: str) -> tuple[object, ...]:
     keys: list[object] = []
     for one in _several(value):
         if not isinstance(one, (str, Hook)) and not callable(one):
-            raise HookTypeError(f"{who} has {option}={one!r}; give the name of a hook, or the hook itself")
+            raise HookTypeError(f"{who} has {option}={brief(one)}; give the name of a hook, or the hook itself")
         keys.append(_key(one))
     return tuple(keys)
 
@@ -448,18 +509,18 @@ def _several(value: object) -> tuple[object, ...]:
 
 
 def _key(one: object) -> object:
-    return one if isinstance(one, str) else id(one) if isinstance(one, Hook) else identity(one)
+    return printable(one) if isinstance(one, str) else id(one) if isinstance(one, Hook) else identity(one)
 
 
 def _mentioned(value: object) -> tuple[object, ...]:
     """Give what ``before`` or ``after`` mean without keeping it alive; it serves as keys too."""
-    return tuple([one if isinstance(one, str) else Mention(one, _key(one)) for one in _several(value)])
+    return tuple([printable(one) if isinstance(one, str) else Mention(one, _key(one)) for one in _several(value)])
 
 
 def _flag(options: Options, option: str, who: object, *, default: bool = False) -> bool:
     value: object = options.get(option, default)
     if not isinstance(value, bool):
-        raise HookTypeError(f"{who} has {option}={value!r}; give True or False")
+        raise HookTypeError(f"{who} has {option}={brief(value)}; give True or False")
     return value
 
 
@@ -468,7 +529,7 @@ def _count(options: Options, option: str, who: object) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise HookTypeError(f"{who} has {option}={value!r}; give a whole number")
+        raise HookTypeError(f"{who} has {option}={brief(value)}; give a whole number")
     if value < 1:
-        raise HookOptionError(f"{who} has {option}={value}; give a number from 1 up")
+        raise HookOptionError(f"{who} has {option}={brief(value)}; give a number from 1 up")
     return value

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from ._asks import KINDS, RESERVED, Kind
-from ._errors import HookLookupError, MountError
-from ._hook import Options
-from ._inplace import MARK
+from ._changes import under_lock
+from ._copies import MARK, Attribute, Attributes, carried_by
+from ._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
+from ._hook import Adding
 from ._instances import for_instance
 from ._mount import MountPoint, attach, mount_of
 from ._signature import Signature, is_plain
@@ -19,9 +20,11 @@ from ._signature import Signature, is_plain
 if TYPE_CHECKING:
     from ._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable
 
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
 
 @final
-class Adder:
+class Adder(Attribute):
     """One of ``f.pre``, ``f.post`` and so on: a decorator, bare or with options, that adds a hook and gives it back."""
 
     __slots__ = ("_kind", "_mount")
@@ -30,8 +33,34 @@ class Adder:
         self._mount = mount
         self._kind: Kind = kind
 
+    @entrance
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return attach(self._mount, self._kind, args, cast("Options", options))
+        for function in args:
+            self._warn_of_instance(function)
+        return attach(self._mount, self._kind, args, cast("Adding", options))
+
+    def _warn_of_instance(self, function: object) -> None:
+        """Warn of a method of one instance that would be a hook of all instances of its class.
+
+        `a.m.pre` is `A.m.pre`: a bound method hands attributes on to its function, so who asks cannot be seen. But a
+        hook that is a method of an object which has the mounted method itself is nearly always meant for that object.
+        """
+        hook: object = function.func if isinstance(function, partial) else function
+        if not isinstance(hook, MethodType) or isinstance(hook.__self__, type):
+            return
+        mounted: Any = self._mount.function
+        cls, name = type(hook.__self__), mounted.__name__
+        members = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
+        if any(one is mounted for member in members for one in _inside(member)):
+            warn(
+                f"{self._mount.name}: the {self._kind} hook {hook.__name__!r} is a method of one {cls.__name__}, and "
+                f"would act for every {cls.__name__}; for that one alone write hooks(it.{name}).{self._kind}(...), for "
+                f"all of them hooks({cls.__name__}.{name}).{self._kind}(...)"
+            )
+
+    def found_at(self) -> tuple[FunctionType | None, str]:
+        """Return the function whose attribute it is, or None, and the name of the attribute."""
+        return self._mount._ref(), self._kind
 
     def __repr__(self) -> str:
         return f"<adds {self._kind} hooks to {self._mount.name}>"
@@ -51,6 +80,7 @@ def hookable(target: Callable[P, R], /, *, name: str | None = None, lends: Lends
 @overload
 def hookable(*, name: str | None = None, only: tuple[str, ...] | None = None, lends: Lends = ...) -> ToHookable: ...
 # Any: the overloads say what is taken and given; nobody outside sees this line.
+@entrance
 def hookable(
     target: Any = _NOTHING,
     /,
@@ -87,20 +117,26 @@ def hookable(
     """
     if target is _NOTHING:
 
+        @entrance
         def decorate(later: Any) -> Any:
             return cast("Any", hookable)(later, name=name, only=only, lends=lends)
 
         return decorate
+    _mount_all(target, name, only, lends)
+    return target
+
+
+@under_lock
+def _mount_all(target: Any, name: str | None, only: tuple[str, ...] | None, lends: Lends) -> None:
     if isinstance(target, type):
         _mount_class(target, only, lends)
-    else:
-        prepared = [(function, _prepare(function, name, lends)) for function in _functions(target)]
-        for function, mount in prepared:
-            _mount(function, mount)
-            if isinstance(target, (classmethod, staticmethod)):
-                # So that `@make.pre` works in the class body too, where `make` is not yet a method.
-                target.__dict__.update(_words(mount))
-    return target  # pyright: ignore[reportUnknownVariableType]  # what isinstance has left of Any
+        return
+    prepared = [(function, _prepare(function, name, lends)) for function in _functions(target)]
+    for function, mount in prepared:
+        _mount(function, mount)
+        if isinstance(target, (classmethod, staticmethod)):
+            # So that `@make.pre` works in the class body too, where `make` is not yet a method.
+            target.__dict__.update(_words(mount))
 
 
 def _functions(target: object) -> list[FunctionType]:
@@ -129,25 +165,40 @@ def _inside(target: object) -> list[object]:
 
 def _why_not(target: object) -> str:
     """Say why something is no mount point, and what to mount instead."""
-    shown = f"{target!r} is of type {type(target).__name__}, which has no Python code to put hooks into"
+    what = brief(target)
+    if isinstance(target, str):
+        path = target if ":" in target else ":".join(target.rpartition(".")[::2]).lstrip(":")
+        return f"{what} is a string, and hookable takes the function itself; use weave({brief(path)}, pre=...)"
+    if isinstance(target, partial):
+        inner: object = target.func
+        label = printable(getattr(inner, "__qualname__", type(inner).__name__))
+        return (
+            f"{what} is a partial, which has no Python code to put hooks into; hook the function inside it, "
+            f"hookable(partial.func) ({label}), or weave the partial by its name: weave('module:name', pre=...)"
+        )
+    shown = f"{what} is of type {type(target).__name__}, which has no Python code to put hooks into"
     if isinstance(target, type(len)):
         return f"{shown}; call it from a function of your own and make that @hookable"
     wrapped = getattr(target, "__wrapped__", None) or getattr(target, "func", None)
     if isinstance(wrapped, FunctionType):
-        return f"{shown}; put @hookable on the function inside it, nearest to the def ({wrapped.__qualname__})"
+        return (
+            f"{shown}; put @hookable on the function inside it, nearest to the def ({printable(wrapped.__qualname__)})"
+        )
     if callable(target):
         return f"{shown}; mount what a call of it runs: hookable({type(target).__name__}.__call__)"
     return f"{shown}; give a function, a method or a class"
 
 
 def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
-    names = [name for name in vars(cls) if not name.startswith("_")] if only is None else list(only)
+    names = [name for name in vars(cls).copy() if not name.startswith("_")] if only is None else list(only)
     found: list[FunctionType] = []
     for name in names:
         member = vars(cls).get(name)
         if only is not None:
             if member is None:
-                raise MountError(f"{cls.__qualname__} itself defines no {name!r}; mount it where it is defined")
+                raise MountError(
+                    f"{printable(cls.__qualname__)} itself defines no {name!r}; mount it where it is defined"
+                )
             found += _functions(member)
         elif isinstance(member, (FunctionType, classmethod, staticmethod, property, cached_property)):
             try:
@@ -156,7 +207,7 @@ def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
                 continue  # a classmethod over a C function, say: nothing that could be mounted
     if not found:
         raise MountError(
-            f"{cls.__module__}:{cls.__qualname__} defines no public methods of its own, so there is nothing to mount; "
+            f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
             f"make the class that defines them hookable, or name them: hookable(only=(...))"
         )
     for function, mount in [(function, _prepare(function, None, lends)) for function in found]:
@@ -218,8 +269,9 @@ def mount_new(function: FunctionType, mount: MountPoint) -> None:
 
 
 def _mount(function: FunctionType, mount: MountPoint) -> None:
-    function.__dict__.update(_words(mount))
-    function.__dict__[MARK] = mount
+    attributes = Attributes.put(function, mount)
+    attributes.update(_words(mount))
+    attributes.stay()
 
 
 def _words(mount: MountPoint) -> dict[str, Any]:
@@ -227,6 +279,7 @@ def _words(mount: MountPoint) -> dict[str, Any]:
     return {**{kind: Adder(mount, kind) for kind in KINDS if kind != barred}, "hooks": mount}
 
 
+@entrance
 def hooks(target: Mountable, /) -> MountPoint:
     """Give the mount point of a hookable function, method or property; of a bound method, that of its instance alone.
 
@@ -252,16 +305,37 @@ def hooks(target: Mountable, /) -> MountPoint:
         mount = _existing(target.__func__)
         return mount if _is_class_bound(target) else for_instance(mount, target.__self__)
     if isinstance(target, type):
-        raise HookLookupError(
-            f"{target.__module__}:{target.__qualname__} is a class: its methods carry the hooks, so ask for one of them"
-        )
+        raise HookLookupError(f"{qualified(target)} is a class: its methods carry the hooks, so ask for one of them")
+    _refuse_wrapper(target)
     return _existing(_functions(target)[0])
+
+
+def _refuse_wrapper(target: object) -> None:
+    """Refuse what `functools.wraps` has made around a mount point, and say how to get at the hooks.
+
+    Raises:
+        HookLookupError: It is such a wrapper.
+    """
+    way, inner = "wrapper", target
+    # A wrapper may wrap itself.
+    for _ in range(20):
+        mount = mount_of(inner) if isinstance(inner, FunctionType) else None
+        if mount is not None:
+            break
+        inner, way = getattr(inner, "__dict__", {}).get("__wrapped__"), f"{way}.__wrapped__"
+    else:
+        return
+    if inner is not target:
+        raise HookLookupError(
+            f"hooks() was given a wrapper around {mount.name}, and the hooks are on what it wraps: write hooks({way}), "
+            f"or make the wrapper @hookable too"
+        )
 
 
 def _of_object(target: object) -> MountPoint | None:
     """Give the mount point that an object carries by itself, or that what it has put there is of."""
     held: Any = target.__func__ if isinstance(target, MethodType) else target
-    found: object = getattr(held, "__dict__", {}).get(MARK)
+    found = carried_by(getattr(held, "__dict__", None))
     main: object = getattr(found, "main", found)
     return main if isinstance(main, MountPoint) and main.of_object else None
 
@@ -269,7 +343,7 @@ def _of_object(target: object) -> MountPoint | None:
 def _existing(function: FunctionType) -> MountPoint:
     mount = mount_of(function)
     if mount is None:
-        name = f"{function.__module__}:{function.__qualname__}"
+        name = qualified(function)
         raise HookLookupError(
             f"{name} is not a mount point; decorate it with @hookable first, or weave it if it is not yours: "
             f"weave({name!r}, pre=...)"
@@ -282,7 +356,7 @@ def _is_class_bound(method: MethodType) -> bool:
     owner = method.__self__
     if not isinstance(owner, type):
         return False
-    members = (member for base in owner.__mro__ for member in vars(base).values())
+    members = (member for base in owner.__mro__ for member in list(vars(base).values()))
     return any(
         isinstance(member, classmethod) and member.__func__ is method.__func__  # pyright: ignore[reportUnknownMemberType]
         for member in members

@@ -7,19 +7,19 @@ the chain as it is now, and nothing at all once the chain is empty.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, final
 
 from ._call import Site
-from ._changes import lock
+from ._changes import under_lock
 from ._compile import FREE_THREADED, Linker, Template, hide, template
+from ._copies import Attributes, Witness
 from ._errors import MountError
 from ._order import Chain
 
-MARK = "__aspecthook__"
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 # Linking itself calls functions, and one of them may be the one that is to be linked. A signal handler or a finalizer
@@ -53,7 +53,7 @@ class Slot:
 
 
 @final
-class First:
+class First(Witness):
     """Called by the code that stands in after a change, and by stale code: gives the function to run this call with."""
 
     __slots__ = ("_function", "_place", "_plain")
@@ -67,6 +67,7 @@ class First:
         place = self._place()
         return place.current() if place is not None else self._left()
 
+    @under_lock
     def _left(self) -> Callable[..., Any]:
         """Give the function as it was, where somebody has kept code of ours longer than the function carried hooks."""
         function = self._function()
@@ -74,20 +75,9 @@ class First:
             raise MountError(
                 "the function that this code was put into is gone; keep it for as long as you keep its code"
             )
-        with lock:
-            if any(const is self for const in function.__code__.co_consts):
-                function.__code__ = self._plain
+        if any(const is self for const in function.__code__.co_consts):
+            function.__code__ = self._plain
         return FunctionType(self._plain, function.__globals__, function.__name__, None, function.__closure__)
-
-
-def is_permanent(function: FunctionType) -> bool:
-    """Say whether a function lives as long as its module, so that its code may hold hooks strongly."""
-    module = sys.modules.get(function.__module__)
-    return (
-        not FREE_THREADED
-        and "<locals>" not in function.__code__.co_qualname
-        and getattr(module, "__dict__", None) is function.__globals__
-    )
 
 
 _makers: dict[int, CodeType] = {}  # by number of free variables
@@ -173,7 +163,8 @@ class Place:
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.
         self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
         self._space = function.__globals__, function.__name__, None, function.__closure__
-        self.weak = not is_permanent(function)
+        # Whether its code may not hold hooks as constants; settled when it is opened.
+        self.weak = True
         self.opened = False
         # Somebody's code was in the function when ours was taken off: a copy of ours may live on in theirs.
         self.stranded = False
@@ -186,7 +177,8 @@ class Place:
         self._chain: Callable[[], Chain] = lambda: Chain(())
         self._slot = Slot()
         self._aside: Callable[..., Any] | None = None
-        # Where constants are immortal, a code object is made once a shape, not once a change.
+        # Where the constants of code are never freed (3.13 without the GIL), nor code before the next collection, a
+        # code object is made once a shape while there are hooks, not once a change.
         self._codes: dict[int, CodeType] | None = {} if FREE_THREADED else None
         facts: dict[str, object] = {
             "target": self.original,
@@ -196,7 +188,7 @@ class Place:
             "slot": weakref.ref(self._slot),
             "first": First(self, function, plain),
         }
-        self._linker = Linker(site.signature, plain, site.label, facts)
+        self._linker = Linker(site.signature, plain, site.label, facts, function.__globals__)
         self._stub_code: CodeType | None = None
 
     # Opening and closing
@@ -208,18 +200,20 @@ class Place:
         self._stub()
         self.opened = True
         self.hold()
-        if function is not None and "__wrapped__" not in function.__dict__:
-            function.__dict__["__wrapped__"] = self.original
+        if function is not None and isinstance(attributes := function.__dict__, Attributes):
+            attributes.wrap(self.original)
 
     def close(self) -> None:
         """Carry nothing any more: what was there is there again, unless somebody else has put something there."""
         function = self._ref()
         self.stranded = not self._put(self.plain)
         self._slot.links = (0,)
-        if function is not None and function.__dict__.get("__wrapped__") is self.original:
-            del function.__dict__["__wrapped__"]
+        if function is not None and isinstance(attributes := function.__dict__, Attributes):
+            attributes.unwrap()
         self._chain = lambda: Chain(())
         self.opened = False
+        if self._codes is not None:
+            self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
         if not self.stranded and self._stub_code is not None:
             hide(self._stub_code)
 
@@ -300,18 +294,18 @@ class Place:
 
     # Linking
 
+    @under_lock
     def current(self) -> Callable[..., Any]:
         """Give a function that runs the chain as it is now, and put its code in its place."""
         global _depth  # noqa: PLW0603  # under the lock: how many links are under way, each in the middle of another
-        with lock:
-            before = _depth
-            if before == _DEEPEST:
-                return self.original
-            try:
-                _depth = before + 1
-                return self._current()
-            finally:
-                _depth = before
+        before = _depth
+        if before == _DEEPEST:
+            return self.original
+        try:
+            _depth = before + 1
+            return self._current()
+        finally:
+            _depth = before
 
     def _current(self) -> Callable[..., Any]:
         while True:
@@ -359,7 +353,7 @@ class Place:
         facts = self._linker.facts | {"moved": Moved(), "slot": weakref.ref(slot)}
         if target is not None:
             facts["target"] = target
-        linker = Linker(self.site.signature, self.plain, self.site.label, facts)
+        linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._linker.space)
         found = self._template(chain, instances=instances)
         linked = linker.link(found, chain, None, {})
         slot.links = linked.links

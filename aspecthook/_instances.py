@@ -1,36 +1,46 @@
-"""Hooks on one instance: they are kept by the function, and found by the identity of its first argument."""
+"""Hooks on one instance: they are kept by the function, and found by the identity of its first argument.
+
+The function keeps them as long as the instance lives, so one that refers to the instance keeps it alive. (CPython has
+no way to say "this, for as long as that lives" without a trace in the instance.) It is warned of where it can be seen.
+"""
 
 from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, MethodType
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any, cast, final
 
 from ._call import Site
-from ._changes import lock
-from ._errors import MountError
-from ._hook import Hook
+from ._changes import under_lock
+from ._errors import MountError, warn
+from ._hook import Hook, type_of
 from ._inplace import Place
-from ._mount import MountPoint
+from ._mount import MountPoint, mount_of
 from ._order import Chain
 
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+# How many objects are looked at to find out whether a hook leads back to its instance.
+_MOST = 100
+
+
+@under_lock
 def for_instance(parent: MountPoint, instance: object) -> MountPoint:
     """Give the mount point of one instance: its hooks act only where the first argument is this object.
 
     Raises:
         MountError: The object cannot be referred to weakly, or the function has no parameter to know it by.
     """
-    with lock:
-        looks = parent._looks
-        if looks is None:
-            looks = parent._looks = weakref.WeakValueDictionary()
-        found = looks.get(id(instance))
-        if not isinstance(found, InstanceMountPoint) or found._instance() is not instance:
-            found = looks[id(instance)] = InstanceMountPoint(parent, instance)
-        return found
+    looks = parent._looks
+    if looks is None:
+        looks = parent._looks = weakref.WeakValueDictionary()
+    found = looks.get(id(instance))
+    if not isinstance(found, InstanceMountPoint) or found._instance() is not instance:
+        found = looks[id(instance)] = InstanceMountPoint(parent, instance)
+    return found
 
 
 @final
@@ -40,6 +50,10 @@ class InstanceMountPoint(MountPoint):
     They are kept by the function, not by the instance: nothing travels with its pickle or its copy. The instance is
     held weakly, and its hooks go when it goes. Iterating shows the hooks of this instance; `explain` shows the whole
     chain.
+
+    A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive for as long as the
+    hook is there. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``.
+    Methods of the instance itself may be given as they are. `HookWarning` says where something else is seen.
     """
 
     __slots__ = ("_instance", "_key", "_parent")
@@ -71,6 +85,20 @@ class InstanceMountPoint(MountPoint):
 
     def _unbinds(self) -> Callable[[Any], Any] | None:
         return self.unbound
+
+    def warn_of_lifetime(self, hook: Hook) -> None:
+        """Warn of a hook that keeps the instance alive, unless it is counted and goes by itself."""
+        instance = self._instance()
+        lasts = hook.options.keys().isdisjoint(("once", "times"))
+        if instance is not None and lasts and _leads(hook, instance):
+            thing, first = type(instance).__name__, self._parent._get_site().signature.names[0]
+            weakly = ", or add the hook with weak=True and keep it elsewhere"
+            if hook.ref or hook.kind == "around":
+                weakly = ""
+            warn(
+                f"{self.name}: {hook.who} refers to that {thing} itself, or to an object whose own hooks lead back to "
+                f"it, and so keeps it alive until the hook is removed; ask for it by its name, {first!r}{weakly}"
+            )
 
     @property
     def displaced(self) -> bool:
@@ -109,25 +137,76 @@ class InstanceMountPoint(MountPoint):
         parent = self._parent
         parent._change(store_with_parent)
 
+    @under_lock
     def tidy(self) -> None:
         """End what an interrupted change has left half done."""
-        with lock:
-            if not self._members and self._parent._instances.get(self._key) is self:
-                self._parent._drop_instance(self._key)
-            self._parent.tidy()
+        if not self._members and self._parent._instances.get(self._key) is self:
+            self._parent._drop_instance(self._key)
+        self._parent.tidy()
+
+    def weaken(self) -> None:
+        """Let no constant of the function's code lead to its hooks any more; under the lock."""
+        self._parent.weaken()
 
     def reset(self, place: Place | None) -> None:
         """Let the next call for this instance link its chain anew."""
         if place is not None:
             place.instances[self._key] = _InstanceFirst(self, place)
 
+    @under_lock
     def bind(self, place: Place) -> Callable[..., Any]:
         """Give the function that runs the calls of this instance."""
-        with lock:
-            bound = place.bind(self._active())
-            if self._parent._instances.get(self._key) is self:
-                place.instances[self._key] = bound
-            return bound
+        bound = place.bind(self._active())
+        if self._parent._instances.get(self._key) is self:
+            place.instances[self._key] = bound
+        return bound
+
+
+def _leads(hook: Hook, instance: object) -> bool:
+    """Whether what is kept of a hook leads to an instance, by ways that can be looked at cheaply."""
+    waiting, seen = list(_kept(hook)), dict[int, object]()
+    while waiting and len(seen) < _MOST:
+        value = waiting.pop()
+        if value is instance:
+            return True
+        if id(value) not in seen:
+            seen[id(value)] = value
+            waiting += _references(value)
+    return False
+
+
+def _kept(hook: Hook) -> Iterator[object]:
+    """Yield the callables that a hook keeps."""
+    yield hook.function
+    for option in ("when", "before", "after"):
+        value = hook.options.get(option)
+        yield from cast("Iterable[object]", value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+
+
+def _references(value: Any) -> Iterator[object]:
+    """Yield what a callable refers to, and what the hooks of an instance keep."""
+    kind = type_of(value)
+    if kind is MethodType:
+        yield from (value.__self__, value.__func__)
+    elif kind is BuiltinMethodType:
+        yield value.__self__
+    elif kind is partial:
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif kind is FunctionType:
+        yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:
+                continue  # a name that has no value yet, such as that of a function which is being decorated
+    else:
+        for base in kind.__mro__:
+            for member in list(vars(base).values()):
+                mount = mount_of(member) if type(member) is FunctionType else None
+                own = mount._instances.get(id(value)) if mount is not None else None
+                for hook in own.members if own is not None else ():
+                    yield from _kept(hook)
 
 
 @final

@@ -27,6 +27,7 @@ from ._runtime import (
     fail,
     gather,
     lazy,
+    proceed_with,
     relay,
     revise,
     settled,
@@ -34,6 +35,8 @@ from ._runtime import (
     within,
     wrong,
 )
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Hooks = tuple[Hook, ...]
 Target = Callable[..., Any]
@@ -52,7 +55,7 @@ def checked(hook: Hook, call: Call, answer: Any) -> Any:
 
 
 def invoke(hook: Hook, call: Call, values: Values, item: object) -> Any:
-    args, kwargs = gather(hook.asks, call, values, item=item)
+    args, kwargs = gather(hook, hook.asks, call, values, item=item)
     return hook.function(*args, **kwargs)
 
 
@@ -60,13 +63,13 @@ def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
     """Say whether the hook's gate is open, and give the answer of its `when`."""
     if hook.gate is not None:
         assert hook.gate_asks is not None
-        args, kwargs = gather(hook.gate_asks, call, values, item=item)
+        args, kwargs = gather(hook, hook.gate_asks, call, values, item=item)
         if not hook.gate(*args, **kwargs):
             return False
     if hook.when is None:
         return True
     assert hook.when_asks is not None
-    args, kwargs = gather(hook.when_asks, call, values, item=item)
+    args, kwargs = gather(hook, hook.when_asks, call, values, item=item)
     return hook.when(*args, **kwargs)
 
 
@@ -146,15 +149,15 @@ def replaced(hook: Hook, call: Call, answer: Args) -> None:
 
 
 def _proceed(hook: Hook, call: Call, inner: Target, values: Values) -> Target:
-    def proceed(**changes: Any) -> Any:
-        return inner(tuple(revise(call._site, "around", hook.function, changes, values)) if changes else values)
+    def proceed(*unnamed: Any, **changes: Any) -> Any:
+        return inner(tuple(proceed_with(call._site, hook.function, unnamed, changes, values)))
 
     return proceed
 
 
-def open_hook(hook: Hook, call: Call, inner: Target, values: Values) -> Any:
+def open_hook(hook: Hook, call: Call, proceed: Target, values: Values) -> Any:
     """Call an around hook: what it answers, or the generator that it is."""
-    args, kwargs = gather(hook.asks, call, values, proceed=_proceed(hook, call, inner, values))
+    args, kwargs = gather(hook, hook.asks, call, values, proceed=proceed)
     return hook.function(*args, **kwargs)
 
 
@@ -257,7 +260,7 @@ def _inside(hooks: Hooks, call: Call, body: Callable[[Values], Any], values: Val
     if not is_due(hook, call, values) or not (run := hook.admit()):
         return inner(values)
     try:
-        made = open_hook(hook, call, inner, values)
+        made = open_hook(hook, call, _proceed(hook, call, inner, values), values)
         if hook.flavour != "generator":
             return settled(call._site, "around", hook.function, made)
         begin(call._site, hook.function, made)
@@ -366,7 +369,7 @@ def _opened(hook: Hook, call: Call, inner: Target, values: Values, run: Run | bo
     done = run.leave if isinstance(run, Run) else None
     source: Any = None
     try:
-        made = open_hook(hook, call, inner, values)
+        made = open_hook(hook, call, _proceed(hook, call, inner, values), values)
         if hook.proceeds:
             source = (astream if asynchronous else stream)(site, hook.function, made)
     except BaseException:

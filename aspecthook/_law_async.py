@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from ._answers import Args
@@ -11,7 +12,23 @@ from ._call import Call
 from ._hook import Hook
 from ._law import Hooks, Target, checked, invoke, is_due, leave, open_hook, replaced, streamed
 from ._order import Chain
-from ._runtime import Tally, Values, abegin, aend, afail, awaitable, begin, cut_off, end, fail, settled, start
+from ._runtime import (
+    Tally,
+    Values,
+    abegin,
+    aend,
+    afail,
+    awaitable,
+    begin,
+    cut_off,
+    ended,
+    failed,
+    proceed_with,
+    settled,
+    start,
+)
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 async def aask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
@@ -171,6 +188,21 @@ async def agathered(hooks: Hooks, call: Call, values: Values) -> Any:
         left.clear()
 
 
+async def _whole(answer: Any) -> Any:
+    """Await what an async hook has answered, if it is a coroutine."""
+    pending: object = answer
+    return await answer if type(pending) is CoroutineType else answer
+
+
+def _aproceed(hook: Hook, call: Call, inner: Target, values: Values, given: list[Any]) -> Target:
+    async def proceed(*unnamed: Any, **changes: Any) -> Any:
+        result = await inner(tuple(proceed_with(call._site, hook.function, unnamed, changes, values)))
+        given.append(result)
+        return result
+
+    return proceed
+
+
 async def _ainside(hooks: Hooks, call: Call, body: Callable[[Values], Any], values: Values) -> Any:
     if not hooks:
         return await body(values)
@@ -183,14 +215,22 @@ async def _ainside(hooks: Hooks, call: Call, body: Callable[[Values], Any], valu
     if not (await holds if awaitable(holds) else holds) or not (run := hook.admit()):
         return await inner(values)
     try:
-        made = open_hook(hook, call, inner, values)
+        given: list[Any] = []
+        made = open_hook(hook, call, _aproceed(hook, call, inner, values, given), values)
         if hook.flavour == "generator":
             begin(call._site, hook.function, made)
             try:
                 result = await inner(values)
             except BaseException as exc:
-                return fail(call._site, hook.function, made, exc)
-            return end(call._site, hook.function, made, result)
+                answer: Any = failed(call._site, hook.function, made, exc)
+                answer = await answer if awaitable(answer) else answer
+                if answer is None:
+                    raise
+                # Here: what is wrong with the answer has the exception as its context.
+                return settled(call._site, "around", hook.function, answer)
+            answer = ended(call._site, hook.function, made, result)
+            answer = await answer if awaitable(answer) else answer
+            return result if answer is None else settled(call._site, "around", hook.function, answer)
         if hook.flavour == "async generator":
             await abegin(call._site, hook.function, made)
             try:
@@ -199,6 +239,8 @@ async def _ainside(hooks: Hooks, call: Call, body: Callable[[Values], Any], valu
                 return await afail(call._site, hook.function, made, exc)
             return await aend(call._site, hook.function, made, result)
         answer = await made if awaitable(made) else made
+        if not any(answer is one for one in given):
+            answer = await _whole(answer)
         return settled(call._site, "around", hook.function, answer)
     finally:
         leave(run)

@@ -18,16 +18,19 @@ def write_layers(writer: Writer) -> None:
     emission = writer.signature.emission
     if emission is not None and writer.chain.on:
         with writer.block(f"{writer.awaits.replace('await', 'async')}def {reach}({flat}):"):
+            writer.hide()
             write_subscribers(writer, emission, f"{writer.awaits}{direct}")
             writer.line(f"return {writer.own('result')}")
         direct = f"{reach}({flat})"
     else:
         with writer.block(f"def {reach}({flat}):"):
+            writer.hide()
             writer.line(f"return {direct}")
     for place in reversed(range(len(writer.chain.around))):
         layer = writer.own(f"layer_{place + 1}")
         asynchronous = "async " if writer.style == "coroutine" else ""
         with writer.block(f"{asynchronous}def {layer}({flat}):"):
+            writer.hide()
             _layer(writer, place, inner, direct)
         inner, direct = layer, f"{layer}({flat})"
     writer.line(f"return {inner}")
@@ -50,29 +53,59 @@ def _layer(writer: Writer, place: int, inner: str, direct: str) -> None:
             writer.line(f"return {waits}{direct}")
     with writer.optional("try:", needed=hook.leaves):
         if hook.proceeds:
-            _proceed(writer, names["function"], inner, direct)
+            (_aproceed if waits else _proceed)(writer, names["function"], inner, direct)
             _around_answer(writer, group, names["function"])
         else:
-            _one_yield(writer, group, names["function"], waits + direct)
+            (_one_yield_awaited if waits else _one_yield)(writer, group, names["function"], waits + direct)
     if hook.leaves:
         with writer.block("finally:"):
             writer.line(f"{writer.own('run')}.leave()")
 
 
 def _proceed(writer: Writer, function: str, inner: str, direct: str) -> None:
-    changes = writer.own("changes")
-    with writer.block(f"def {writer.own('proceed')}(**{changes}):"):
-        with writer.block(f"if {changes}:"):
-            revise = f'*{writer.lib("revise")}({writer.pin("site")}, "around", {function}, {changes}, {writer.values})'
-            extra = f", {writer.own('call')}" if writer.wants_call else ""
-            writer.line(f"return {inner}({revise}{extra})")
+    unnamed, changes = writer.own("unnamed"), writer.own("changes")
+    with writer.block(f"def {writer.own('proceed')}(*{unnamed}, **{changes}):"):
+        writer.hide()
+        with writer.block(f"if {changes} or {unnamed}:"):
+            writer.line(f"return {_changed(writer, function, inner)}")
         writer.line(f"return {direct}")
+
+
+def _aproceed(writer: Writer, function: str, inner: str, direct: str) -> None:
+    """Write a `proceed` to be awaited, which notes the coroutines that it gives: they are results, not answers."""
+    unnamed, changes = writer.own("unnamed"), writer.own("changes")
+    result, given = writer.own("result"), writer.own("given")
+    writer.line(f"{given} = ()")
+    with writer.block(f"async def {writer.own('proceed')}(*{unnamed}, **{changes}):"):
+        writer.hide()
+        writer.line(f"nonlocal {given}")
+        with writer.block(f"if {changes} or {unnamed}:"):
+            writer.line(f"{result} = await {_changed(writer, function, inner)}")
+        with writer.block("else:"):
+            writer.line(f"{result} = await {direct}")
+        with writer.block(f"if {writer.lib('type')}({result}) is {writer.lib('CoroutineType')}:"):
+            writer.line(f"{given} = (*{given}, {result})")
+        writer.line(f"return {result}")
+
+
+def _changed(writer: Writer, function: str, inner: str) -> str:
+    """Write the call of what is inside with other arguments."""
+    unnamed, changes = writer.own("unnamed"), writer.own("changes")
+    made = f"{writer.lib('proceed_with')}({writer.pin('site')}, {function}, {unnamed}, {changes}, {writer.values})"
+    extra = f", {writer.own('call')}" if writer.wants_call else ""
+    return f"{inner}(*{made}{extra})"
 
 
 def _around_answer(writer: Writer, group: Group, function: str) -> None:
     answer = writer.own("answer")
     writer.note("around", group)
     writer.ask(group.hook, {"function": function})
+    if writer.style == "coroutine":
+        new = (
+            f"{writer.lib('type')}({answer}) is {writer.lib('CoroutineType')} and {answer} not in {writer.own('given')}"
+        )
+        with writer.block(f"if {new}:"):
+            writer.line(f"{answer} = await {answer}")
     with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Return')}:"):
         writer.line(f"return {answer}.value")
     with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Args')}:"):
@@ -85,13 +118,37 @@ def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None
     waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
     common = f"{writer.pin('site')}, {function}, {hook}"
     writer.note("around", group)
-    writer.line(f"{hook} = {function}({writer.given(group.hook.asks)})")
+    writer.line(f"{hook} = {function}({writer.given(group.hook.asks, 'around', function)})")
     writer.line(f"{waits}{writer.lib(a + 'begin')}({common})")
     with writer.block("try:"):
         writer.line(f"{result} = {direct}")
     with writer.block(f"except {writer.lib('BaseException')} as {error}:"):
         writer.line(f"return {waits}{writer.lib(a + 'fail')}({common}, {error})")
     writer.line(f"return {waits}{writer.lib(a + 'end')}({common}, {result})")
+
+
+def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str) -> None:
+    """Write a one-yield hook of an async function: what a sync one answers is awaited if it can be."""
+    if group.hook.flavour == "async generator":  # it answers nothing
+        _one_yield(writer, group, function, direct)
+        return
+    hook, result, error, answer = (writer.own(word) for word in ("hook", "result", "error", "answer"))
+    common = f"{writer.pin('site')}, {function}, {hook}"
+    settled = f'{writer.lib("settled")}({writer.pin("site")}, "around", {function}, {answer})'
+    writer.note("around", group)
+    writer.line(f"{hook} = {function}({writer.given(group.hook.asks, 'around', function)})")
+    writer.line(f"{writer.lib('begin')}({common})")
+    with writer.block("try:"):
+        writer.line(f"{result} = {direct}")
+    with writer.block(f"except {writer.lib('BaseException')} as {error}:"):
+        writer.line(f"{answer} = {writer.lib('failed')}({common}, {error})")
+        writer.await_answer()
+        with writer.block(f"if {answer} is None:"):
+            writer.line("raise")
+        writer.line(f"return {settled}")
+    writer.line(f"{answer} = {writer.lib('ended')}({common}, {result})")
+    writer.await_answer()
+    writer.line(f"return {result} if {answer} is None else {settled}")
 
 
 def _stream_layer(
@@ -103,6 +160,7 @@ def _stream_layer(
         return
     opened = writer.own("opened")
     with writer.block(f"def {opened}():"):
+        writer.hide()
         with writer.block(f"if not ({conditions}):"):
             writer.line(f"return {direct}")
         _opened_stream(writer, group, names["function"], inner, direct)
@@ -111,7 +169,7 @@ def _stream_layer(
 
 def _opened_stream(writer: Writer, group: Group, function: str, inner: str, direct: str) -> None:
     a, leave = writer.a, f"{writer.own('run')}.leave"
-    called = f"{function}({writer.given(group.hook.asks)})"
+    called = f"{function}({writer.given(group.hook.asks, 'around', function)})"
     if not group.hook.proceeds:
         writer.note("around", group)
         held = leave if group.hook.leaves else "None"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ._config import _beside as beside
-from ._config import given_by, note, shown_point, string
-from ._errors import ConfigError, PluginError, brief, nearest
+from ._config import given_by, imported, outline, string
+from ._errors import ConfigError, PluginError, brief, described, printable
 from .weave._aspects import _MARKS as MARKS
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
+    from ._entry_points import EntryPoint
     from .registry import Registry
 
 # What a config says of a plugin; what else there is goes to its constructor.
@@ -33,42 +31,42 @@ def from_entry_points(group: str, exclude: Iterable[str], known: Iterable[str], 
 
     The order in which they are found is that of folders on a disk.
     """
-    from importlib.metadata import entry_points
+    from ._entry_points import entry_points_of
 
     group = string(group, f"{label}: entry points are asked for by the group")
     left_out = {*([exclude] if isinstance(exclude, str) else exclude), *known}
-    points: dict[str, dict[str, EntryPoint]] = {}
-    for point in entry_points(group=group):
+    points: dict[str, list[EntryPoint]] = {}
+    for point in entry_points_of(group):
         if point.name not in left_out:
-            points.setdefault(point.name, {})[shown_point(point)] = point
+            points.setdefault(point.name, []).append(point)
     for name, several in points.items():
         if len(several) > 1:
+            shown = "; ".join(sorted(map(str, several)))
             raise PluginError(
-                f"{label}: {len(several)} entry points have one name: {'; '.join(sorted(several))}; uninstall all but "
+                f"{label}: {len(several)} entry points have one name: {shown}; uninstall all but "
                 f"one, or leave them out with exclude={name!r} and register one yourself"
             )
-    return [_made(point, shown, label) for _, several in sorted(points.items()) for shown, point in several.items()]
+    return [_made(points[name][0], label) for name in sorted(points)]
 
 
-def _made(point: EntryPoint, shown: str, label: str) -> Found:
+def _made(point: EntryPoint, label: str) -> Found:
     try:
         found = point.load()
         if isinstance(found, type) or (isinstance(found, FunctionType) and MARKS not in found.__dict__):
             found = found()
     except Exception as error:
         raise PluginError(
-            f"{label}: {shown} fails with {brief(error, 200)}; mend or uninstall it, or leave it out with "
+            f"{label}: {point} fails with {brief(error, 200)}; mend or uninstall it, or leave it out with "
             f"exclude={point.name!r}"
         ) from error
-    return Found(found, {"name": point.name}, f"{label}: while registering {shown}")
+    return Found(found, {"name": point.name}, f"{label}: while registering {point}")
 
 
 def numbered(given: object, who: str) -> list[tuple[str, object]]:
     """Give the entries of a config, each with what it is called in messages."""
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
-        raise ConfigError(
-            f"{who}: {brief(cast('Any', given))} is no list of configs; give a list, with one mapping for each plugin"
-        )
+        what = described(cast("Any", given))
+        raise ConfigError(f"{who}: {what} is no list of configs; give a list, with one mapping for each plugin")
     return [(f"entry {number}", one) for number, one in enumerate(cast("Iterable[object]", given), 1)]
 
 
@@ -91,41 +89,25 @@ def from_configs(rows: Iterable[tuple[str, object]], registry: Registry | None, 
 def _configured(config: object, registry: Registry | None, who: str) -> Found:
     given = given_by(config, {}, who)
     options = {key: given.pop(key) for key in _OPTIONS if key in given}
-    return Found(_built(given, registry, who), options, f"{who}: while registering {brief(config, 200)}")
+    return Found(_built(given, registry, who), options, f"{who}: while registering {outline(config)}")
 
 
 def _built(given: dict[str, Any], registry: Registry | None, who: str) -> Any:
     from .registry import Registry
 
     kind: object = given["type"]
-    if isinstance(kind, str) and ":" not in kind and (registry is None or kind not in registry):
-        module = _module(kind, who)
-        if module is not None:
+    if isinstance(kind, str):
+        if registry is None:
+            raise ConfigError(
+                f"{who}: the type {brief(kind)} names something, and no registry says what it may be; give registry="
+            )
+        if kind.endswith(":") and kind not in registry:
             more = [key for key in given if key != "type"]
             if more:
                 raise ConfigError(
-                    f"{who}: {kind!r} is a module, which takes no {more[0]!r}; take it out, or write '{kind}:Class'"
+                    f"{who}: {brief(kind)} is a module, which takes no {brief(more[0])}; take it out, or write "
+                    f"'{printable(kind)}Class'"
                 )
-            return module
-        if registry is None:
-            raise ConfigError(
-                f"{who}: there is no module {kind!r}; write 'package.module:Class', or give the registry that has this "
-                f"name{nearest(kind, beside(kind))}"
-            )
+            return imported(kind, registry.imports, who)
     known = Registry("plugins") if registry is None else registry
     return known._build(given, {}, who)
-
-
-def _module(name: str, who: str) -> ModuleType | None:
-    from importlib import import_module
-
-    if not all(part.isidentifier() for part in name.split(".")):
-        return None
-    try:
-        return import_module(name)
-    except Exception as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing is not None and f"{name}.".startswith(f"{missing}."):
-            return None
-        note(error, f"{who}: while importing {name!r}")
-        raise

@@ -7,31 +7,46 @@ closed. An interrupt at any point leaves a function that runs either the old cha
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from itertools import count
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final, overload
 
-from ._asks import KINDS, Kind
+from ._asks import KINDS, Kind, signature_of
 from ._call import Site
-from ._changes import lock
+from ._changes import under_lock
 from ._compile import notes_of, render, template
-from ._errors import HookLookupError, HookTypeError, nearest
+from ._copies import Attribute, Attributes
+from ._errors import (
+    HookLookupError,
+    HookOptionError,
+    HookTypeError,
+    brief,
+    entrance,
+    nearest,
+    plural,
+    printable,
+    qualified,
+    warn,
+)
 from ._history import History, Recorder
-from ._hook import Gate, Hook, Options, identity
-from ._inplace import MARK, Place
+from ._hook import Adding, Gate, Hook, Options, identity, name_of
+from ._inplace import Place
 from ._order import Chain, Mentions, arrange
-from ._signature import Emission
+from ._shown import Shown, shown_by
+from ._signature import Emission, Signature
+from ._unloading import module_of, watch, watch_hook
 
 if TYPE_CHECKING:
     from ._typing import AnyHook, Types
 
-_added = count()
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# Told of every hook that is added, once it is in. Replaced as a whole: adding a hook only looks whether it is empty.
-listeners: tuple[Callable[[MountPoint, Hook], None], ...] = ()
+_added = count()
 
 
 @final
@@ -43,13 +58,14 @@ class KindHooks(tuple[Hook, ...]):
 
     # A class is callable too, which is why the types of exceptions come first.
     @overload
-    def __call__(self, /, *types: Types, **options: Unpack[Options]) -> Callable[[AnyHook], AnyHook]: ...
+    def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Callable[[AnyHook], AnyHook]: ...
     @overload
-    def __call__(self, hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Any: the overloads say what is taken and given; nobody outside sees this line.
+    @entrance
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Add a hook, as the attributes of a hookable function do."""
-        return attach(self._mount, self._kind, args, cast("Options", options))
+        return attach(self._mount, self._kind, args, cast("Adding", options))
 
     def __contains__(self, hook: object) -> bool:
         return any(_is_meant(one, self._mount.unbound(hook)) for one in self)
@@ -58,11 +74,15 @@ class KindHooks(tuple[Hook, ...]):
 def _is_meant(hook: Hook, meant: object) -> bool:
     """Say whether a hook is the one meant by a `Hook`, a function or a name."""
     if isinstance(meant, str):
-        return hook.name == meant
+        return hook.name == printable(meant)
     return hook is meant or (not isinstance(meant, Hook) and identity(meant) in hook.keys)
 
 
-def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
+def _shown(meant: object) -> str:
+    return repr(meant if isinstance(meant, str) else meant.name if isinstance(meant, Hook) else name_of(meant))
+
+
+def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
     """Add a hook in decorator form: bare, or with options, and for exception hooks with the types they take."""
     types: list[type[BaseException]] = []
     rest = list(args)
@@ -71,11 +91,12 @@ def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Option
     if len(rest) > 1:
         raise HookTypeError(
             f"{mount.name}: .{kind} takes one hook, and its options by name; it was given {len(rest)} things: "
-            f"{', '.join(map(repr, rest))[:200]}"
+            f"{', '.join(map(brief, rest))[:200]}"
         )
 
+    @entrance
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount.add(kind, function, *types, **options)
+        mount._add(kind, function, tuple(types), {**options}, lasting=True)
         return function
 
     return add(rest[0]) if rest else add
@@ -91,7 +112,7 @@ def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
         raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
     unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
     if unfit:
-        raise HookTypeError(f"{label}: {unfit[0]!r} is no exception type; give classes such as KeyError")
+        raise HookTypeError(f"{label}: {brief(unfit[0])} is no exception type; give classes such as KeyError")
 
 
 def _types(value: object) -> tuple[type[BaseException], ...]:
@@ -113,7 +134,7 @@ class Dependent(Protocol):
         ...
 
 
-class MountPoint:
+class MountPoint(Attribute):
     """The hooks of one function: what `hooks(f)` gives.
 
     Iterate it, take its `len`, ask it for ``.pre``, ``.around``, ``.item``, ``.exception``, ``.post`` and ``.always``
@@ -148,7 +169,6 @@ class MountPoint:
         "_place",
         "_ref",
         "_site",
-        "_theirs",
         "emission",
         "history",
         "lends",
@@ -158,7 +178,7 @@ class MountPoint:
 
     def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
         self._ref: Callable[[], FunctionType | None] = weakref.ref(function)
-        self.name = name or f"{function.__module__}:{function.__qualname__}"
+        self.name = printable(name) if name else qualified(function)
         self._members: tuple[Hook, ...] = ()
         self._mentions = Mentions()
         self._pauses: frozenset[object] = frozenset()
@@ -167,8 +187,6 @@ class MountPoint:
         self._site: Site | None = None
         self._instances: dict[int, Dependent] = {}
         self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
-        # The mark of another function's mount point, that functools.wraps has copied.
-        self._theirs: object = None
         # Of an event: what it does with its subscribers, and the calls that it keeps for late ones.
         self.emission = emission
         self.history: History | None = None
@@ -176,6 +194,12 @@ class MountPoint:
         self.lends: dict[str, str] = {}
         # What weavings share here; kept by the mount point, so that all of it goes together.
         self.woven: dict[object, Any] = {}
+
+    def found_at(self) -> tuple[FunctionType | None, str]:
+        """Return the function whose attribute it is, or None, and the name of the attribute."""
+        function = self._ref()
+        lasting = function is not None and function.__dict__.get("hooks") is self
+        return function if lasting else None, "hooks"
 
     # Reading
 
@@ -200,11 +224,32 @@ class MountPoint:
     def __contains__(self, hook: object) -> bool:
         return any(_is_meant(one, self.unbound(hook)) for one in self._members)
 
+    @entrance
     def __getitem__(self, name: str) -> Hook:
         return self._find(name)[0]
 
+    def __str__(self) -> str:
+        """Return the hooks, one a line, with the names in `before` and `after` that none of them bears."""
+        lines = [f"{self.name}, {plural(len(self._members), 'hook')}"]
+        for hook in self:
+            lines.append(f"  {hook.who}, priority {hook.priority}")
+            lines += [f"    {option}={_shown(one)}{why}" for option, one, why in self._unmet(hook)]
+        return "\n".join(map(printable, lines))
+
+    def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
+        """Return what `before` and `after` of a hook name and no hook bears, and why."""
+        others = {one for members in self._chains() for one in members}
+        alike = [one for one in others if one.kind == hook.kind]
+        borne = {key for one in alike for key in one.keys}
+        for option, key, meant in hook.mentioned():
+            if key not in borne:
+                elsewhere = sorted({one.kind for one in others if key in one.keys})
+                near = nearest(meant, [one.name for one in alike if one is not hook]) if isinstance(meant, str) else ""
+                why = f"; {' and '.join(elsewhere)} hooks do, which run by themselves" if elsewhere else near
+                yield option, meant, f": no {hook.word} hook bears that name{why}"
+
     def __repr__(self) -> str:
-        return f"<mount point {self.name}, {len(self._members)} hooks>"
+        return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
 
     @property
     def pre(self) -> KindHooks:
@@ -252,6 +297,7 @@ class MountPoint:
         return found
 
     @property
+    @under_lock
     def displaced(self) -> bool:
         """Whether somebody else has put their code where ours was."""
         return self._place is not None and self._place.displaced
@@ -266,29 +312,47 @@ class MountPoint:
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, self._code().co_name, notes_of(chain))
-        return f"# {self.name}, {len(chain.everything())} hooks\n{source}"
+        return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     # Changing
 
+    @entrance
     def add(
-        self, kind: Kind, function: Callable[..., object], /, *types: type[BaseException], **options: Unpack[Options]
+        self, kind: Kind, function: Callable[..., object], /, *types: type[BaseException], **options: Unpack[Adding]
     ) -> Hook:
-        """Add a hook and give its handle.
+        """Add a hook and return its handle.
+
+        One callable is one hook of its kind: added again with the same options, and for the same exceptions, it is the
+        hook that it is already, whose handle is returned.
 
         Args:
             kind: ``"pre"``, ``"around"``, ``"on"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
             function: The hook; it is given what its parameters ask for by name.
             types: What an exception hook takes; `Exception` if none is named.
             options: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``, ``every``,
-                ``isolate``, ``reentrant``, ``weak``.
+                ``isolate``, ``reentrant``, ``weak``; and ``again=True``, to add a second hook of the same callable.
 
         Raises:
             HookSignatureError: It asks for something that the mount point does not offer.
             HookTypeError: It could never work on this target; or an option has the wrong type.
-            HookOptionError: An option has a value that it cannot have.
+            HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
             HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
         """
-        return self.admit(kind, function, types, options, None)
+        return self._add(kind, function, types, options, lasting=False)
+
+    def _add(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Adding,
+        *,
+        lasting: bool,
+    ) -> Hook:
+        again: object = options.pop("again", False)
+        if not isinstance(again, bool):
+            raise HookTypeError(f"{self.name}: again={brief(again)}; give True or False")
+        return self.admit(kind, function, types, options, None, again=again, direct=True, lasting=lasting)
 
     def admit(
         self,
@@ -297,15 +361,35 @@ class MountPoint:
         types: tuple[type[BaseException], ...],
         options: Options,
         gate: Gate | None,
+        *,
+        again: bool = True,
+        direct: bool = False,
+        lasting: bool = False,
     ) -> Hook:
-        """Add a hook that acts only while its gate is open."""
-        hook = self.made(kind, function, types, options, gate)
-        if self.must_tell(kind):
-            self.tell(hook, lambda: self._insert(hook))
+        """Add a hook that acts only while its gate is open; unless `again`, return that of the same callable.
+
+        One that is `direct` is added to this function alone, and not woven by a pattern. One that is `lasting` is meant
+        to stay: nobody is given its handle.
+        """
+        hook = self.made(kind, function, types, options, gate, again=again)
+        for doubt in hook.doubts if direct else ():
+            warn(doubt)
+        if lasting:
+            self.warn_of_lifetime(hook)
+        found: list[Hook] = []
+
+        def insert() -> None:
+            found.append(self._insert(hook))
+
+        if not self.must_tell(kind):
+            insert()
+        elif (older := self._older(hook)) is None:
+            self.tell(hook, insert)
         else:
-            self._insert(hook)
-        self.announce(hook)
-        return hook
+            found.append(older)
+        if found[0] is hook:
+            self.announce(hook)
+        return found[0]
 
     def made(
         self,
@@ -314,11 +398,13 @@ class MountPoint:
         types: tuple[type[BaseException], ...],
         options: Options,
         gate: Gate | None,
+        *,
+        again: bool = True,
     ) -> Hook:
         """Make a hook that is yet to be put in."""
         if kind not in KINDS:
             near = nearest(str(kind), list(KINDS))
-            raise HookTypeError(f"{self.name}: there are no {kind!r} hooks, only {', '.join(KINDS)}{near}")
+            raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
         check_types(kind, types, self.name)
         site = self._get_site()
         emission = site.signature.emission
@@ -334,7 +420,11 @@ class MountPoint:
             options=options,
             unbound=self._unbinds(),
             gate=gate,
+            again=again,
         )
+
+    def warn_of_lifetime(self, hook: Hook) -> None:
+        """Warn of a hook that would keep what it is on alive for ever."""
 
     def must_tell(self, kind: Kind) -> bool:
         """Say whether hooks of this kind are told of the past before they are put in."""
@@ -343,27 +433,53 @@ class MountPoint:
     def tell(self, hook: Hook, insert: Callable[[], None]) -> None:
         """Tell a hook of the past, not under the lock, and then have it put in, under the lock."""
         assert self.history is not None
-        with lock:
-            self._check_order(hook)  # who cannot be put in is told nothing
+        self._check_order(hook)  # who cannot be put in is told nothing
         self.history.tell(hook, insert)
 
     def announce(self, hook: Hook) -> None:
-        """Tell who wants to know that a hook is in."""
-        for listener in listeners:
-            listener(self, hook)
+        """Tell the pytest plugin, if pytest has loaded it, that a hook is in."""
+        # It is loaded into every run of pytest, and may not load us: so it is looked for at each hook.
+        hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
+        if hook_added is not None:
+            hook_added(self, hook)
 
+    @under_lock
     def _check_order(self, hook: Hook) -> None:
         if self._mentions.may_close_cycle(hook):
             for members in self._chains():
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
-    def _insert(self, hook: Hook) -> None:
+    @under_lock
+    def _insert(self, hook: Hook) -> Hook:
+        """Put a hook in, and return it; or the one that its callable is already."""
         if hook.guard is not None and hook.guard.is_spent:
-            return  # by what it was told of the past
-        with lock:
-            self._check_order(hook)
-            self._mentions.count(hook, 1)
-            self._change(lambda: self._store(lambda members: (*members, hook)))
+            return hook  # by what it was told of the past
+        older = self._older(hook)
+        if older is not None:
+            return older
+        self._check_order(hook)
+        self._mentions.count(hook, 1)
+        self._change(lambda: self._store(lambda members: (*members, hook)))
+        self._watch((hook,))
+        return hook
+
+    def _older(self, hook: Hook) -> Hook | None:
+        """Return the hook that the same callable is already.
+
+        Raises:
+            HookOptionError: It has other options.
+        """
+        if hook.again or not self._mentions.may_be_again(hook):
+            return None
+        older = next((one for one in self._members if not one.again and one.is_again(hook)), None)
+        if older is not None and older.settings() != hook.settings():
+            were, are = older.settings(), hook.settings()
+            others = ", ".join(option for option in are if are[option] != were[option])
+            raise HookOptionError(
+                f"{self.name}: {older.who} is added already, with another {others}; take that one off first, or give "
+                f"again=True to have two"
+            )
+        return older
 
     def inner(self) -> Callable[..., Any]:
         """Give what a call runs inside of all hooks: the function as it was."""
@@ -381,9 +497,10 @@ class MountPoint:
     def _chains(self) -> Iterator[tuple[Hook, ...]]:
         """Give the members of every chain that a hook added here becomes part of."""
         yield self._members
-        for instance in self._instances.values():
+        for instance in list(self._instances.values()):  # one may die in the middle
             yield self._members + instance.members
 
+    @entrance
     def remove(self, hook: Hook | Callable[..., Any] | str) -> None:
         """Take off a hook: the handle, or every hook of this function or of this name.
 
@@ -393,15 +510,18 @@ class MountPoint:
         if isinstance(hook, Hook):
             self._discard((hook,))
             return
-        with lock:
-            found = tuple(self._matching(hook))
-            self._discard(found)
-        if not found:
+        if not self._remove_matching(hook):
             self._find(hook)  # refuses; not under the lock, since that imports
+
+    @under_lock
+    def _remove_matching(self, meant: object) -> bool:
+        found = tuple(self._matching(meant))
+        self._discard(found)
+        return bool(found)
 
     def _matching(self, meant: object) -> list[Hook]:
         unbound = self.unbound(meant)
-        key = unbound if isinstance(meant, (str, Hook)) else identity(unbound)
+        key = printable(meant) if isinstance(meant, str) else unbound if isinstance(meant, Hook) else identity(unbound)
         return [hook for hook in self._members if (hook is key if isinstance(meant, Hook) else key in hook.keys)]
 
     def _find(self, meant: object) -> list[Hook]:
@@ -410,16 +530,12 @@ class MountPoint:
             names = sorted({hook.name for hook in self._members})
             shown = ", ".join(names) or "none at all"
             near = nearest(meant, names) if isinstance(meant, str) else ""
-            raise HookLookupError(f"{self.name} has no hook {meant!r}; its hooks: {shown}{near}")
+            raise HookLookupError(f"{self.name} has no hook {brief(meant)}; its hooks: {shown}{near}")
         return found
 
+    @under_lock
     def _discard(self, hooks: tuple[Hook, ...]) -> None:
         gone = {id(hook) for hook in hooks}
-        with lock:
-            self._take_off(gone)
-
-    # A function of its own: CPython 3.13 may handle a signal at a loop's jump back, and leave `with` without its end.
-    def _take_off(self, gone: set[int]) -> None:
         off = [hook for hook in self._members if id(hook) in gone]
         if off:
             self._change(lambda: self._store(lambda members: tuple([hook for hook in members if id(hook) not in gone])))
@@ -444,13 +560,14 @@ class MountPoint:
                 self._set_pause(pause, on=False)
                 raise
 
+    @under_lock
     def _set_pause(self, pause: object, *, on: bool) -> None:
         def store() -> None:
             self._pauses = self._pauses | {pause} if on else self._pauses - {pause}
 
-        with lock:
-            self._change(store)
+        self._change(store)
 
+    @under_lock
     def set_paused(self, hooks: tuple[Hook, ...], *, paused: bool) -> None:
         """Keep some hooks from acting, or let them act again."""
 
@@ -458,9 +575,9 @@ class MountPoint:
             for hook in hooks:
                 hook.paused = paused
 
-        with lock:
-            self._change(store)
+        self._change(store)
 
+    @under_lock
     def regate(self, hook: Hook, gate: Gate | None, *, paused: bool) -> None:
         """Change for which calls a hook acts; a gate of the same sort costs nothing but what it does."""
 
@@ -468,18 +585,17 @@ class MountPoint:
             hook.set_gate(gate)
             hook.paused = paused
 
-        with lock:
-            if hook in self._members and (hook.paused != paused or hook.gate is not (gate and gate.holds)):
-                self._change(store)
+        if hook in self._members and (hook.paused != paused or hook.gate is not (gate and gate.holds)):
+            self._change(store)
 
+    @under_lock
     def tidy(self) -> None:
         """End what an interrupted change has left half done."""
-        with lock:
-            self._settle()
-            function = self._ref()
-            left = function is not None and function.__dict__.get(MARK) is self
-            if left and not self._members and (self._place is None or not self._place.opened):
-                self._forget()
+        self._settle()
+        function = self._ref()
+        left = function is not None and mount_of(function) is self
+        if left and not self._members and (self._place is None or not self._place.opened):
+            self._forget()
 
     def ensure(self) -> None:
         """Be where the hooks act; a function always is."""
@@ -548,13 +664,34 @@ class MountPoint:
         self._reset_instances(place)
         try:
             if mount_of(function) is None:
-                self._theirs = function.__dict__.get(MARK)
-                function.__dict__[MARK] = self
+                Attributes.put(function, self)
+            module = module_of(function)  # held here: it is not unloaded before it is noted whose hooks are in there
+            place.weak = module is None
+            if module is not None:
+                watch(function, module, self)
             place.open(self._active)
+            self._watch(self._members)
         except BaseException:  # an interrupt: there is nothing to run yet
             if not place.opened:
                 self._forget()
             raise
+
+    def _watch(self, hooks: tuple[Hook, ...]) -> None:
+        """Notice if the modules are unloaded that these hooks are written in."""
+        function = self._ref()
+        if function is not None:
+            for hook in hooks:
+                watch_hook(hook.function, function, self)
+
+    def weaken(self) -> None:
+        """Let no constant of the function's code lead to its hooks any more; under the lock."""
+        place = self._place
+        if place is not None and place.opened and not place.weak:
+
+            def store() -> None:
+                place.weak = True
+
+            self._change(store)
 
     def _target(self) -> Callable[..., Any] | None:
         """Give what the function only hands its calls to, if that is all it does."""
@@ -567,35 +704,30 @@ class MountPoint:
     def _forget(self) -> None:
         """Leave no trace in the function of a mount point that nobody asked to be there."""
         function = self._ref()
-        if function is not None and "hooks" not in function.__dict__ and not self._members:
-            if function.__dict__.get(MARK) is self:
-                if self._theirs is None:
-                    del function.__dict__[MARK]
-                else:
-                    function.__dict__[MARK] = self._theirs
-            self._theirs = None
+        if function is not None and mount_of(function) is self and not self._members:
+            cast("Attributes", function.__dict__).leave(function)
 
+    @under_lock
     def forget(self, key: int) -> None:
         """Take note that an instance which carried hooks has died."""
-        with lock:
-            gone = self._instances.get(key)
-            if gone is not None:
-                self._drop_instance(key)
-                for hook in gone.members:
-                    self._mentions.count(hook, -1)
-                self._change(lambda: None)
+        gone = self._instances.get(key)
+        if gone is not None:
+            self._drop_instance(key)
+            for hook in gone.members:
+                self._mentions.count(hook, -1)
+            self._change(lambda: None)
 
+    @under_lock
     def _active(self) -> Chain:
         """Give the chain that runs now, arranged at most once a change."""
-        with lock:
-            members = self._members
-            kept = self._chain
-            if kept is None or kept[0] is not members:
-                pending = self._chain = (None, Chain(()))
-                kept = (members, Chain(self._unpaused(members)))
-                if self._chain is pending:  # else a signal handler has changed something meanwhile
-                    self._chain = kept
-            return kept[1]
+        members = self._members
+        kept = self._chain
+        if kept is None or kept[0] is not members:
+            pending = self._chain = (None, Chain(()))
+            kept = (members, Chain(self._unpaused(members)))
+            if self._chain is pending:  # else a signal handler has changed something meanwhile
+                self._chain = kept
+        return kept[1]
 
     def _unpaused(self, members: tuple[Hook, ...]) -> tuple[Hook, ...]:
         return () if self._pauses else tuple([hook for hook in members if not hook.paused])
@@ -616,17 +748,30 @@ class MountPoint:
     def _get_site(self) -> Site:
         if self._place is not None and self._place.opened:
             return self._place.site
-        if self._site is None or self._site.model is not self._code():
+        site = self._site
+        if site is None or site.model is not self._code():
             record = None if self.history is None else Recorder(self.history)
-            self._site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
-            self._site.signature.lends = self.lends
-        return self._site
+            site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
+            site.signature.lends = self.lends
+            if not self.of_object:  # what an object carries by itself is no wrapper, and a compiler may trace it
+                site.signature.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
+            self._site = site  # last: another thread may take it at once
+        return site
+
+
+def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | None:
+    mount = ref()
+    if mount is None:
+        return None
+    original = None if mount._place is None else mount._place.original
+    return shown_by(mount._ref(), own, original, signature_of)
 
 
 def mount_of(function: FunctionType) -> MountPoint | None:
     """Give the mount point of a function, if it is one."""
-    found: object = function.__dict__.get(MARK)
-    # functools.wraps copies our mark onto wrappers, which are not what it is about.
+    attributes = function.__dict__
+    found = attributes.mount if isinstance(attributes, Attributes) else None
+    # Somebody may have given one function the `__dict__` of another.
     return found if isinstance(found, MountPoint) and found._ref() is function else None
 
 

@@ -17,6 +17,8 @@ from ._errors import HookOrderError
 if TYPE_CHECKING:
     from ._hook import Hook
 
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
 
 def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
     """Put hooks of one kind into their total order; `label` names the mount point in messages.
@@ -78,21 +80,27 @@ def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: 
 
 @final
 class Mentions:
-    """What the constraints of one mount point mention: who could close a cycle is told without a search."""
+    """What the hooks of one mount point mention, and of what callables they are: most questions need no search then."""
 
-    __slots__ = ("_after", "_before")
+    __slots__ = ("_after", "_before", "_single")
 
     def __init__(self) -> None:
         self._before: dict[object, int] = {}
         self._after: dict[object, int] = {}
+        self._single: dict[object, int] = {}
 
     def count(self, hook: Hook, step: int) -> None:
         """Count a hook in (1) or out (-1)."""
-        for counts, keys in ((self._before, hook.before), (self._after, hook.after)):
+        single = () if hook.again else hook.keys[1:2]
+        for counts, keys in ((self._before, hook.before), (self._after, hook.after), (self._single, single)):
             for key in keys:
                 counts[hook.kind, key] = counts.get((hook.kind, key), 0) + step
                 if not counts[hook.kind, key]:
                     del counts[hook.kind, key]
+
+    def may_be_again(self, hook: Hook) -> bool:
+        """Whether a hook of the same callable may be there already."""
+        return (hook.kind, hook.keys[1]) in self._single
 
     def may_close_cycle(self, hook: Hook) -> bool:
         """Say whether a new hook is constrained on both sides."""

@@ -7,22 +7,24 @@ its calls to the chain as it is now; once the last hook is off, it only calls th
 
 from __future__ import annotations
 
-import builtins
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from ._call import Site
-from ._changes import lock
+from ._changes import under_lock
 from ._compile import Linker, template
-from ._inplace import MARK, Moved, dressed
+from ._copies import Attributes
+from ._inplace import Moved, dressed
 from ._mount import MountPoint, mount_of
 from ._order import Chain
 from ._signature import Emission
 
 if TYPE_CHECKING:
     from ._call import Fits
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # With more hooks than that, linking waits for the next call, so that many are added in no more than linear time.
 _AT_ONCE = 64
@@ -87,9 +89,12 @@ class Opening:
 
     def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run one call that a function which is not the newest has left to us."""
-        with lock:
-            run: Callable[..., Any] | None = self.link() if self._mount is not None else None
-        return (self.target if run is None else run)(*args, **kwargs)
+        return self._newest()(*args, **kwargs)
+
+    @under_lock
+    def _newest(self) -> Callable[..., Any]:
+        run: Callable[..., Any] | None = self.link() if self._mount is not None else None
+        return self.target if run is None else run
 
 
 class OwnMountPoint(MountPoint):
@@ -117,7 +122,6 @@ class OwnMountPoint(MountPoint):
         "_pins",
         "_reach",
         "_says",
-        "_space",
         "loose",
         "owner",
         "seat",
@@ -143,9 +147,6 @@ class OwnMountPoint(MountPoint):
         found = mount_of(model)
         self._model = model.__code__ if found is None else found._code()
         self._says = model
-        # A tracer looks at what the globals of a function have of builtins.
-        bare = "__builtins__" not in model.__globals__
-        self._space: dict[str, Any] = {"__builtins__": vars(builtins)} if bare else model.__globals__
         self._reach = target
         self._opening: Opening | None = None
         self._linker: Linker | None = None
@@ -158,10 +159,10 @@ class OwnMountPoint(MountPoint):
         self.lends = lends or {}
 
     @property
+    @under_lock
     def displaced(self) -> bool:
         """Whether somebody else has put theirs where our function was."""
-        with lock:
-            return self.seat.is_displaced()
+        return self.seat.is_displaced()
 
     def inner(self) -> Callable[..., Any]:
         """Give what a call runs inside of all hooks."""
@@ -171,13 +172,13 @@ class OwnMountPoint(MountPoint):
         """Make the function that runs the chain as it is now."""
         site, chain = self._get_site(), self._active()
         if self._linker is None:
-            self._linker = Linker(site.signature, self._model, self.name, {"site": site, "record": site.record})
+            facts: dict[str, object] = {"site": site, "record": site.record}
+            self._linker = Linker(site.signature, self._model, self.name, facts, self._says.__globals__)
             self._linker.codes = self._codes
         found = template(site.signature, chain, cells=True)
-        made = self._linker.make(found, chain, self._space, {"target": target, "moved": moved})
+        made = self._linker.make(found, chain, {"target": target, "moved": moved})
         function = dressed(made, self._says)
-        function.__dict__[MARK] = self
-        function.__dict__["__wrapped__"] = self._says
+        Attributes.put(function, self).wrap(self._says)
         return function
 
     def _get_site(self) -> Site:
@@ -188,10 +189,10 @@ class OwnMountPoint(MountPoint):
     def _code(self) -> CodeType:
         return self._model
 
+    @under_lock
     def tidy(self) -> None:
         """End what an interrupted change has left half done."""
-        with lock:
-            self._settle()
+        self._settle()
 
     def _change(self, store: Callable[[], None]) -> None:
         if self._opening is not None:
@@ -200,14 +201,14 @@ class OwnMountPoint(MountPoint):
         self._chain = None
         self._settle()
 
+    @under_lock
     def pin(self, step: int) -> None:
         """Have the function stay where it is (1), also without hooks, or not (-1)."""
 
         def store() -> None:
             self._pins += step
 
-        with lock:
-            self._change(store)
+        self._change(store)
 
     def _is_needed(self) -> bool:
         return self._pins > 0 or super()._is_needed()
@@ -225,6 +226,6 @@ class OwnMountPoint(MountPoint):
         if not self._members and not self._pins:
             self.seat.forget()
 
+    @under_lock
     def _active(self) -> Chain:
-        with lock:
-            return Chain(self._unpaused(self._members))
+        return Chain(self._unpaused(self._members))

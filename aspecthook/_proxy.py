@@ -14,7 +14,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, final
 
@@ -22,10 +22,12 @@ import wrapt
 
 from ._asks import signature_of
 from ._carrier import Carrier, carrier, style_of
-from ._changes import lock
+from ._changes import under_lock
+from ._copies import MARK
 from ._hook import type_of
-from ._inplace import MARK
 from ._mount import MountPoint
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # How a member of a class becomes callable: by binding to the instance, to the class, or not at all; `read` is for
 # those that give a value.
@@ -62,7 +64,11 @@ class _Shell(_Base):
         if reducer is not None:
             return reducer(self.__wrapped__)
         path = self._self_path
-        reduced = path if path and type(self.__wrapped__) is FunctionType else self.__wrapped__.__reduce_ex__(protocol)
+        try:
+            by_path = path and type(self.__wrapped__) is FunctionType
+            reduced = path if by_path else self.__wrapped__.__reduce_ex__(protocol)
+        except TypeError:  # what cannot pickle itself may be known to the pickler, as a property is to cloudpickle
+            return itemgetter(0), ((self.__wrapped__,),)
         # A function, or what pickles by name as functions do.
         return (getattr, path) if path and (reduced is path or isinstance(reduced, str)) else reduced
 
@@ -87,6 +93,12 @@ class Proxy(_Shell):
     def __init__(self, original: object, mount: ProxyMountPoint) -> None:
         super().__init__(original, mount.enter, mount.path)
         self._self_mount = mount
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        reduced = super().__reduce_ex__(protocol)
+        # By its name the pickler finds the original again.
+        left = isinstance(reduced, str) and not self._self_mount.opened
+        return (itemgetter(0), ((self.__wrapped__,),)) if left else reduced
 
     # `hooks` finds the mount point by this.
     __aspecthook__ = property(attrgetter("_self_mount"))
@@ -224,13 +236,13 @@ class ProxyMountPoint(MountPoint):
         return self._place is not None and self._place.opened
 
     @property
+    @under_lock
     def displaced(self) -> bool:
         """Whether somebody else has put theirs where our proxy was."""
-        with lock:
-            if self.opened:
-                return any(self._is_theirs(held) for held in self._held)
-            self._heal()
-            return bool(self._stranded)
+        if self.opened:
+            return any(self._is_theirs(held) for held in self._held)
+        self._heal()
+        return bool(self._stranded)
 
     def ensure(self) -> None:
         """Be wherever the original is: somebody may have put it back."""
@@ -293,10 +305,13 @@ class ProxyMountPoint(MountPoint):
         self._stranded = [held for held in self._stranded if self._is_theirs(held)]
 
     def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
-        with lock:
-            if not self.opened:
-                self._heal()
+        self._heal_unless_opened()
         return self.carrier(*args, **kwargs)
+
+    @under_lock
+    def _heal_unless_opened(self) -> None:
+        if not self.opened:
+            self._heal()
 
 
 def space_of(owner: Any) -> dict[str, Any]:
@@ -390,51 +405,60 @@ def proxied(value: object) -> ProxyMountPoint | None:
     return found if found is not None and found.original is value and found.opened else None
 
 
+@under_lock
 def mount_in_module(original: Any, name: str) -> ProxyMountPoint:
     """Give the mount point of a callable that modules have under one name or several."""
-    with lock:
-        found = _known.get(id(original))
-        if found is None or found.original is not original:
-            made = carrier(original, signature_of(original), name, style_of(original))
-            found = _known[id(original)] = ProxyMountPoint(original, name, made)
-        return found
+    found = _known.get(id(original))
+    if found is None or found.original is not original:
+        made = carrier(original, signature_of(original), name, style_of(original))
+        found = _known[id(original)] = ProxyMountPoint(original, name, made)
+    return found
 
 
+@under_lock
+@under_lock
 def mount_in_class(original: Any, cls: type[Any], name: str, label: str, binding: Binding) -> ProxyMountPoint:
     """Give the mount point of a member of a class, which the class has itself or inherits."""
-    with lock:
-        key = (id(cls), name)
-        found = _known.get(key)
-        if found is None or found.original is not original or found.owner() is not cls:
-            call, signature = _as_function(original, cls, binding)
-            made = carrier(call, signature, label, style_of(bind(original, None, cls)))
-            found = _known[key] = ProxyMountPoint(original, label, made, (cls, name), binding)
-        return found
+    key = (id(cls), name)
+    found = _known.get(key)
+    if found is None or found.original is not original or found.owner() is not cls:
+        call, signature = _as_function(original, cls, name, binding)
+        made = carrier(call, signature, label, style_of(bind(original, None, cls)))
+        found = _known[key] = ProxyMountPoint(original, label, made, (cls, name), binding)
+    return found
 
 
 def _as_function(
-    original: Any, cls: type[Any], binding: Binding
+    original: Any, cls: type[Any], name: str, binding: Binding
 ) -> tuple[Callable[..., Any], inspect.Signature | None]:
     """Give a function that does what the member does, called with what it binds to first."""
+    found_for = _behind(original, cls, name)
     first = inspect.Parameter("cls" if binding == "class" else "self", inspect.Parameter.POSITIONAL_ONLY)
-    if binding == "none":
+    if name == "__new__" and name not in vars(cls):
+
+        def new(owner: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return bind(found_for(owner), None, owner)(owner, *args, **kwargs)
+
+        return new, signature_of(bind(original, None, cls))
+    if binding == "none" or type(original) is FunctionType:  # which may be called through the class, with anything
         call = bind(original, None, cls)
         return call, signature_of(call)
 
     def read(bound: Any) -> Any:
-        return original.__get__(bound, type(bound))
+        return found_for(type(bound)).__get__(bound, type(bound))
 
     def call_of_class(owner: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return original.__get__(None, owner)(*args, **kwargs)
+        return found_for(owner).__get__(None, owner)(*args, **kwargs)
 
     def call_of_instance(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return original.__get__(bound, type(bound))(*args, **kwargs)
+        return found_for(type(bound)).__get__(bound, type(bound))(*args, **kwargs)
 
     def init(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
         # It takes what `__new__` has taken, unless somebody has an `__init__` of their own, as we have while woven.
         kind: Any = type_of(bound)
-        if kind.__new__ is object.__new__:
-            original.__get__(bound, type(bound))(*args, **kwargs)
+        found = found_for(kind)
+        if found is not original or kind.__new__ is object.__new__:
+            found.__get__(bound, kind)(*args, **kwargs)
 
     if original is vars(object)["__init__"]:
         rest = [inspect.Parameter(*one) for one in (("args", _REST), ("kwargs", _NAMED_REST))]
@@ -444,6 +468,29 @@ def _as_function(
         return read, inspect.Signature([first])
     signature = signature_of(bind(original, None, cls))
     return (call_of_class, _with(first, signature)) if binding == "class" else (call_of_instance, signature)
+
+
+def _behind(original: Any, cls: type[Any], name: str) -> Callable[[Any], Any]:
+    """Give what finds the member that calls for a class go to: for one that `cls` inherits, that of the MRO behind it.
+
+    In the MRO of a class with several bases, `super()` must find what it would find if `cls` had nothing of that name.
+    """
+    if name in vars(cls):
+        return lambda _: original
+    seen = weakref.ref(cls)
+
+    def found_for(kind: Any) -> Any:
+        bases = iter(kind.__mro__ if isinstance(kind, type) else ())
+        named = seen()
+        if any(base is named for base in bases):  # which leaves those behind it
+            for base in bases:
+                found = vars(base).get(name, _ABSENT)
+                stands_in = issubclass(type(found), Proxy) and found._self_mount.path is not None
+                if found is not _ABSENT and not stands_in:
+                    return found
+        return original
+
+    return found_for
 
 
 def _with(first: inspect.Parameter, signature: inspect.Signature | None) -> inspect.Signature | None:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from operator import attrgetter
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, cast, final
 
 from ._answers import Args, Return
-from ._asks import Asks, Kind, article
+from ._asks import RESERVED, Asks, Kind
 from ._call import Call, Site
-from ._errors import HookAnswerError, brief, nearest
-from ._hook import name_of, who_is
+from ._errors import (
+    HookAnswerError,
+    HookSignatureError,
+    article,
+    described,
+    literal,
+    nearest,
+    plural,
+    printable,
+)
+from ._hook import code_of, name_of, who_is
+from ._shown import ABSENT
 from ._signature import ITERABLE_COROUTINE
 
 if TYPE_CHECKING:
     from ._hook import Hook
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Values = tuple[object, ...]
 
@@ -35,14 +47,50 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
     """Make the error for an answer that a hook of this kind may not give."""
     hint = ""
     if kind == "pre":
-        hint = f"; to replace arguments write Args({(site.signature.names or ('name',))[-1]}=...)"
+        hint = f"; to replace an argument write Args({meant_argument(site, kind, function)}={literal(answer)})"
     elif kind == "on":
         hint = "; to replace arguments, use a pre hook on the event"
     elif kind == "exception":
         hint = "; to give the caller this value write Return(...)"
     return HookAnswerError(
-        f"{site.label}: {_who(site, kind, function)} answered {brief(answer)}; {article(kind)} {kind} hook may answer "
+        f"{site.label}: {_who(site, kind, function)} answered {described(answer)}; {article(kind)} {kind} hook may "
+        "answer "
         f"{_MAY[kind]}{hint}"
+    )
+
+
+def meant_argument(site: Site, kind: Kind, function: object) -> str:
+    """Return the name of the argument that a hook probably means: the one that it asks for, or else the last."""
+    # By its code: a hook that has run for the last time is no longer to be found.
+    code, shown = code_of(function), site.signature.shown()
+    offered = site.signature.names if shown is None else shown.names
+    own = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    asked = [name for name in own if name in offered and name not in ("self", "cls")]
+    asked = [name for name in asked if kind not in RESERVED.get(name, ())]
+    return asked[0] if len(asked) == 1 else (offered or ("name",))[-1]
+
+
+def proceed_with(
+    site: Site, function: object, unnamed: Sequence[object], changes: dict[str, object], values: Values
+) -> list[object]:
+    """Return the arguments with which a hook that has called `proceed` wants the inside to run.
+
+    Raises:
+        HookAnswerError: Some were given without a name, or there is none of that name.
+    """
+    if unnamed:
+        raise _unnamed(site, function, unnamed)
+    return revise(site, "around", function, changes, values)
+
+
+def _unnamed(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
+    names = [name for name in site.signature.names[: site.signature.positional] if name not in ("self", "cls")]
+    if len(values) == 1 or len(values) > len(names):
+        names = [meant_argument(site, "around", function)]
+    pairs = ", ".join(f"{name}={literal(value)}" for name, value in zip(names, values, strict=False))
+    return HookAnswerError(
+        f"{site.label}: {_who(site, 'around', function)} calls proceed with {plural(len(values), 'value')} without a "
+        f"name; proceed takes names: proceed({pairs})"
     )
 
 
@@ -66,7 +114,14 @@ def revise(site: Site, kind: Kind, function: object, changes: dict[str, object],
     revised = list(values)
     for name, value in changes.items():
         place = index.get(name)
-        if place is None:
+        shown = site.signature.shown() if place is None or place >= regular else None
+        if shown is not None and name in shown:
+            if not shown.replace(name, value, revised):
+                raise HookAnswerError(
+                    f"{site.label}: {_who(site, kind, function)} replaces the argument {name!r}, for which this call "
+                    f"has no place; replace `args` or `kwargs` as a whole"
+                )
+        elif place is None:
             _revise_extra(site, kind, function, name, value, revised)
         elif place < regular:
             revised[place] = value
@@ -78,10 +133,11 @@ def revise(site: Site, kind: Kind, function: object, changes: dict[str, object],
 def _revise_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
     varkw = site.signature.varkw
     if varkw is None:
-        names = list(site.signature.names)
+        shown = site.signature.shown()
+        names = list(site.signature.names if shown is None else shown.names)
         raise HookAnswerError(
             f"{site.label}: {_who(site, kind, function)} replaces the argument {name!r}, but {site.label} takes "
-            f"{', '.join(names) or 'no arguments'}{nearest(name, names)}"
+            f"{printable(', '.join(names)) or 'no arguments'}{nearest(name, names)}"
         )
     extra: Any = revised[varkw]
     revised[varkw] = {**extra, name: value}
@@ -92,14 +148,15 @@ def _unpackable(site: Site, kind: Kind, function: object, name: str, value: obje
     if place == site.signature.varargs:
         if not isinstance(value, (tuple, list)):
             raise HookAnswerError(
-                f"{site.label}: {_who(site, kind, function)} replaces *{name} by {brief(value)}; give a tuple"
+                f"{site.label}: {_who(site, kind, function)} replaces *{name} by {described(value)}; give a tuple"
             )
         return tuple(cast("Iterable[object]", value))
     if place == site.signature.varkw:
         given = cast("dict[object, object]", value)  # if it is one
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in given):
             raise HookAnswerError(
-                f"{site.label}: {_who(site, kind, function)} replaces **{name} by {brief(given)}; give a dict of names"
+                f"{site.label}: {_who(site, kind, function)} replaces **{name} by {described(given)}; give a dict "
+                "of names"
             )
         return dict(cast("dict[str, object]", value))
     return value
@@ -215,8 +272,31 @@ def without(extra: dict[str, object], names: tuple[str, ...]) -> dict[str, objec
     return {name: value for name, value in extra.items() if name not in names}
 
 
+def shown(site: Site, kind: str, function: object, values: Values, name: str) -> object:
+    """Return an argument that a wrapper shows, for a hook that must have it.
+
+    Raises:
+        HookSignatureError: This call does not have it.
+    """
+    found = site.signature.shown()
+    value = ABSENT if found is None else found.get(name, values)
+    if value is ABSENT:
+        raise HookSignatureError(
+            f"{site.label}: {_who(site, kind, function)} asks for {name!r}, which {site.label} shows as a parameter, "
+            f"and this call has no such argument; give it a default"
+        )
+    return value
+
+
+def shown_if_there(site: Site, values: Values, name: str) -> dict[str, object]:
+    """Return an argument that a wrapper shows, by its name, if this call has it."""
+    found = site.signature.shown()
+    value = ABSENT if found is None else found.get(name, values)
+    return {} if value is ABSENT else {name: value}
+
+
 def gather(
-    asks: Asks, call: Call, values: Values, proceed: object = None, item: object = None
+    hook: Hook, asks: Asks, call: Call, values: Values, proceed: object = None, item: object = None
 ) -> tuple[list[object], dict[str, object]]:
     """Gather what a hook asks for, into what it is called with."""
     positional: list[object] = []
@@ -231,6 +311,7 @@ def gather(
         "proceed": proceed,
         "item": item,
         "arguments": dict(zip(call._site.signature.names, values, strict=True)),
+        "shown arguments": call._site.signature.arguments(values),
     }
     for how, what in asks:
         if how == "**":
@@ -238,8 +319,14 @@ def gather(
             keywords.update(without(kwargs, what))
         elif how == "*":
             positional.extend(args)
+        elif isinstance(what, str) and what[0] == "?":
+            keywords.update(shown_if_there(call._site, values, what[1:]))
         else:
-            value = values[what] if isinstance(what, int) else _word(cast("str", what), words, values)
+            value: object
+            if isinstance(what, str) and what[0] == ":":
+                value = shown(call._site, hook.kind, hook.function, values, what[1:])
+            else:
+                value = values[what] if isinstance(what, int) else _word(cast("str", what), words, values)
             if how == "":
                 positional.append(value)
             else:
@@ -266,10 +353,16 @@ def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
 
 def end(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
     """Give the result to the hook at its yield, and read what it returns by the rules of post."""
+    answer = ended(site, function, hook, result)
+    return result if answer is None else settled(site, "around", function, answer)
+
+
+def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
+    """Give the result to the hook at its yield, and return what it answers."""
     try:
         hook.send(result)
     except StopIteration as stop:
-        return _posted(site, function, stop.value, result)
+        return stop.value
     hook.close()
     raise _yielded_twice(site, function)
 
@@ -279,24 +372,31 @@ def fail(site: Site, function: object, hook: Generator[Any, Any, Any], error: Ba
 
     To be called while `error` is being handled.
     """
-    answer = None
     try:
-        try:
-            hook.throw(error)
-        except StopIteration as stop:
-            answer = stop.value
-        except RuntimeError as other:
-            # Python does not let a StopIteration out of a generator: it comes out as the cause of a RuntimeError.
-            if not isinstance(error, StopIteration) or other.__cause__ is not error:
-                raise
-        else:
-            hook.close()
-            raise _yielded_twice(site, function)
+        answer = failed(site, function, hook, error)
         if answer is None:
             raise error
     finally:
         del error  # else this frame, which is in its traceback, and the exception would keep each other alive
     return settled(site, "around", function, answer)
+
+
+def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
+    """Raise the exception at the yield of the hook, and return what it answers; None: it has handled nothing."""
+    try:
+        try:
+            hook.throw(error)
+        except StopIteration as stop:
+            return stop.value
+        except RuntimeError as other:
+            # Python does not let a StopIteration out of a generator: it comes out as the cause of a RuntimeError.
+            if not isinstance(error, StopIteration) or other.__cause__ is not error:
+                raise
+            return None
+        hook.close()
+        raise _yielded_twice(site, function)
+    finally:
+        del error  # as in `fail`
 
 
 async def abegin(site: Site, function: object, hook: AsyncGenerator[Any, Any]) -> None:
@@ -335,10 +435,6 @@ async def afail(site: Site, function: object, hook: AsyncGenerator[Any, Any], er
         del error  # as in `fail`
 
 
-def _posted(site: Site, function: object, answer: object, result: object) -> object:
-    return result if answer is None else settled(site, "around", function, answer)
-
-
 def _never_yielded(site: Site, function: object) -> HookAnswerError:
     return HookAnswerError(
         f"{site.label}: {_who(site, 'around', function)} returned without its yield, so the target did not run; yield "
@@ -369,7 +465,8 @@ def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any,
     if hasattr(answer, "__aiter__"):
         return _aitems(cast("AsyncIterator[Any]", answer))
     raise HookAnswerError(
-        f"{site.label}: {_who(site, 'around', function)} answered {brief(answer)}; around an async generator, answer "
+        f"{site.label}: {_who(site, 'around', function)} answered {described(answer)}; around an async generator, "
+        "answer "
         f"`proceed()` or another async iterator"
     )
 

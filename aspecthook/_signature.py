@@ -7,11 +7,16 @@ data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from keyword import iskeyword
 from types import CodeType
-from typing import Literal, NamedTuple, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
 
 from ._errors import MountError
+from ._records import NamedTuple
+
+if TYPE_CHECKING:
+    from ._shown import Shown
 
 Style: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
 
@@ -74,6 +79,7 @@ class Signature:
         "positional_only",
         "regular",
         "shape",
+        "shown",
         "style",
         "varargs",
         "varkw",
@@ -83,6 +89,8 @@ class Signature:
         self.emission = emission
         # What hooks may ask for besides: attributes of the first argument, by the names that they are lent as.
         self.lends: dict[str, str] = {}
+        # What `inspect.signature` shows, if that is something else: read when it is first asked for.
+        self.shown: Callable[[], Shown | None] = lambda: None
         self.positional_only = code.co_posonlyargcount
         self.positional = code.co_argcount
         self.regular = code.co_argcount + code.co_kwonlyargcount
@@ -117,6 +125,12 @@ class Signature:
         while ident in self.index:
             ident += "_"
         return ident
+
+    def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
+        """Return the arguments by the names of the parameters, as `inspect.signature` shows them."""
+        shown = self.shown()
+        found = None if shown is None else shown.arguments(values)
+        return dict(zip(self.names, values, strict=True)) if found is None else found
 
     def split(self, values: tuple[object, ...]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Split the values of all parameters into what the target is called with: ``args`` and ``kwargs``."""

@@ -34,6 +34,7 @@ class Source(Writer):
     def text(self) -> Text:
         """Write all of it."""
         with self.block(self.head()):
+            self.hide()
             opening = len(self.lines)
             self._instances()
             if self.wants_call:
@@ -59,6 +60,7 @@ class Source(Writer):
     def stub(self) -> Text:
         """Write the code that stands in until the first call after a change."""
         with self.block(self.head()):
+            self.hide()
             self.delegate(self.pin("first") + "()")
         return self._done(())
 

@@ -121,7 +121,7 @@ class Specification:
         static = getattr_static(self.host, name)
         if isinstance(static, (staticmethod, MethodType)):
             return None
-        heir = Heir(self.host, of_class=isinstance(static, classmethod))
+        heir = Heir(self.host)
         return gate([Claim(heir, None)], self.mount(name)._get_site().signature)
 
     def concerns(self, hook: Hook) -> bool:

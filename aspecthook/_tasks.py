@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
 
 async def at_once(jobs: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
     """Run jobs at once, by the structured concurrency of the loop that runs us: asyncio's, or trio's."""

@@ -35,7 +35,7 @@ from typing_extensions import TypeVar, deprecated
 
 from ._answers import Args, Return
 from ._history import History
-from ._hook import Options
+from ._hook import Adding
 from ._mount import MountPoint
 
 P = ParamSpec("P")
@@ -78,276 +78,274 @@ class Pre(Generic[R_co, E_co]):
     """``f.pre``: a hook answers None, ``Args(...)`` or ``Return(value)``."""
 
     @overload
-    def __call__(self, /, **options: Unpack[Options]) -> Self: ...
+    def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     @overload
-    def __call__(self, hook: Hook[Q, ArgsOrNone], /, **options: Unpack[Options]) -> Hook[Q, ArgsOrNone]: ...
+    def __call__(self, hook: Hook[Q, ArgsOrNone], /, **options: Unpack[Adding]) -> Hook[Q, ArgsOrNone]: ...
     # It may be a generator function or not.
     @overload
-    def __call__(self: Pre[Any, Unclear], hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self: Pre[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Functions.
     @overload
     def __call__(
-        self: Pre[T, Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[T, Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | ArgsOrNone]: ...
     # Generator functions.
     @overload
     def __call__(
-        self: Pre[Gen[T], Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[Gen[T], Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | ArgsOrNone]: ...
     # Coroutine functions.
     @overload
     def __call__(
-        self: Pre[Coro[T], Any], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[Coro[T], Any], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, ArgsOrNone]: ...
     @overload
     def __call__(
-        self: Pre[Coro[T], Any], hook: AsyncHook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[Coro[T], Any], hook: AsyncHook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T] | ArgsOrNone]: ...
     @overload
     def __call__(
-        self: Pre[Coro[T], Any], hook: Hook[Q, Awaitable[Args | Return[T] | None]], /, **options: Unpack[Options]
+        self: Pre[Coro[T], Any], hook: Hook[Q, Awaitable[Args | Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[Args | Return[T] | None]]: ...
     @overload
     def __call__(
-        self: Pre[Coro[T], Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[Coro[T], Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | ArgsOrNone]: ...
     # Async generator functions.
     @overload
     def __call__(
-        self: Pre[AsyncGen, Any], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[AsyncGen, Any], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, ArgsOrNone]: ...
     @overload
     def __call__(
-        self: Pre[AsyncGen, Any], hook: AsyncHook[Q, Return[None] | ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[AsyncGen, Any], hook: AsyncHook[Q, Return[None] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[None] | ArgsOrNone]: ...
     @overload
     def __call__(
-        self: Pre[AsyncGen, Any], hook: Hook[Q, Return[None] | ArgsOrNone], /, **options: Unpack[Options]
+        self: Pre[AsyncGen, Any], hook: Hook[Q, Return[None] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[None] | ArgsOrNone]: ...
 
 class Post(Generic[R_co, E_co]):
     """``f.post``: a hook answers None, the new result or ``Return(result)``."""
 
     @overload
-    def __call__(self, /, **options: Unpack[Options]) -> Self: ...
+    def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     # It may be a generator function or not.
     @overload
-    def __call__(self: Post[Any, Unclear], hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self: Post[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Generator functions; what mypy shows of it comes first.
     @overload
-    def __call__(self: Post[Gen[T], Any], hook: Hook[Q, T], /, **options: Unpack[Options]) -> Hook[Q, T]: ...
+    def __call__(self: Post[Gen[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     # Functions.
     @overload
-    def __call__(self: Post[T, Any], hook: Hook[Q, T], /, **options: Unpack[Options]) -> Hook[Q, T]: ...
+    def __call__(self: Post[T, Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
-    def __call__(self: Post[T, Any], hook: Hook[Q, None], /, **options: Unpack[Options]) -> Hook[Q, None]: ...
+    def __call__(self: Post[T, Any], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
     @overload
-    def __call__(self: Post[T, Any], hook: Hook[Q, T | None], /, **options: Unpack[Options]) -> Hook[Q, T | None]: ...
+    def __call__(self: Post[T, Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]) -> Hook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Post[T, Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[T, Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[T, Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[T, Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T] | OrNone]: ...
     # Generator functions.
     @overload
     def __call__(
-        self: Post[Gen[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Options]
+        self: Post[Gen[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Post[Gen[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[Gen[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[Gen[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[Gen[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T] | OrNone]: ...
     # Coroutine functions.
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, None]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, T | None], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: AsyncHook[Q, T | None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[T | Return[T] | None]]: ...
     @overload
-    def __call__(self: Post[Coro[T], Any], hook: Hook[Q, T], /, **options: Unpack[Options]) -> Hook[Q, T]: ...
+    def __call__(self: Post[Coro[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Post[Coro[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T] | OrNone]: ...
     # Async generator functions, which give nothing that could be replaced.
     @overload
     def __call__(
-        self: Post[AsyncGen, Any], hook: AsyncHook[Q, None], /, **options: Unpack[Options]
+        self: Post[AsyncGen, Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, None]: ...
 
 class Except(Generic[R_co, E_co]):
     """``f.exception``: a hook answers None or ``Return(value)``."""
 
     @overload
-    def __call__(self, /, *types: Types, **options: Unpack[Options]) -> Self: ...
+    def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Self: ...
     # It may be a generator function or not.
     @overload
-    def __call__(self: Except[Any, Unclear], hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self: Except[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Generator and coroutine functions; what mypy shows of them comes first.
     @overload
     def __call__(
-        self: Except[Gen[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Options]
+        self: Except[Gen[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T]]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Options]
+        self: Except[Coro[T], Any], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T]]: ...
     # Functions.
     @overload
     def __call__(
-        self: Except[T, Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Options]
+        self: Except[T, Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T]]: ...
     @overload
-    def __call__(self: Except[T, Any], hook: Hook[Q, None], /, **options: Unpack[Options]) -> Hook[Q, None]: ...
+    def __call__(self: Except[T, Any], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
     @overload
     def __call__(
-        self: Except[T, Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Options]
+        self: Except[T, Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | None]: ...
     # Generator functions.
     @overload
     def __call__(
-        self: Except[Gen[T], Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Options]
+        self: Except[Gen[T], Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | None]: ...
     # Coroutine functions.
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Options]
+        self: Except[Coro[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, None]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: AsyncHook[Q, Return[T] | None], /, **options: Unpack[Options]
+        self: Except[Coro[T], Any], hook: AsyncHook[Q, Return[T] | None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T] | None]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: Hook[Q, Awaitable[Return[T] | None]], /, **options: Unpack[Options]
+        self: Except[Coro[T], Any], hook: Hook[Q, Awaitable[Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[Return[T] | None]]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Options]
+        self: Except[Coro[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T]]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Options]
+        self: Except[Coro[T], Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | None]: ...
     # Async generator functions.
     @overload
     def __call__(
-        self: Except[AsyncGen, Any], hook: AsyncHook[Q, None], /, **options: Unpack[Options]
+        self: Except[AsyncGen, Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, None]: ...
     @overload
     def __call__(
-        self: Except[AsyncGen, Any], hook: AsyncHook[Q, Return[None] | OrNone], /, **options: Unpack[Options]
+        self: Except[AsyncGen, Any], hook: AsyncHook[Q, Return[None] | OrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[None] | OrNone]: ...
     @overload
     def __call__(
-        self: Except[AsyncGen, Any], hook: Hook[Q, Return[None] | OrNone], /, **options: Unpack[Options]
+        self: Except[AsyncGen, Any], hook: Hook[Q, Return[None] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[None] | OrNone]: ...
 
 class Around(Generic[R_co, E_co]):
     """``f.around``: a function answers the result or ``Return(result)``, a generator what a post hook may."""
 
     @overload
-    def __call__(self, /, **options: Unpack[Options]) -> Self: ...
+    def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     # It may be a generator function or not.
     @overload
-    def __call__(self: Around[Any, Unclear], hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self: Around[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Generator functions. A stream and a generator with one `yield` cannot be told apart.
     @overload
-    def __call__(self: Around[Gen[T], Any], hook: Hook[Q, T], /, **options: Unpack[Options]) -> Hook[Q, T]: ...
+    def __call__(self: Around[Gen[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
     def __call__(
-        self: Around[Gen[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Options]
+        self: Around[Gen[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T]]: ...
     @overload
     def __call__(
-        self: Around[Gen[T], Any], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Options]
+        self: Around[Gen[T], Any], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T]]: ...
     @overload
-    def __call__(self: Around[Gen[T], Any], hook: StreamHook, /, **options: Unpack[Options]) -> StreamHook: ...
+    def __call__(self: Around[Gen[T], Any], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
     # Functions.
     @overload
-    def __call__(self: Around[T, Any], hook: Hook[Q, T], /, **options: Unpack[Options]) -> Hook[Q, T]: ...
+    def __call__(self: Around[T, Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
     def __call__(
-        self: Around[T, Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Options]
+        self: Around[T, Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T]]: ...
     @overload
     def __call__(
-        self: Around[T, Any], hook: YieldHook[Q, Y, Z, None], /, **options: Unpack[Options]
+        self: Around[T, Any], hook: YieldHook[Q, Y, Z, None], /, **options: Unpack[Adding]
     ) -> YieldHook[Q, Y, Z, None]: ...
     @overload
     def __call__(
-        self: Around[T, Any], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Around[T, Any], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> YieldHook[Q, Y, Z, T | Return[T] | OrNone]: ...
     # Coroutine functions.
     @overload
     def __call__(
-        self: Around[Coro[T], Any], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Options]
+        self: Around[Coro[T], Any], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T]]: ...
     @overload
     def __call__(
-        self: Around[Coro[T], Any], hook: AsyncHook[Q, T | Return[T]], /, **options: Unpack[Options]
+        self: Around[Coro[T], Any], hook: AsyncHook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | Return[T]]: ...
     @overload
     def __call__(
-        self: Around[Coro[T], Any], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Around[Coro[T], Any], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> YieldHook[Q, Y, Z, T | Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Around[Coro[T], Any], hook: AsyncStreamHook, /, **options: Unpack[Options]
+        self: Around[Coro[T], Any], hook: AsyncStreamHook, /, **options: Unpack[Adding]
     ) -> AsyncStreamHook: ...
+    # One that hands on what `proceed()` gives.
     @overload
     def __call__(
-        self: Around[Coro[T], Any],
-        hook: Hook[Q, T | Return[T] | Awaitable[T | Return[T]]],
-        /,
-        **options: Unpack[Options],
-    ) -> Hook[Q, T | Return[T] | Awaitable[T | Return[T]]]: ...
+        self: Around[Coro[T], Any], hook: AsyncHook[Q, T | Return[T] | Coro[T]], /, **options: Unpack[Adding]
+    ) -> AsyncHook[Q, T | Return[T] | Coro[T]]: ...
     # Async generator functions: streams and generators with one `yield`.
     @overload
     def __call__(
-        self: Around[AsyncGen, Any], hook: AsyncStreamHook, /, **options: Unpack[Options]
+        self: Around[AsyncGen, Any], hook: AsyncStreamHook, /, **options: Unpack[Adding]
     ) -> AsyncStreamHook: ...
     @overload
-    def __call__(self: Around[AsyncGen, Any], hook: StreamHook, /, **options: Unpack[Options]) -> StreamHook: ...
+    def __call__(self: Around[AsyncGen, Any], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
     # Only a generator function that answers something else, or that is not said to be one, comes as far as here.
     @overload
     @deprecated("its answer is not known to be a result: annotate Generator[None, Any, what it answers]")
-    def __call__(self, hook: StreamHook, /, **options: Unpack[Options]) -> StreamHook: ...
+    def __call__(self, hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
     # Functions again: what pyright shows comes last.
     @overload
     def __call__(
-        self: Around[T, Any], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Options]
+        self: Around[T, Any], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T]]: ...
 
 class Item(Generic[R_co, E_co]):
@@ -357,87 +355,87 @@ class Item(Generic[R_co, E_co]):
     def __call__(
         self: Item[Iterator[Any], Any] | Item[AsyncIterator[Any], Any] | Item[Any, Streamed],
         /,
-        **options: Unpack[Options],
+        **options: Unpack[Adding],
     ) -> Item[R_co, E_co]: ...
     # It may be a generator function or not.
     @overload
-    def __call__(self: Item[Any, Streamed], hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self: Item[Any, Streamed], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Generator functions.
     @overload
-    def __call__(self: Item[Iterator[T], Any], hook: Hook[Q, T], /, **options: Unpack[Options]) -> Hook[Q, T]: ...
+    def __call__(self: Item[Iterator[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
-    def __call__(self: Item[Iterator[T], Any], hook: Hook[Q, None], /, **options: Unpack[Options]) -> Hook[Q, None]: ...
+    def __call__(self: Item[Iterator[T], Any], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
     @overload
     def __call__(
-        self: Item[Iterator[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Options]
+        self: Item[Iterator[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Item[Iterator[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Item[Iterator[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Item[Iterator[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Item[Iterator[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T] | OrNone]: ...
     # Async generator functions.
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, None]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T | None], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T | None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[T | Return[T] | None]]: ...
     @overload
-    def __call__(self: Item[AsyncIterator[T], Any], hook: Hook[Q, T], /, **options: Unpack[Options]) -> Hook[Q, T]: ...
+    def __call__(self: Item[AsyncIterator[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, None], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: Hook[Q, None], /, **options: Unpack[Adding]
     ) -> Hook[Q, None]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Options]
+        self: Item[AsyncIterator[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T] | OrNone]: ...
 
 class Always:
     """``f.always``: what a hook answers is ignored."""
 
     @overload
-    def __call__(self, /, **options: Unpack[Options]) -> Self: ...
+    def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     @overload
-    def __call__(self, hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
 
 class On:
     """``e.on``: a subscriber answers None, an answer or ``Return(answer)``."""
 
     @overload
-    def __call__(self, /, **options: Unpack[Options]) -> Self: ...
+    def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     @overload
-    def __call__(self, hook: AnyHook, /, **options: Unpack[Options]) -> AnyHook: ...
+    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
 
 class Mounted(Generic[P, R]):
     """What a hookable function and a bound method of one have in common."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import BuiltinMethodType, ClassMethodDescriptorType, CodeType, MethodDescriptorType, MethodType, ModuleType
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from ._errors import HookTypeError
+from ._records import NamedTuple
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # Where the code is noted that such a function calls, for messages.
 CODE = "__aspecthook_code__"

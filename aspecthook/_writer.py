@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from ._asks import Asks, Kind
 from ._hook import Hook
 from ._order import Chain
+from ._records import NamedTuple
 from ._signature import Signature, is_plain
 
 # From so many neighbours of one shape on, they are written as a loop (see docs/performance.md for the measurement).
@@ -60,9 +61,10 @@ class Text(NamedTuple):
 
 
 _WORDS = """
-ANSWERS Args AttributeError BaseException Call Exception GeneratorExit Return StopAsyncIteration StopIteration abegin
-aend afail afinish agathered alazy arecover arelay astream awaitable awithin begin end fail finish id isinstance lazy
-missed recover relay returned revise settled start stream together type within without wrong
+ANSWERS Args AttributeError BaseException Call CoroutineType Exception GeneratorExit Return StopAsyncIteration
+StopIteration abegin aend afail afinish agathered alazy arecover arelay astream awaitable awithin begin end ended fail
+failed finish id isinstance lazy missed proceed_with recover relay returned revise settled shown shown_if_there start
+stream together type within without wrong
 """
 LIBRARY_WORDS = tuple(_WORDS.split())
 
@@ -145,6 +147,11 @@ class Writer:
         else:
             yield
 
+    def hide(self) -> None:
+        """Tell pytest and IPython to leave this frame out of tracebacks; it costs one store, about a nanosecond."""
+        if "__tracebackhide__" not in self.signature.index:
+            self.line("__tracebackhide__ = True")
+
     def note(self, kind: Kind, group: Group) -> None:
         self.notes.append(Note(len(self.lines), kind, group.first, group.last))
 
@@ -184,18 +191,29 @@ class Writer:
         number = known.index(names) if names in known else len(known)
         return self.pin(f"names_{number + 1}", Role("names", fields=names))
 
-    def given(self, asks: Asks) -> str:
+    def given(self, asks: Asks, kind: Kind, function: str) -> str:
         """Write the arguments that a hook asks for."""
-        return ", ".join(part for how, what in asks for part in self._given(how, what))
+        return ", ".join(part for how, what in asks for part in self._given(how, what, f'"{kind}", {function}'))
 
-    def _given(self, how: str, what: int | str | tuple[str, ...]) -> list[str]:
+    def _given(self, how: str, what: int | str | tuple[str, ...], hook: str) -> list[str]:
         if isinstance(what, tuple):
             return self._keywords("=", "**{{{}: {}}}", what)
         if how == "*":
             return [self.passed(keywords=False)] if self.passed(keywords=False) else []
+        if isinstance(what, str) and what[0] in ":?":
+            return [self._shown(how, what, hook)]
         if how and not is_plain(how[1:]):
             return [f"**{{{self._text_pin((how[1:],))}[0]: {self._word(what)}}}"]
         return [(how[1:] + "=" if how else "") + self._word(what)]
+
+    def _shown(self, how: str, what: str, hook: str) -> str:
+        """Write an argument that a wrapper shows; one that the hook can do without is left out if the call has none."""
+        values = f"({', '.join(self.idents)}{',' if len(self.idents) == 1 else ''})"
+        name = f"{self._text_pin((what[1:],))}[0]"
+        found = f"{self.lib('shown')}({self.pin('site')}, {hook}, {values}, {name})"
+        if what[0] == "?":
+            return f"**{self.lib('shown_if_there')}({self.pin('site')}, {values}, {name})"
+        return f"**{{{name}: {found}}}" if how else found
 
     def _word(self, what: int | str) -> str:
         if isinstance(what, int):
@@ -214,6 +232,8 @@ class Writer:
                 for place, (name, ident) in enumerate(pairs)
             ]
             return "{" + ", ".join(parts) + "}"
+        if what == "shown arguments":
+            return f"{self.pin('site')}.signature.arguments({self.values})"
         return self.own(what)
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
@@ -274,7 +294,7 @@ class Writer:
                     self._let_go_of_weak(hook)
 
     def ask(self, hook: Hook, names: dict[str, str]) -> None:
-        answer, given = self.own("answer"), self.given(hook.asks)
+        answer, given = self.own("answer"), self.given(hook.asks, hook.kind, names["function"])
         waits = "await " if hook.flavour == "async" else ""
         if hook.ref is None:
             self.line(f"{answer} = {waits}{names['function']}({given})")
@@ -284,8 +304,13 @@ class Writer:
             self.line(f"{answer} = None if ({held} := {names['ref']}()) is None else {called}")
             self._let_go_of_weak(hook)
         if self.awaits and not waits:
-            with self.block(f"if {answer} is not None and {self.lib('awaitable')}({answer}):"):
-                self.line(f"{answer} = await {answer}")
+            self.await_answer()
+
+    def await_answer(self) -> None:
+        """Await what a sync hook of something async has answered, if it can be."""
+        answer = self.own("answer")
+        with self.block(f"if {answer} is not None and {self.lib('awaitable')}({answer}):"):
+            self.line(f"{answer} = await {answer}")
 
     def _let_go_of_weak(self, hook: Hook) -> None:
         if hook.ref is not None:
@@ -296,9 +321,11 @@ class Writer:
         if caught:
             parts.append(f"{self.lib('isinstance')}({caught}, {names['types']})")
         if hook.gate_asks is not None:
-            parts.append(f"{names['gate']}({self.given(hook.gate_asks)})")
+            parts.append(f"{names['gate']}({self.given(hook.gate_asks, hook.kind, names['function'])})")
         if hook.when_asks is not None:
-            parts.append(self._due(hook, f"{names['when']}({self.given(hook.when_asks)})"))
+            parts.append(
+                self._due(hook, f"{names['when']}({self.given(hook.when_asks, hook.kind, names['function'])})")
+            )
         if hook.leaves:
             parts.append(f"({self.own('run')} := {names['admit']}())")
         elif "admit" in names:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, final
 
 from ._call import Call
-from ._changes import lock
-from ._config import entries_of, load_toml, note, string
-from ._errors import HookLookupError, PluginError, brief, nearest
+from ._changes import under_lock
+from ._config import entries_of, load_toml, note, shown_path, string
+from ._errors import HookLookupError, PluginError, brief, nearest, printable
 from ._hook import Gate, Hook, Options, priority_of
 from ._law import run
 from ._law_async import arun
@@ -68,11 +68,11 @@ class Plugin:
         """Let its hooks act again."""
         self._set_enabled(enabled=True)
 
+    @under_lock
     def _set_enabled(self, *, enabled: bool) -> None:
-        with lock:
-            self._enabled = enabled
-            for _, mount, hook in self._rows:
-                mount.set_paused((hook,), paused=not enabled)
+        self._enabled = enabled
+        for _, mount, hook in self._rows:
+            mount.set_paused((hook,), paused=not enabled)
 
     def unregister(self) -> None:
         """Take its hooks off; once it is off, do nothing."""
@@ -91,11 +91,14 @@ class Plugin:
         """Put one hook on, and leave it as it is to be if the plugin was disabled or taken off meanwhile."""
         mount, mark = wish.mount, wish.mark
         hook = mount.admit(mark.kind, wish.method, mark.types, wish.options, wish.gate if self._enabled else _CLOSED)
-        with lock:
-            self._rows = (*self._rows, (wish.event, mount, hook))
-            mount.regate(hook, wish.gate, paused=not self._enabled)
-            if self not in self._plugins:
-                hook.remove()
+        self._note(wish, hook)
+
+    @under_lock
+    def _note(self, wish: Wish, hook: Hook) -> None:
+        self._rows = (*self._rows, (wish.event, wish.mount, hook))
+        wish.mount.regate(hook, wish.gate, paused=not self._enabled)
+        if self not in self._plugins:
+            hook.remove()
 
     def __repr__(self) -> str:
         state = "" if self._enabled else ", disabled"
@@ -160,12 +163,13 @@ class Plugins:
             return found
         names = list(self._registered)
         near = nearest(plugin, names) if isinstance(plugin, str) else ""
+        meant = plugin.name if isinstance(plugin, Plugin) else plugin
         raise HookLookupError(
-            f"{self._spec.label} has no plugin {brief(plugin)}; its plugins: {', '.join(names) or 'none at all'}{near}"
+            f"{self._spec.label} has no plugin {brief(meant)}; its plugins: {', '.join(names) or 'none at all'}{near}"
         )
 
     def _find(self, plugin: object) -> Plugin | None:
-        named = self._registered.get(plugin) if isinstance(plugin, str) else None
+        named = self._registered.get(printable(plugin)) if isinstance(plugin, str) else None
         return named or next((one for one in self if plugin is one or plugin is one.object), None)
 
     def __repr__(self) -> str:
@@ -238,6 +242,7 @@ class Plugins:
         called = name_of_plugin(plugin, label) if name is None else name
         if not isinstance(called, str) or not called:
             raise PluginError(f"{label}: a plugin has the name {brief(called)}; give a string")
+        called = printable(called)
         who = f"{label}: plugin {called!r}"
         given = Options(before=names_given(before, who, "before"), after=names_given(after, who, "after"))
         if priority is not None:
@@ -248,8 +253,8 @@ class Plugins:
             self._add(made, who)
             told = [wish for wish in wishes if wish.is_told]
             others = [wish for wish in wishes if not wish.is_told]
-            with lock:  # calls of other threads wait until they can be linked: they see all of this, or nothing
-                made._attach_all(others)
+            # Calls of other threads wait until they can be linked: they see all of this, or nothing.
+            under_lock(made._attach_all)(others)
             made._attach_all(told)  # which runs its code
         except BaseException:
             if made in self:
@@ -260,11 +265,7 @@ class Plugins:
         return made
 
     def _add(self, made: Plugin, who: str) -> None:
-        with lock:
-            same = next((one for one in self if one.object is made.object), None)
-            other = self._registered.get(made.name)
-            if same is None and other is None:
-                self._registered = {**self._registered, made.name: made}
+        same, other = self._add_unless_there(made)
         if same is not None:
             raise PluginError(f"{who} is registered already, as {same.name!r}; unregister it first")
         if other is not None:
@@ -272,11 +273,20 @@ class Plugins:
                 f"{who} has a name that {brief(other.object)} has; give another by name=, or unregister that"
             )
 
+    @under_lock
+    def _add_unless_there(self, made: Plugin) -> tuple[Plugin | None, Plugin | None]:
+        """Return the plugin of that object and the one of that name; without either, add this one."""
+        same = next((one for one in self if one.object is made.object), None)
+        other = self._registered.get(made.name)
+        if same is None and other is None:
+            self._registered = {**self._registered, made.name: made}
+        return same, other
+
+    @under_lock
     def _drop(self, plugin: Plugin) -> None:
-        with lock:
-            plugin._detach()
-            # Last: what an interrupt has left half done can be done again, by its name too.
-            self._registered = self._without(plugin)
+        plugin._detach()
+        # Last: what an interrupt has left half done can be done again, by its name too.
+        self._registered = self._without(plugin)
 
     def _without(self, plugin: Plugin) -> dict[str, Plugin]:
         return {name: one for name, one in self._registered.items() if one is not plugin}
@@ -314,9 +324,10 @@ class Plugins:
     def load_config(self, config: Iterable[Any], registry: Registry | None = None) -> list[Plugin]:
         """Register plugins that a config lists, each a mapping with its ``type``, or the type alone.
 
-        The type is a name in the registry, ``"package.module:Class"``, or ``"package.module"`` for a module that is the
-        plugin. ``name``, ``priority``, ``before``, ``after`` and ``enabled`` are as in `register`; what else there is
-        goes to the constructor. If one does not fit, none is registered.
+        The type is a name in the registry or a class, or where the registry's ``imports`` allows it
+        ``"package.module:Class"``, or ``"package.module:"`` for a module that is the plugin. ``name``, ``priority``,
+        ``before``, ``after`` and ``enabled`` are as in `register`; what else there is goes to the constructor. If one
+        does not fit, none is registered.
 
         Raises:
             ConfigError: One cannot be built.
@@ -338,7 +349,7 @@ class Plugins:
             PluginError: One does not fit the specification.
             OSError: The file cannot be read.
         """
-        who = f"plugins of {self._spec.label}, {fspath(path)}"
+        who = f"plugins of {self._spec.label}, {shown_path(path)}"
         document = load_toml(path)
         rows = entries_of(document, string(table, f"{who}: the table is"), who)
         return self._register_all(from_configs(named(rows, document, table), registry, who))

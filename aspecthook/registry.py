@@ -7,10 +7,10 @@ user runs there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
-from ._changes import lock
+from ._changes import under_lock
 from ._config import (
     Factory,
     callable_by,
@@ -18,14 +18,16 @@ from ._config import (
     entries_of,
     given_by,
     imported,
+    imports_of,
     listed,
     load_toml,
     loaded,
     names_taken,
     note,
+    outline,
     place_of,
     set_priority,
-    shown_point,
+    shown_path,
     string,
     strings,
     takes_of,
@@ -34,7 +36,7 @@ from ._errors import ConfigError, HookLookupError, HookTypeError, brief, nearest
 from ._hook import identity, priority_of
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from ._entry_points import EntryPoint
 
 Registered = TypeVar("Registered", bound=Factory)
 
@@ -50,6 +52,12 @@ def _others(points: tuple[EntryPoint, ...], is_out: Callable[[EntryPoint], bool]
 class Registry:
     """Names for classes and functions, in the order in which they were registered; those of entry points come last.
 
+    Args:
+        name: What messages call it.
+        imports: Which import paths ``"package.module:Class"`` configs may name besides what is registered: none; those
+            whose module and definition are in one of some packages, as ``imports=("mypackage",)``; or with True all,
+            which lets a config run any code, so that it must be trusted as a script is.
+
     Example:
         >>> HOOKS = Registry("hooks")
         >>> @HOOKS.register
@@ -61,11 +69,12 @@ class Registry:
         (0.2, 'LOW', <Registry 'hooks': 'Ema'>)
     """
 
-    __slots__ = ("__weakref__", "_known", "_points", "_who", "name")
+    __slots__ = ("__weakref__", "_known", "_points", "_who", "imports", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, imports: bool | str | Iterable[str] = False) -> None:
         self.name = string(name, "a registry has the name")
         self._who = f"registry {self.name!r}"
+        self.imports = imports_of(imports, self._who)
         self._known: dict[str, Factory] = {}
         self._points: tuple[EntryPoint, ...] = ()
 
@@ -107,17 +116,22 @@ class Registry:
 
     def _add(self, target: Any, names: list[str] | None, force: bool) -> Any:
         if not callable(target):
-            hint = f"; a name is given as name={target!r}" if isinstance(target, str) else ""
+            hint = f"; a name is given as name={brief(target)}" if isinstance(target, str) else ""
             raise HookTypeError(f"{self._who}: {brief(target)} cannot be called; register a class or a function{hint}")
         names = names or [self._own_name(target)]
         while True:
             known = self._known
             for name in () if force else names:
                 self._check_free(name, known.get(name, target), target)
-            with lock:
-                if self._known is known:  # else another thread was faster
-                    self._known = {**known, **dict.fromkeys(names, target)}
-                    return target
+            if self._replace(known, {**known, **dict.fromkeys(names, target)}):  # else another thread was faster
+                return target
+
+    @under_lock
+    def _replace(self, known: dict[str, Factory], by: dict[str, Factory]) -> bool:
+        if self._known is not known:
+            return False
+        self._known = by
+        return True
 
     def _check_free(self, name: str, holder: Factory, target: Factory) -> None:
         if identity(holder) != identity(target):
@@ -146,14 +160,17 @@ class Registry:
             False
         """
         name = string(name, f"{self._who}: what is to be taken off has the name")
-        with lock:
-            known, points = dict(self._known), self._points
-            if known.pop(name, None) is None:
-                points = _others(points, lambda point: point.name == name)
-            found = len(known) < len(self._known) or len(points) < len(self._points)
-            self._known, self._points = known, points
-        if not found:
+        if not self._drop(name):
             raise HookLookupError(self._unknown(name, self._who))
+
+    @under_lock
+    def _drop(self, name: str) -> bool:
+        known, points = dict(self._known), self._points
+        if known.pop(name, None) is None:
+            points = _others(points, lambda point: point.name == name)
+        found = len(known) < len(self._known) or len(points) < len(self._points)
+        self._known, self._points = known, points
+        return found
 
     def load_entry_points(self, group: str) -> tuple[str, ...]:
         """Register the entry points of a group by their names, and give these; each is imported at its first use.
@@ -164,21 +181,24 @@ class Registry:
             >>> Registry("hooks").load_entry_points("a.group.that.no.package.has")
             ()
         """
-        from importlib.metadata import entry_points
+        from ._entry_points import entry_points_of
 
         group = string(group, f"{self._who}: entry points are asked for by the group")
-        found = {(point.name, shown_point(point)): point for point in entry_points(group=group)}
-        with lock:
-            self._points = (*_others(self._points, lambda point: point.group == group), *found.values())
-        return tuple(dict.fromkeys(name for name, _ in found))
+        found = entry_points_of(group)
+        self._replace_group(group, tuple(found))
+        return tuple(dict.fromkeys(point.name for point in found))
+
+    @under_lock
+    def _replace_group(self, group: str, points: tuple[EntryPoint, ...]) -> None:
+        self._points = (*_others(self._points, lambda point: point.group == group), *points)
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
         """Build what a config says.
 
         Args:
-            config: Its ``"type"`` is a registered name, a callable, or an import path ``"package.module:Class"``; the
-                other keys are keyword arguments. A ``"priority"`` that the constructor does not take is set on what it
-                made. A string is the type alone.
+            config: Its ``"type"`` is a registered name, a callable, or, where ``imports`` allows it, an import path
+                ``"package.module:Class"``; the other keys are keyword arguments. A ``"priority"`` that the constructor
+                does not take is set on what it made. A string is the type alone.
             **defaults: Used where the config has no such key.
 
         Raises:
@@ -188,7 +208,9 @@ class Registry:
             HookOptionError: It is out of range, or no priority has that name.
 
         Example:
-            >>> Registry("hooks").build_from_config({"type": "fractions:Fraction", "numerator": 1}, denominator=3)
+            >>> Registry("numbers", imports="fractions").build_from_config(
+            ...     {"type": "fractions:Fraction", "numerator": 1}, denominator=3
+            ... )
             Fraction(1, 3)
         """
         return self._build(config, defaults, self._who)
@@ -209,10 +231,10 @@ class Registry:
             >>> with TemporaryDirectory() as folder:
             ...     path = Path(folder, "run.toml")
             ...     _ = path.write_text('[[train.hooks]]\ntype = "fractions:Fraction"\nnumerator = 2')
-            ...     Registry("hooks").build_from_toml(path, table="train.hooks")
+            ...     Registry("numbers", imports="fractions").build_from_toml(path, table="train.hooks")
             [Fraction(2, 1)]
         """
-        who = f"{self._who}, {fspath(path)}"
+        who = f"{self._who}, {shown_path(path)}"
         entries = entries_of(load_toml(path), string(table, f"{who}: the table is"), who)
         return [self._build(config, {}, f"{who}, {place}") for place, config in entries]
 
@@ -230,7 +252,7 @@ class Registry:
         try:
             built = factory(**given)
         except Exception as error:
-            note(error, f"{who}: while building {brief(config, 200)}")
+            note(error, f"{who}: while building {outline(config)}")
             raise
         if apart:
             set_priority(built, priority, what)
@@ -244,7 +266,10 @@ class Registry:
         found = self._find(kind, who)
         if found is None and ":" not in kind:
             raise ConfigError(self._unknown(kind, who))
-        return imported(kind, who) if found is None else found
+        if found is None:
+            made = imported(kind, self.imports, who)
+            found = callable_by(made, f"{who}: the type {brief(kind)}", "give the path of a class or function")
+        return found
 
     def _find(self, name: str, who: str) -> Factory | None:
         known = self._known.get(name)
@@ -253,15 +278,16 @@ class Registry:
         points = [point for point in self._points if point.name == name]
         if len(points) > 1:
             raise ConfigError(
-                f"{who}: {len(points)} entry points have one name: {'; '.join(map(shown_point, points))}; uninstall "
+                f"{who}: {len(points)} entry points have one name: {'; '.join(map(str, points))}; uninstall "
                 f"all but one, or register {name!r} yourself, which goes before them"
             )
         return loaded(points[0], who) if points else None
 
     def _unknown(self, name: object, who: str) -> str:
         module, dot, attribute = str(name).rpartition(".")
-        path = f"; an import path is written '{module}:{attribute}'" if dot and attribute else ""
-        return f"{who}: {name!r} is not registered; what is: {listed(self)}{path}{nearest(str(name), list(self))}"
+        is_path = dot and attribute and self.imports is not False
+        path = f"; an import path is written {brief(f'{module}:{attribute}')}" if is_path else ""
+        return f"{who}: {brief(name)} is not registered; what is: {listed(self)}{path}{nearest(str(name), list(self))}"
 
     def __getitem__(self, name: str) -> Factory:
         found = self._find(name, self._who)

@@ -128,7 +128,7 @@ class Case:
             yield
 
         streams = {"generator": stream, "async generator": async_stream}
-        return streams.get(self.style, waiting if self.is_async else plain)
+        return streams.get(self.style, waiting if self.style.startswith("coroutine") else plain)
 
     def _one_yield(self, answer: object) -> Any:
         def hook() -> Any:
@@ -320,7 +320,14 @@ def test_the_first_around_hook_is_the_outermost_and_proceed_runs_what_is_inside_
         case.log.append(f"inner({x})")
         return proceed()
 
-    for hook in (outer, inner):
+    async def async_outer(proceed: Any, x: int) -> Any:
+        return await outer(proceed, x)
+
+    async def async_inner(proceed: Any, x: int) -> Any:
+        return await inner(proceed, x)
+
+    # A sync hook that asks for `proceed` is refused on an async function.
+    for hook in (async_outer, async_inner) if case.style == "coroutine" else (outer, inner):
         hooks(case.f).add("around", hook)
     case.watch()
     case.call()

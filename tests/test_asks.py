@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 import operator
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import Args, Call, HookSignatureError, MountError, MountPoint, Return, hookable, hooks
+from aspecthook import (
+    Args,
+    Call,
+    HookAnswerError,
+    HookSignatureError,
+    HookWarning,
+    MountError,
+    MountPoint,
+    Return,
+    _law,
+    hookable,
+    hooks,
+)
+from aspecthook._order import Chain
+
+from .properties.worlds import signatures
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
 RESERVED = {  # the kinds in which a reserved word can be asked for
@@ -93,6 +115,7 @@ def test_a_parameter_named_item_can_be_asked_for_where_there_are_no_items(shop: 
     assert shop.seen == [{"item": "tea"}]
 
 
+@pytest.mark.filterwarnings("ignore::aspecthook.HookWarning")
 def test_in_an_item_hook_item_is_the_item(shop: Shop) -> None:
     shop.run("item", asking(shop, "item, call", "item"))
     assert shop.seen[0]["item"] == 2.0
@@ -180,6 +203,7 @@ def test_the_hooks_of_one_call_share_its_state_and_those_of_another_do_not(shop:
     assert [seen.get("at_first", seen.get("in_the_end")) for seen in shop.seen] == [{}, 1, {}, 1]
 
 
+@pytest.mark.filterwarnings("ignore::aspecthook.HookWarning")
 @pytest.mark.parametrize("word", RESERVED)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "exception"])
 def test_a_reserved_word_means_the_reserved_thing_whatever_the_target_has(kind: str, word: str) -> None:
@@ -479,3 +503,285 @@ def test_what_hooks_could_not_ask_for_cannot_be_lent(lends: Any) -> None:
     with pytest.raises(MountError, match="no first argument"):
         hookable(lends="x")(lambda: None)
     assert not vars(step)
+
+
+# What a wrapper shows
+
+
+def plainly(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def with_self(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(first: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(first, *args, **kwargs)
+
+    return wrapper
+
+
+def by_position_alone(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+def with_hidden_parameters(function: Any) -> Any:  # as beartype makes them
+    @functools.wraps(function)
+    def wrapper(*args: Any, __hidden: Any = len, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def with_a_signature(function: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return wrapper
+
+
+def pydantic_wrapper(function: Any) -> Any:
+    return pytest.importorskip("pydantic").validate_call(function)
+
+
+def beartype_wrapper(function: Any) -> Any:
+    return pytest.importorskip("beartype").beartype(function)
+
+
+def typeguard_wrapper(function: Any) -> Any:
+    return pytest.importorskip("typeguard").typechecked(function)
+
+
+WRAPPERS = [plainly, with_self, with_hidden_parameters, with_a_signature, lambda function: plainly(plainly(function))]
+LIBRARIES = [pydantic_wrapper, beartype_wrapper, typeguard_wrapper]
+
+
+def sold(item: str, qty: int = 1, *, gift: bool = False) -> tuple[str, int, bool]:
+    return item, qty, gift
+
+
+@pytest.mark.parametrize("wrap", [*WRAPPERS, *LIBRARIES])
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (("tea",), {}),
+        (("tea", 2), {}),
+        (("tea",), {"qty": 2}),
+        ((), {"item": "tea", "gift": True}),
+        (("tea", 2), {"gift": True}),
+    ],
+    ids=str,
+)
+def test_hooks_of_a_wrapper_are_given_what_it_shows(wrap: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    # It offered `args` and `kwargs` alone.
+    if wrap is with_self and not args:
+        pytest.skip("its own parameter has another name")
+    seen: list[Any] = []
+    sell = hookable(wrap(sold))
+    sell.pre(lambda qty, item, gift: seen.append((item, qty, gift)))
+    sell.pre(lambda *, gift, qty=7, nothing="kept": seen.append((qty, gift, nothing)))
+    sell.pre(lambda call: seen.append(dict(call.arguments)))
+    sell.pre(seen.append)
+    sell.around(lambda proceed, item: proceed(item=item + "!"), when=lambda item: bool(item))
+    sell.post(lambda result, qty: seen.append((result, qty)))
+    expected = sold(*args, **kwargs)
+    result = ("tea!", *expected[1:])
+    assert sell(*args, **kwargs) == result
+    arguments = dict(zip(("item", "qty", "gift"), expected, strict=True))
+    assert seen == [expected, (*expected[1:], "kept"), arguments, arguments, (result, expected[1])]
+    hooks(sell).clear()
+    assert sell(*args, **kwargs) == expected
+    sell.pre(lambda item: seen.append(item))  # the second time, `hooks` has left its traces
+    sell(*args, **kwargs)
+    assert seen[-1] == "tea"
+
+
+@pytest.mark.parametrize("wrap", [*WRAPPERS, by_position_alone, *LIBRARIES])
+@pytest.mark.parametrize("changes", [{"qty": 5}, {"item": "cake"}, {"qty": 5, "item": "cake"}, {"gift": True}], ids=str)
+@pytest.mark.parametrize(("args", "kwargs"), [(("tea",), {}), (("tea", 2), {}), (("tea",), {"qty": 2})], ids=str)
+def test_arguments_of_a_wrapper_are_replaced_where_the_call_has_them(
+    wrap: Any, args: Any, kwargs: Any, changes: Any
+) -> None:
+    if wrap is by_position_alone and (kwargs or "gift" in changes):
+        pytest.skip("it takes no keywords")
+    sell = hookable(wrap(sold))
+    sell.pre(lambda: Args(**changes))
+    seen: list[Any] = []
+    sell.pre(lambda item, qty: seen.append((item, qty)))
+    expected = {**dict(zip(("item", "qty", "gift"), sold(*args, **kwargs), strict=True)), **changes}
+    assert sell(*args, **kwargs) == tuple(expected.values())
+    assert seen == [(expected["item"], expected["qty"])]
+
+
+@given(signatures(), st.data())
+def test_a_hook_of_a_wrapper_is_given_what_one_of_the_function_in_it_is_given(
+    drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
+) -> None:
+    text, names, args, kwargs = drawn
+    asked = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    replaceable = [name for name in names if name not in ("rest", "extra")]
+    changed = data.draw(st.lists(st.sampled_from(replaceable), max_size=1)) if replaceable else []
+    outcomes = []
+    for wrap in (lambda function: function, plainly, with_hidden_parameters):
+        seen: list[Any] = []
+        space: dict[str, Any] = {"seen": seen}
+        exec(f"def target({text}): return {', '.join([*names, 'None'])}", space)
+        exec(f"def hook({', '.join(asked)}): seen.append(({', '.join([*asked, 'None'])}))", space)
+        target = hookable(wrap(space["target"]))
+        hooks(target).pre(space["hook"])
+        hooks(target).pre(lambda: Args(**dict.fromkeys(changed, 99)))
+        hooks(target).post(space["hook"], again=True)
+        seen.append(target(*args, **kwargs))
+        real = hooks(target)
+        original = real._place.original  # type: ignore[union-attr]
+        site = real._get_site()
+        bound = inspect.signature(original, follow_wrapped=False).bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = tuple(bound.arguments[name] for name in site.signature.names)
+        seen.append(_law.run(Chain(tuple(real)), Call(site, values), original))
+        outcomes.append(seen)
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes[0][:3] == outcomes[0][3:]
+
+
+def test_a_wrapper_that_takes_other_arguments_than_it_shows_runs_as_ever() -> None:
+    # `mock.patch` adds an argument to the call.
+    @mock.patch("math.sqrt")
+    def root(n: int, sqrt: Any = None) -> Any:
+        return n, sqrt is math.sqrt
+
+    @functools.wraps(sold)
+    def shows_more(*args: Any) -> Any:
+        return args
+
+    target, seen = hookable(root), []
+    target.pre(lambda n, sqrt="mine": seen.append((n, sqrt)))
+    assert target(4) == (4, True)
+    assert seen == [(4, None)]
+    other = hookable(shows_more)
+    other.pre(lambda qty=0: seen.append(qty))
+    other.pre(lambda item="mine": seen.append(item))
+    other.always(lambda call: seen.append(dict(call.arguments)))
+    assert other() == () and other(1, 2, 3) == (1, 2, 3)
+    assert seen[1:] == [1, "mine", {"qty": 1, "gift": False}, 2, 1, {"args": (1, 2, 3)}]
+
+
+def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with_a_word() -> None:
+    @functools.wraps(sold)
+    def wrapper(*args: Any) -> Any:
+        return args
+
+    target = hookable(wrapper, name="shop:sold")
+    target.pre(lambda item: None, name="looks")
+    assert target("tea") == ("tea",)
+    message = (
+        r"^shop:sold: pre hook 'looks' \(.*\) asks for 'item', which shop:sold shows as a parameter, and this call has"
+    )
+    with pytest.raises(HookSignatureError, match=message):
+        target()
+
+
+def test_what_a_wrapper_does_not_show_is_refused_with_what_it_shows() -> None:
+    target = hookable(plainly(sold), name="shop:sold")
+    with pytest.raises(
+        HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift \(.*mean 'qty'"
+    ):
+        target.pre(lambda qyt: None)
+
+
+@pytest.mark.parametrize("changes", [{"gift": True}, {"rest": 3}], ids=str)
+def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(changes: Any) -> None:
+    def many(item: str, *rest: int, gift: bool = False) -> None: ...
+
+    target = hookable(by_position_alone(many), name="shop:many")
+    target.pre(lambda: Args(**changes))
+    with pytest.raises(
+        HookAnswerError, match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', for which"
+    ):
+        target("tea")
+
+
+def test_a_wrapper_that_nobody_asks_is_not_looked_at() -> None:
+    program = (
+        "import sys, functools\n"
+        "from aspecthook import hookable\n"
+        "def inner(item, qty=1): return item\n"
+        "def wrapper(*args, **kwargs): return inner(*args, **kwargs)\n"
+        "f = hookable(functools.wraps(inner)(wrapper))\n"
+        "f.pre(lambda: None); f.post(lambda: None)\n"
+        "assert f('tea') == 'tea'\n"
+        "print('inspect' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+# Reserved words that are parameters too
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "given"),
+    [
+        ("post", "result", "the result of the call"),
+        ("exception", "exc", "the exception"),
+        ("pre", "call", "the call object"),
+        ("pre", "args", "the positional arguments"),
+        ("always", "kwargs", "the keyword arguments"),
+        ("around", "proceed", "what runs the inside"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda function: function, plainly])
+def test_a_reserved_word_that_the_target_has_a_parameter_called_like_is_warned_of(
+    wrap: Any, kind: Any, word: str, given: str
+) -> None:
+    # Which of the two it was given was said nowhere.
+    space: dict[str, Any] = {}
+    exec(f"def target({word}): return {word}", space)
+    exec(f"def hook({word}): return None", space)
+    target = hookable(wrap(space["target"]), name="shop:price")
+    message = (
+        rf"^shop:price: {kind} hook 'hook' \(.*\) asks for '{word}' and is given {given}; shop:price has a parameter "
+        rf"called '{word}' too, which is call.arguments\['{word}'\]$"
+    )
+    with pytest.warns(HookWarning, match=message) as caught:
+        hooks(target).add(kind, space["hook"])
+    assert [one.filename for one in caught] == [__file__]
+    seen: list[object] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        target.pre(lambda call: seen.append(call.arguments[word]), priority=0)
+    if kind in ("post", "always"):
+        target(7)
+        assert seen == [7]
+
+
+def test_a_warning_of_a_reserved_word_that_is_an_error_leaves_the_hook_off() -> None:
+    @hookable
+    def target(result: int) -> int:
+        return result
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        target.post(lambda call: None)
+        with pytest.raises(HookWarning):
+            target.post(lambda result: None)
+    assert len(hooks(target)) == 1
+
+
+def test_catch_all_parameters_are_no_parameters_called_like_reserved_words() -> None:
+    @hookable
+    def target(*args: Any, **kwargs: Any) -> None: ...
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        target.pre(lambda args, kwargs: None)
+        wrapper = hookable(plainly(target))
+        wrapper.pre(lambda args, kwargs: None)

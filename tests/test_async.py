@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import gc
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from aspecthook import Args, Return, hookable, hooks
+from aspecthook import Args, HookTypeError, Return, hookable, hooks
 
 log: list[object] = []
 
@@ -403,3 +405,229 @@ def test_a_task_that_a_hook_started_runs_the_hook_although_it_is_not_reentrant()
 
     run(main())
     assert log == ["hook", "hook"]
+
+
+# Around an async function: what a hook answers
+
+
+async def through(inner: Awaitable[Any]) -> Any:
+    return await inner
+
+
+async def hands_on(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+async def hands_a_coroutine_on(proceed: Callable[..., Any]) -> Any:
+    return through(proceed())
+
+
+async def awaits(proceed: Callable[..., Any]) -> Any:
+    return await proceed()
+
+
+async def waits_for_it(proceed: Callable[..., Any]) -> Any:
+    return await asyncio.wait_for(proceed(), 10)
+
+
+async def falls_back(proceed: Callable[..., Any]) -> Any:
+    try:
+        return await proceed(failing=True)
+    except ConnectionError:
+        return proceed()
+
+
+AROUND = [hands_on, hands_a_coroutine_on, awaits, waits_for_it, falls_back]
+
+
+@pytest.mark.parametrize("inner", AROUND)
+@pytest.mark.parametrize("outer", AROUND)
+def test_the_caller_gets_the_result_however_an_async_around_hook_hands_it_on(outer: Any, inner: Any) -> None:
+    # `return proceed()` and `return wait_for(proceed(), 1)` in an `async def` gave the caller a coroutine.
+    @hookable
+    async def fetch(failing: bool = False) -> str:
+        if failing:
+            raise ConnectionError
+        return "page"
+
+    hooks(fetch).add("around", outer)
+    if inner is not outer:
+        hooks(fetch).add("around", inner)
+    assert asyncio.run(fetch()) == "page"
+
+
+def result_of_a_task() -> Any:
+    return asyncio.ensure_future(asyncio.sleep(0, "done"))
+
+
+def result_of_a_future() -> Any:
+    return asyncio.get_running_loop().create_future()
+
+
+def result_of_a_coroutine() -> Any:
+    return asyncio.sleep(0, "done")
+
+
+async def keeps_the_first_of_two(proceed: Callable[..., Any]) -> Any:
+    first = await proceed()
+    second = await proceed()
+    getattr(second, "close", lambda: None)()
+    return first
+
+
+@pytest.mark.parametrize("made", [result_of_a_task, result_of_a_future, result_of_a_coroutine])
+@pytest.mark.parametrize("around", [awaits, hands_on, hands_a_coroutine_on, waits_for_it, keeps_the_first_of_two])
+def test_a_result_that_can_be_awaited_reaches_the_caller_untouched(around: Any, made: Callable[[], Any]) -> None:
+    results: list[Any] = []
+
+    @hookable
+    async def begin() -> Any:
+        results.append(made())
+        return results[-1]
+
+    hooks(begin).add("around", around)
+    hooks(begin).add("around", awaits, again=True)
+
+    async def main() -> None:
+        assert await begin() is results[0]
+        for result in results:
+            getattr(result, "cancel", getattr(result, "close", None))()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("value", ["late", None])
+def test_what_a_sync_one_yield_hook_answers_is_awaited(value: object, fails: bool) -> None:
+    # The caller got the awaitable.
+    @hookable
+    async def fetch() -> str:
+        if fails:
+            raise ConnectionError
+        return "page"
+
+    def late() -> Iterator[None]:
+        try:
+            yield
+        except ConnectionError:
+            pass
+        return asyncio.sleep(0, value)  # type: ignore[return-value]
+
+    hooks(fetch).add("around", late)
+    if fails and value is None:
+        with pytest.raises(ConnectionError):
+            asyncio.run(fetch())
+    else:
+        assert asyncio.run(fetch()) == (value or "page")
+
+
+def test_the_retry_of_the_readme_on_an_async_function_is_refused_and_its_async_form_retries() -> None:
+    tries: list[int] = []
+
+    @hookable
+    async def fetch(retries: int = 0) -> str:
+        tries.append(retries)
+        if len(tries) < 3:
+            raise ConnectionError
+        return "page"
+
+    def retry(proceed: Any, retries: int) -> Any:
+        for _ in range(retries):
+            try:
+                return proceed()
+            except ConnectionError:  # never came: nothing had run when `proceed()` returned
+                pass
+        return proceed()
+
+    forms = r"write `async def` with `await proceed\(\)`, or a generator function with one `yield`"
+    with pytest.raises(HookTypeError, match=f"around hook 'retry' .* is sync, but .*fetch is async: .*{forms}"):
+        fetch.around(retry)
+
+    @fetch.around
+    async def async_retry(proceed: Any, retries: int) -> Any:
+        for _ in range(retries):
+            try:
+                return await proceed()
+            except ConnectionError:
+                pass
+        return await proceed(retries=0)
+
+    assert asyncio.run(fetch(2)) == "page"
+    assert tries == [2, 2, 0]
+
+
+def test_a_sync_wrapper_of_an_async_around_hook_is_not_refused() -> None:
+    @functools.wraps(awaits)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return awaits(*args, **kwargs)
+
+    @hookable
+    async def fetch() -> str:
+        return "page"
+
+    fetch.around(wrapper)
+    assert asyncio.run(fetch()) == "page"
+
+
+def test_a_sync_around_hook_of_an_async_generator_may_hand_its_stream_on() -> None:
+    @hookable
+    async def count() -> AsyncIterator[int]:
+        yield 1
+
+    count.around(lambda proceed: proceed())
+
+    async def main() -> list[int]:
+        return [item async for item in count()]
+
+    assert asyncio.run(main()) == [1]
+
+
+class AsyncCall:
+    async def __call__(self) -> None: ...
+
+
+def _autospec() -> Any:
+    return mock.create_autospec(later)
+
+
+ASYNC = {
+    "async def": lambda: later,
+    "a partial": lambda: functools.partial(later),
+    "a partial of a partial": lambda: functools.partial(functools.partial(later)),
+    "an object": AsyncCall,
+    "a partial of an object": lambda: functools.partial(AsyncCall()),
+    "a bound call": lambda: AsyncCall().__call__,
+    "lru_cache": lambda: functools.lru_cache(later),
+    "AsyncMock": mock.AsyncMock,
+    "a partial of AsyncMock": lambda: functools.partial(mock.AsyncMock()),
+    "AsyncMock with a spec": lambda: mock.AsyncMock(spec=later),
+    "an autospec": _autospec,
+    "wrapt": lambda: pytest.importorskip("wrapt").FunctionWrapper(later, lambda wrapped, _, a, k: wrapped(*a, **k)),
+}
+
+
+@pytest.mark.parametrize("sort", ASYNC)
+def test_whatever_makes_a_hook_async_it_is_refused_on_a_sync_function(sort: str) -> None:
+    # An AsyncMock was accepted, and the call got its coroutine.
+    @hookable
+    def price() -> int:
+        return 1
+
+    with pytest.raises(HookTypeError, match="is async, but .*price is a sync function, which cannot await it"):
+        price.pre(ASYNC[sort]())
+    with pytest.raises(HookTypeError, match="its `when` is async"):
+        price.pre(lambda: None, when=ASYNC[sort]())
+
+
+@pytest.mark.parametrize("sort", [sort for sort in ASYNC if sort != "lru_cache"])
+def test_whatever_makes_a_hook_async_it_is_awaited_on_an_async_function(sort: str) -> None:
+    @hookable
+    async def price() -> int:
+        return 1
+
+    hook = ASYNC[sort]()
+    inner = hook.func if isinstance(hook, functools.partial) else hook
+    if isinstance(inner, mock.AsyncMock) or sort == "an autospec":
+        inner.return_value = 2
+    hooks(price).add("post", hook)
+    assert asyncio.run(price()) == getattr(inner, "return_value", 1)

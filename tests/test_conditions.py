@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context, copy_context
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import Args, HookOptionError, HookSignatureError, HookTypeError, Return, hookable, hooks
+from tests.threads import at_once
 
 PLAIN_KINDS = ("pre", "exception", "post", "always")
 
@@ -127,7 +130,10 @@ def test_an_async_predicate_on_a_coroutine_function_is_awaited(till: Till, kind:
     async def fails(amount: int) -> bool:
         return await is_large(amount) or amount < -5
 
-    hooks(till.apay).add(kind, till.hook(kind), when=fails)  # type: ignore[arg-type]
+    async def around(proceed: Callable[..., Any]) -> Any:
+        return await till.hook("around")(proceed)
+
+    hooks(till.apay).add(kind, around if kind == "around" else till.hook(kind), when=fails)  # type: ignore[arg-type]
     for amount in (-1, -6) if kind == "exception" else (1, 6):
         try:
             asyncio.run(till.apay(amount))
@@ -222,6 +228,66 @@ def test_counts_are_exact_when_threads_call_at_once(till: Till, option: str) -> 
         thread.join()
     assert len(till.ran) == (50 if option == "times" else 800 // 50)
     assert (hook in hooks(till.pay)) == (option == "every")
+
+
+def at_each_line_of_the_guard(work: Callable[[], object]) -> Callable[..., Any]:
+    """Give a trace function that does some work before each line that counts, as a signal handler might."""
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if not frame.f_code.co_filename.endswith("_guard.py"):
+            return None
+        if event == "line":
+            work()
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("option", ["every", "times"])
+def test_a_call_that_comes_into_the_middle_of_counting_is_counted_too(till: Till, option: str) -> None:
+    # The counts had a lock: a signal handler that called the function waited for the call that it had interrupted.
+    calls = 0
+
+    def pay() -> None:
+        nonlocal calls
+        calls += 1
+        till.pay()
+
+    def trace_calls() -> None:
+        sys.settrace(at_each_line_of_the_guard(pay))
+        try:
+            for _ in range(4):
+                pay()
+        finally:
+            sys.settrace(None)
+
+    till.add("pre", **{option: 7})
+    at_once(trace_calls, within=10)
+    assert calls > 8
+    assert len(till.ran) == (7 if option == "times" else calls // 7)
+    assert len(hooks(till.pay)) == (option == "every")
+
+
+def test_a_hook_that_an_interrupt_kept_from_being_taken_off_is_taken_off_by_the_next_call(till: Till) -> None:
+    # The call that had counted the last run alone took the hook off; after an interrupt there it stayed for good.
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if frame.f_code.co_name == "remove" and frame.f_code.co_filename.endswith("_hook.py"):
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    till.add("pre", once=True)
+    till.pay.pre(lambda: None)
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            till.pay()
+    finally:
+        sys.settrace(before)
+    assert len(hooks(till.pay)) == 2
+    till.pay()
+    assert till.ran == []
+    assert len(hooks(till.pay)) == 1
 
 
 # isolate
@@ -343,6 +409,21 @@ def test_a_hook_that_runs_in_one_context_can_be_entered_in_another(till: Till) -
     till.pay.pre(elsewhere, reentrant=False)
     till.pay(2)
     assert till.ran == [2, 1, 0]
+
+
+def test_a_hook_that_is_not_reentrant_is_entered_by_a_thread_that_it_has_started(till: Till) -> None:
+    # Without the GIL threads inherit the context, and the hook was taken to run in there too.
+    amounts: list[int] = []
+
+    @till.pay.pre(reentrant=False)
+    def note(amount: int) -> None:
+        amounts.append(amount)
+        till.pay(amount + 10)
+        if amount == 1:
+            at_once(lambda: till.pay(2))
+
+    till.pay(1)
+    assert amounts == [1, 2]
 
 
 def test_a_hook_that_has_run_can_be_entered_in_a_context_that_was_copied_meanwhile(till: Till) -> None:

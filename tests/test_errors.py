@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aspecthook import (
     Args,
@@ -21,9 +24,13 @@ from aspecthook import (
     HookSignatureError,
     HookTypeError,
     MountError,
+    event,
     hookable,
     hooks,
+    weave,
 )
+from aspecthook._errors import brief, described
+from aspecthook.testing import Tape
 
 
 def clamp(qty: int) -> None: ...
@@ -81,6 +88,11 @@ def test_each_error_has_the_one_root_and_is_the_nearest_builtin(error: type[Exce
         ({"times": "3"}, HookTypeError, "has times='3'; give a whole number"),
         ({"every": 1.5}, HookTypeError, "has every=1.5"),
         ({"times": True}, HookTypeError, "has times=True"),
+        (
+            {"once": True, "times": 2},
+            HookOptionError,
+            "has once=True and times=2, which contradict each other; give one",
+        ),
         ({"prioritty": 3}, HookTypeError, "has an option 'prioritty', which is none of name, .* mean 'priority'"),
         # A typical mistake, and the string is true; these were accepted.
         ({"once": "no"}, HookTypeError, "has once='no'"),
@@ -227,7 +239,7 @@ def test_a_parameter_named_underscore_keeps_its_argument() -> None:
 
 def test_a_refused_answer_names_the_mount_point_and_the_hook(price: Any) -> None:
     price.pre(lambda: 3, name="three")
-    with pytest.raises(HookAnswerError, match=rf"^shop:price: pre hook 'three' \({__file__}:\d+\) answered 3; "):
+    with pytest.raises(HookAnswerError, match=rf"^shop:price: pre hook 'three' \({__file__}:\d+\) answered an int; "):
         price("tea")
 
 
@@ -364,7 +376,10 @@ def check(model, slot, name):
     hostile = "hooks" in sys.argv and slot != 2
     if hostile:
         f.pre(hostile_hook)
-    f.around(lambda proceed: proceed(**{names[1]: 20}))
+    async def awaiting(proceed):
+        return await proceed(**{names[1]: 20})
+
+    f.around(awaiting if model is coroutine else lambda proceed: proceed(**{names[1]: 20}))
     f.always(lambda call: seen.append(dict(call.arguments)))
     result = outcome(f(1, 2, 7, **{names[2]: 3, "z": 4}))
     assert result == (10, 20, (7,), 30, {"z": 4}), (model, names, result)
@@ -394,3 +409,262 @@ def test_the_name_of_a_parameter_that_is_not_plain_works_and_is_never_compiled(o
     # What a hook asks for by name is left out of its **kwargs: that name of the hook's was written into source.
     done = subprocess.run([sys.executable, "-c", HOSTILE, of], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+# What is to be written instead
+
+
+def refused(kind: str, hook: Any, method: bool = False) -> str:
+    """Give the message with which a hook is refused, when it is added or when it runs."""
+
+    @hookable(name="shop:price")
+    def price(item: str, qty: int = 1) -> int:
+        return qty
+
+    class Shop:
+        @hookable(name="shop:Till.sell")
+        def sell(self, item: str, qty: int = 1) -> int:
+            return qty
+
+    with pytest.raises(AspecthookError) as caught:
+        hooks(Shop.sell if method else price).add(kind, hook)  # type: ignore[arg-type]
+        Shop().sell("tea") if method else price("tea")
+    return str(caught.value)
+
+
+MEANT: list[tuple[str, Any, bool, str]] = [
+    ("pre", lambda qty: 2, False, "to replace an argument write Args(qty=2)"),
+    ("pre", lambda item: "secret", False, "to replace an argument write Args(item=...)"),
+    ("pre", lambda self, item: 2.5, True, "to replace an argument write Args(item=2.5)"),
+    ("pre", lambda: 2, False, "to replace an argument write Args(qty=2)"),
+    ("pre", lambda item, qty: [1], False, "to replace an argument write Args(qty=...)"),
+    ("pre", lambda qty: Args(2), False, "name it: Args(qty=2)"),
+    ("pre", lambda qty: Args("secret", b=1), False, "1 value given to it has none; name it: Args(qty=...)"),
+    ("pre", lambda qty: Args(1, 2), False, "2 values given to it have none; name it"),
+    ("around", lambda proceed, qty: proceed(3), False, "proceed takes names: proceed(qty=3)"),
+    ("around", lambda proceed: proceed("a", 3), False, "proceed takes names: proceed(item=..., qty=3)"),
+    ("around", lambda proceed: proceed("a", 3), True, "2 values without a name; proceed takes names: proceed(item=..."),
+    ("around", lambda proceed, item: proceed("a", qty=3), False, "proceed takes names: proceed(item=...)"),
+    ("around", lambda func, *args, **kw: func(*args, **kw), False, "did you mean 'proceed'?"),
+    ("around", lambda wrapped, instance, args, kwargs: wrapped(), True, "did you mean 'proceed'?"),
+    ("around", lambda proceed, instance: proceed(), True, "asks for 'instance', .* did you mean 'self'?"),
+    ("exception", lambda error: None, False, "did you mean 'exc'?"),
+    ("post", lambda return_value: None, False, "did you mean 'result'?"),
+    ("always", lambda ctx: None, False, "did you mean 'call'?"),
+]
+
+
+@pytest.mark.parametrize(("kind", "hook", "method", "message"), MEANT, ids=[row[3] for row in MEANT])
+def test_a_refusal_says_what_to_write_instead(kind: str, hook: Any, method: bool, message: str) -> None:
+    # "Args(price=...)" for a hook that asks for `qty`, and "linked.<locals>.layer_1.<locals>.proceed() takes 0 ...".
+    found = refused(kind, hook, method)
+    assert all(part in found for part in message.split(" .* ")), found
+    assert "<locals>" not in found.partition("(")[0]
+
+
+def test_values_that_may_be_secret_are_in_no_advice() -> None:
+    assert "secret" not in refused("around", lambda proceed: proceed("secret"))
+    assert "secret" not in refused("pre", lambda: Args("secret"))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("json.dumps", r"'json.dumps' is a string, .*; use weave\('json:dumps', pre=...\)"),
+        ("json:dumps", r"use weave\('json:dumps', pre=...\)"),
+        ("dumps", r"use weave\('dumps', pre=...\)"),
+        (
+            partial(clamp, 1),
+            r"is a partial, .*; hook the function inside it, hookable\(partial.func\) \(clamp\), or weave",
+        ),
+        (partial(len), r"hookable\(partial.func\) \(len\)"),
+    ],
+    ids=["dotted", "colon", "bare", "partial", "partial of a builtin"],
+)
+def test_what_hookable_does_not_take_is_named_with_what_to_write(target: Any, message: str) -> None:
+    with pytest.raises(MountError, match=message):
+        hookable(target)
+
+
+def test_one_hook_is_not_called_hooks(price: Any) -> None:
+    price.pre(clamp)
+    assert repr(hooks(price)) == "<mount point shop:price, 1 hook>"
+    assert hooks(price).explain().startswith("# shop:price, 1 hook\n")
+
+
+# What messages show of values and names
+
+
+asked: list[str] = []
+
+
+class Unshowable:
+    """Notes that it was shown."""
+
+    def __repr__(self) -> str:
+        asked.append("repr")
+        return "shown\n"
+
+    __str__ = __repr__
+
+
+class Naming(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        asked.append("metaclass")
+        return "shown\n"
+
+
+class Odd(metaclass=Naming): ...
+
+
+class Secret(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        asked.append("repr")
+        return "shown\n"
+
+    def __getitem__(self, _: object) -> str:
+        asked.append("item")
+        return "shown\n"
+
+    def __len__(self) -> int:
+        asked.append("len")
+        return 10**6
+
+
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.complex_numbers()
+    | st.text()
+    | st.binary()
+    | st.builds(Unshowable)
+    | st.integers(0, 1).map([Odd, Odd()].__getitem__)
+    | st.builds(Secret, st.text())
+    | st.sampled_from([Unshowable, len, sys, clamp, partial(clamp), ValueError(Unshowable()), ...])
+)
+anything = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner) | st.builds(KeyError, inner)
+    ),
+)
+
+
+@given(anything, st.integers(10, 300))
+def test_what_is_shown_of_any_value_is_one_short_line_and_runs_no_code_of_users(value: object, most: int) -> None:
+    asked.clear()
+    text = brief(value, most)
+    assert text.isprintable() and 0 < len(text) <= most
+    text = described(value)
+    assert text.isprintable() and 0 < len(text) < 80
+    assert asked == []
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=5) | st.floats(),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.tuples(inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(plain)
+def test_what_is_short_and_of_python_itself_is_shown_as_its_repr_shows_it(value: object) -> None:
+    if len(repr(value)) < 80 and repr(value).count("[") + repr(value).count("(") + repr(value).count("{") < 4:
+        assert brief(value) == repr(value).replace("set()", "{}")
+
+
+def test_a_huge_value_is_not_shown_whole_and_not_gone_through() -> None:
+    class Counting(dict[str, str]):
+        def items(self) -> Any:
+            raise AssertionError
+
+    for value in ("x" * 10**8, b"x" * 10**8, [0] * 10**7, [[[["x" * 10**7] * 10**3]]], 1 << 10**8, Counting()):
+        assert len(brief(value)) <= 80
+        assert len(described(value)) < 80
+
+
+def test_a_repr_of_a_call_shows_names_and_types_and_no_values(price: Any) -> None:
+    """`repr(call)` in a log was how passwords came into it."""
+    seen: list[str] = []
+    price.pre(lambda call: seen.append(repr(call)))
+    price("hunter2", Unshowable())
+    price(qty=3, item=None)
+    assert seen == [
+        "<call of shop:price with item: a str of 7 characters, qty: a Unshowable>",
+        "<call of shop:price with item: None, qty: an int>",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["pre", "exception"])
+@pytest.mark.parametrize("answer", ["hunter2tok", ["hunter2tok"], {"hunter2tok": 1}, Unshowable()])
+def test_a_refused_answer_is_not_shown(kind: Any, answer: object) -> None:
+    @hookable
+    def login() -> None:
+        raise KeyError
+
+    hooks(login).add(kind, lambda: answer)
+    with pytest.raises(HookAnswerError) as caught:
+        login()
+    assert "hunter2tok" not in str(caught.value) and f"answered {described(answer)}; " in str(caught.value)
+
+
+UNPRINTABLE = "evil\x1b[31m\nERROR root: \u202eforged\r\x00"
+
+
+def test_no_name_reaches_a_message_a_log_or_an_explanation_unprintably(caplog: pytest.LogCaptureFixture) -> None:
+    """Names of functions and hooks may be any string, and some come from others."""
+
+    def target(x: int) -> int:
+        return x
+
+    def hook(x: int) -> None:
+        raise ValueError("no")
+
+    target.__qualname__ = target.__name__ = hook.__name__ = hook.__qualname__ = UNPRINTABLE
+    target.__module__ = f"mod\n{UNPRINTABLE}"
+    hookable(target)
+    mount = hooks(target)
+    one = mount.add("pre", hook, isolate=True)
+    two = mount.add(
+        "post", lambda call: seen.append(repr(call)), name=f"other {UNPRINTABLE}", after=UNPRINTABLE, priority=3
+    )
+    seen: list[str] = []
+    target(1)
+    with Tape().record(target) as tape:
+        target(2)
+    texts = [mount.name, repr(mount), one.name, two.name, repr(one), repr(two), *seen, *str(tape).splitlines()]
+    texts += [record.getMessage() for record in caplog.records] + mount.explain().splitlines()
+    for wrong in (
+        lambda: hooks(target).add("pre", lambda nobody: None),
+        lambda: hooks(target).add("pre", lambda: None, name=UNPRINTABLE, before=hook, after=hook),
+        lambda: hooks(target).remove("nobody"),
+        lambda: hooks(target).add("item", lambda: None),
+        lambda: event(target),
+    ):
+        with pytest.raises(AspecthookError) as caught:
+            wrong()
+        texts.append(str(caught.value))
+    assert [text for text in texts if not text.isprintable()] == []
+    assert len(seen) == 2 and len(caplog.records) == 2
+    assert mount[UNPRINTABLE] is one and UNPRINTABLE in mount
+    mount.remove(UNPRINTABLE)
+    assert list(mount) == [two]
+
+
+def test_no_name_of_a_woven_function_reaches_a_message_unprintably(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("ahw_hostile")
+    space: dict[str, Any] = vars(module)
+    exec("def f(x): return x", space)
+    space[UNPRINTABLE] = space.pop("f")
+    space[UNPRINTABLE].__name__ = space[UNPRINTABLE].__qualname__ = UNPRINTABLE
+    monkeypatch.setitem(sys.modules, "ahw_hostile", module)
+    with weave("ahw_hostile:*", pre=lambda x: None) as woven:
+        texts = [repr(woven), *[repr(mount) for mount in woven.mounts], *[mount.name for mount in woven.mounts]]
+    assert texts and all(text.isprintable() for text in texts)

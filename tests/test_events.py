@@ -685,7 +685,7 @@ def test_a_weak_subscriber_leaves_no_word_at_the_end_of_the_program() -> None:
     program = (
         "from aspecthook import event, hooks\n"
         "class A:\n    @event\n    def e(self): ...\n    def m(self): ...\n"
-        "a = A(); A.e.on(a.m, weak=True); hooks(a.e).on(a.m); a.e(); a.me = a"
+        "a = A(); hooks(A.e).on(a.m, weak=True); hooks(a.e).on(a.m); a.e(); a.me = a"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import bdb
 import gc
+import inspect
 import io
 import linecache
+import logging
 import os
+import pdb
+import re
+import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import pytest
 
-from aspecthook import explain, hookable, hooks
+from aspecthook import AspecthookError, WeaveError, event, explain, hookable, hooks, weave
 
 
 def clamp(qty: int) -> Any: ...
@@ -25,6 +33,10 @@ def report() -> None: ...
 
 def timed(proceed: Callable[..., Any]) -> Any:
     return proceed()
+
+
+def one_yield() -> Iterator[None]:
+    yield
 
 
 def place(function: Callable[..., Any]) -> str:
@@ -59,7 +71,7 @@ def shown() -> set[str]:
     """Give the names of the generated sources that `linecache` has."""
     for _ in range(3):  # without the GIL, what one round frees another one finds
         gc.collect()
-    return {name for name in linecache.cache if name.startswith("<aspecthook>")}
+    return {name for name in linecache.cache if name.startswith("<aspecthook ")}
 
 
 def explained(function: Any) -> str:
@@ -76,7 +88,7 @@ def test_explain_shows_each_hook_with_its_name_file_and_line_beside_the_line_tha
     f.around(timed, name="timer")
     f.exception(ValueError)(report)
     f.post(report, priority=10, name="first")
-    f.post(report)
+    f.post(report, again=True)
     f.always(report)
     lines = explained(f).splitlines()
     notes = {code.strip(): note for code, _, note in (line.partition("  # ") for line in lines) if note}
@@ -91,7 +103,7 @@ def test_explain_shows_each_hook_with_its_name_file_and_line_beside_the_line_tha
 def test_explain_names_the_mount_point_and_writes_the_head_of_the_target(f: Any) -> None:
     f.pre(clamp)
     header, head, *_ = explained(f).splitlines()
-    assert header == "# shop:price, 1 hooks"
+    assert header == "# shop:price, 1 hook"
     assert head == "def price(item, qty):"
 
 
@@ -127,7 +139,7 @@ def test_explain_changes_nothing(f: Any) -> None:
 
 def test_a_long_row_of_hooks_of_one_shape_is_shown_as_a_loop_with_the_first_and_the_last(f: Any) -> None:
     for number in range(100):
-        f.pre(clamp, name=f"n{number}")
+        f.pre(clamp, name=f"n{number}", again=True)
     source = explained(f)
     line = clamp.__code__.co_firstlineno
     assert f"# n0, test_explain.py:{line}, ..., n99, test_explain.py:{line}\n" in source
@@ -215,7 +227,7 @@ def test_the_traceback_of_a_failing_hook_shows_the_line_that_called_it_and_who_i
         *_, caller, inner = found
         assert caller.line == f"answer = {call}  # {place(hook)}", turn
         assert segment(caller) == call
-        assert caller.filename.startswith("<aspecthook>/shop:price#")
+        assert caller.filename.startswith("<aspecthook shop:price#")
         assert (inner.name, inner.filename) == (hook.__name__, __file__)
         assert found[0].name == "price"
 
@@ -251,7 +263,7 @@ def test_the_traceback_shows_the_source_of_the_chain_as_it_is_after_each_change(
 
 def test_the_traceback_of_a_hook_in_a_loop_shows_the_line_that_called_it(f: Any) -> None:
     for number in range(99):
-        f.pre(clamp, name=f"n{number}")
+        f.pre(clamp, name=f"n{number}", again=True)
     f.pre(fail, name="last")
     f.post(fail)
     caller = frames(f, "tea")[-2]
@@ -289,6 +301,53 @@ def test_the_traceback_of_a_coroutine_shows_the_line_that_awaited() -> None:
     fetch.post(failing)
     caller = frames(fetch("x").send, None)[-2]
     assert caller.line == f"answer = await post_1(url)  # {place(failing)}"
+
+
+# Tools that look at file names
+
+
+def test_debuggers_show_the_generated_source_and_not_a_file_of_that_name(f: Any) -> None:
+    # Of a name without the closing bracket, bdb made a path, and pdb showed lines of an unrelated file.
+    f.pre(fail)
+    filename = frames(f, "tea")[-2].filename
+    assert bdb.Bdb().canonic(filename) == filename
+    session = pdb.Pdb(stdin=io.StringIO("list\nquit\n"), stdout=(printed := io.StringIO()))
+    session.runcall(f, "tea")
+    assert f"answer = pre_1(qty)  # {place(fail)}" in printed.getvalue()
+
+
+CHAINS: dict[str, Callable[[Any], object]] = {
+    "pre and post": lambda mount: (mount.pre(lambda: None), mount.post(lambda: None)),
+    "one yield": lambda mount: mount.around(one_yield),
+    "every kind": lambda mount: [
+        mount.add(kind, hook)
+        for kind, hook in [("pre", report), ("around", one_yield), ("exception", report), ("always", report)]
+    ],
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("turn", ["first call", "second call"])
+def test_warnings_and_log_records_of_a_hooked_function_name_the_line_that_called_it(
+    f: Any, chain: str, turn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # They named a line of generated code: warnings of different callers became one, and a DeprecationWarning that the
+    # default filters show for __main__ was hidden.
+    @hookable
+    def old() -> None:
+        warnings.warn("old", DeprecationWarning, stacklevel=2)
+        logging.getLogger("aspecthook.tests").warning("old", stacklevel=2)
+
+    CHAINS[chain](hooks(old))
+    if turn == "second call":
+        with pytest.warns(DeprecationWarning, match="old"):
+            old()
+        caplog.clear()
+    line = inspect.currentframe().f_lineno + 2  # type: ignore[union-attr]
+    with pytest.warns(DeprecationWarning, match="old") as caught:
+        old()
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line)
+    assert (caplog.records[0].pathname, caplog.records[0].lineno) == (__file__, line)
 
 
 # linecache
@@ -358,3 +417,156 @@ def test_explain_prints_the_source_that_tracebacks_show(f: Any) -> None:
     f("tea")
     _, source = explained(f).split("\n", 1)
     assert source == "".join(linecache.getlines(f.__code__.co_filename))
+
+
+# What tracebacks show
+
+
+HIDDEN = """
+import asyncio
+import math
+
+from aspecthook import Args, hookable, hooks, weave
+
+
+@hookable
+def price(item, qty=1):
+    return 1 / qty
+
+@price.pre
+def no_tea(qty):
+    return Args(qty=0)
+
+@price.around
+def around(proceed):
+    return proceed()
+
+@price.always
+def first():
+    pass
+
+@price.exception(KeyError)
+def second():
+    pass
+
+def test_function():
+    price("tea")
+
+def test_closure():
+    @hookable
+    def fails():
+        raise ValueError
+    fails.around(lambda proceed: proceed())
+    fails()
+
+def test_generator():
+    @hookable
+    def items():
+        yield 1
+        raise ValueError
+    items.item(lambda item: None)
+    items.around(lambda proceed: proceed())
+    list(items())
+
+def test_async():
+    @hookable
+    async def fails():
+        raise ValueError
+    @fails.around
+    async def around(proceed):
+        return await proceed()
+    fails.around(lambda: (yield))
+    asyncio.run(fails())
+
+def test_c_function():
+    with weave("math:sqrt", pre=lambda: None):
+        math.sqrt(-1)
+
+def test_two_failures():
+    hooks(price).always(lambda: 1 / 0)
+    hooks(price).always(lambda: None, name="last", priority=100)
+    price("tea")
+
+def test_answer():
+    @hookable
+    def f(a):
+        return a
+    f.pre(lambda a: 2)
+    f(1)
+
+def test_refused():
+    price.pre(lambda qyt: None)
+
+def test_refused_decorator():
+    @price.post(priority=3000)
+    def hook():
+        pass
+
+def test_refused_weaving():
+    weave("math:sqrrt", pre=lambda: None)
+"""
+
+
+def test_frames_of_the_library_are_not_in_the_tracebacks_of_pytest(tmp_path: Path) -> None:
+    # There were three generated frames for one of the user's, and nine of the library for a refusal.
+    file = tmp_path / "test_hidden.py"
+    file.write_text(HIDDEN)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-n0", str(file)]
+    output = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path).stdout
+    assert "10 failed" in output
+    places = [line.partition(":")[0] for line in output.splitlines() if re.match(r"\S+:\d+: in ", line)]
+    assert "test_hidden.py" in places
+    ours = (os.path.dirname(hookable.__code__.co_filename), "<aspecthook")
+    assert not [place for place in places if place.startswith(ours)]
+
+
+def add_refused(function: Any) -> None:
+    function.pre(lambda qyt: None)
+
+
+REFUSED: dict[str, Callable[[Any], object]] = {
+    "f.pre": add_refused,
+    "f.pre(...)": lambda function: function.pre(priority="x")(report),
+    "hooks(f).pre": lambda function: hooks(function).pre(lambda qyt: None),
+    "add": lambda function: hooks(function).add("pre", report, priority=300),
+    "remove": lambda function: hooks(function).remove("nobody"),
+    "index": lambda function: hooks(function)["nobody"],
+    "hooks": lambda _: hooks(len),
+    "hookable": lambda _: hookable(len),
+    "hookable(...)": lambda _: hookable(name="x")(len),
+    "event": lambda _: event(len),  # type: ignore[type-var]
+    "event(...)": lambda _: event(name="x")(len),  # type: ignore[type-var]
+    "weave": lambda _: weave("math:sqrrt", pre=report),
+}
+
+
+@pytest.mark.parametrize("way", REFUSED)
+def test_a_refusal_has_one_frame_of_the_library(f: Any, way: str) -> None:
+    with pytest.raises(AspecthookError) as caught:
+        REFUSED[way](f)
+    ours = [frame for frame in traceback.extract_tb(caught.tb) if "aspecthook/" in frame.filename]
+    assert len(ours) == 1
+
+
+def test_a_refusal_in_code_of_the_user_that_the_library_calls_keeps_its_frames(f: Any) -> None:
+    def where(_: object) -> bool:
+        add_refused(f)
+        return True
+
+    with pytest.raises(AspecthookError) as caught:
+        weave("math:sqrt", pre=report, where=where)
+    assert [frame.name for frame in traceback.extract_tb(caught.tb) if frame.filename == __file__][1:] == [
+        "where",
+        "add_refused",
+    ]
+
+
+def test_a_refusal_keeps_its_cause(f: Any) -> None:
+    cause = ValueError("why")
+
+    def where(_: object) -> bool:
+        raise WeaveError("no") from cause
+
+    with pytest.raises(WeaveError) as caught:
+        weave("math:sqrt", pre=report, where=where)
+    assert caught.value.__cause__ is cause

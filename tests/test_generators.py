@@ -74,7 +74,7 @@ def mounted(names: tuple[str, ...]) -> Callable[..., Generator[Any, Any, Any]]:
     hookable(copy)
     for name in names:
         kind, hook, options = IDLE[name]
-        hooks(copy).add(kind, hook, **options)
+        hooks(copy).add(kind, hook, again=True, **options)
     return copy
 
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 import copy
 import functools
 import gc
+import itertools
 import pickle
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from aspecthook import Args, HookLookupError, HookOrderError, MountError, Return, hookable, hooks
+from aspecthook import (
+    Args,
+    HookLookupError,
+    HookOrderError,
+    HookWarning,
+    MountError,
+    Return,
+    event,
+    hookable,
+    hooks,
+    weave,
+)
 from aspecthook.testing import run_laws
 
 
@@ -391,3 +404,290 @@ def test_a_hook_of_an_instance_that_kills_it_runs_to_its_end() -> None:
     assert rooms[0].leave() == "left!"
     assert rooms == []
     assert Room().leave() == "left"
+
+
+# Hooks that keep their instance alive
+
+
+class Room:
+    """Has one method to put hooks on, and others to be hooks."""
+
+    @hookable
+    def enter(self) -> str:
+        return "in"
+
+    @hookable
+    def leave(self) -> str:
+        return "out"
+
+    def noted(self) -> None: ...
+
+    def __call__(self) -> None: ...
+
+
+def in_closure(room: Room) -> Callable[[], None]:
+    return lambda: room.noted()
+
+
+def in_closure_of_closure(room: Room) -> Callable[[], None]:
+    inner = in_closure(room)
+    return lambda: inner()
+
+
+def in_default(room: Room) -> Callable[..., None]:
+    def hook(kept: Room = room) -> None:
+        kept.noted()
+
+    return hook
+
+
+def in_keyword_default(room: Room) -> Callable[..., None]:
+    def hook(*, kept: Room = room) -> None:
+        kept.noted()
+
+    return hook
+
+
+def in_partial(room: Room) -> Callable[[], None]:
+    return functools.partial(Room.noted, room)
+
+
+def in_named_partial(room: Room) -> Callable[..., None]:
+    def hook(*, kept: Room) -> None:
+        kept.noted()
+
+    return functools.partial(hook, kept=room)
+
+
+REFERRING: list[Callable[[Room], Callable[..., Any]]] = [
+    in_closure,
+    in_closure_of_closure,
+    in_default,
+    in_keyword_default,
+    in_partial,
+    in_named_partial,
+]
+BY_NAME = "ask for it by its name, 'self'"
+WEAKLY = "weak=True"
+
+
+def freed(room: Room) -> Callable[[], bool]:
+    """Give what says whether an instance has gone."""
+    ref = weakref.ref(room)
+
+    def is_freed() -> bool:
+        gc.collect()
+        return ref() is None
+
+    return is_freed
+
+
+@pytest.mark.parametrize("referring", REFERRING)
+def test_a_hook_that_refers_to_its_instance_warns_that_it_keeps_it_alive(referring: Any) -> None:
+    # It was never freed, without a word.
+    room = Room()
+    with pytest.warns(HookWarning, match=BY_NAME) as seen:
+        hooks(room.enter).pre(referring(room))
+    assert WEAKLY in str(seen[0].message)
+    assert seen[0].filename == __file__
+    gone = freed(room)
+    hooks(room.enter).clear()
+    del room
+    assert gone()
+
+
+@pytest.mark.parametrize("referring", REFERRING)
+def test_such_a_hook_held_weakly_keeps_nothing_alive(referring: Any) -> None:
+    room: Any = Room()
+    room.hook = referring(room)
+    hooks(room.enter).pre(room.hook, weak=True)
+    assert len(hooks(room.enter)) == 1
+    room.enter()
+    gone = freed(room)
+    del room
+    assert gone()
+
+
+def test_a_hook_that_is_the_instance_warns() -> None:
+    room = Room()
+    with pytest.warns(HookWarning, match=BY_NAME):
+        hooks(room.enter).pre(room)
+    hooks(room.enter).clear()
+    hooks(room.enter).pre(room, weak=True)
+    gone = freed(room)
+    del room
+    assert gone()
+
+
+@pytest.mark.parametrize("kind", ["pre", "post", "exception", "always"])
+def test_a_hook_that_asks_for_the_instance_or_is_its_method_keeps_nothing_alive(kind: Any) -> None:
+    room = Room()
+    hooks(room.enter).add(kind, lambda self: self.noted(), when=room.noted)
+    hooks(room.enter).add(kind, room.noted, after=room.leave)
+    room.enter()
+    gone = freed(room)
+    del room
+    assert gone()
+
+
+@pytest.mark.parametrize("options", [{}, {"weak": True}])
+def test_a_condition_that_refers_to_the_instance_warns(options: Any) -> None:
+    # `weak=True` is about the hook; its `when` is kept, unless it is a method of the same object.
+    room = Room()
+    hook = noting([], "hook")
+    with pytest.warns(HookWarning, match=BY_NAME) as seen:
+        hooks(room.enter).pre(hook, when=lambda: room, **options)
+    assert (WEAKLY in str(seen[0].message)) is not bool(options)
+    hooks(room.enter).clear()
+
+
+def test_an_around_hook_is_not_told_to_be_weak_which_it_cannot() -> None:
+    room = Room()
+    with pytest.warns(HookWarning, match=BY_NAME) as seen:
+        hooks(room.enter).around(lambda proceed: room and proceed())
+    assert WEAKLY not in str(seen[0].message)
+    hooks(room.enter).clear()
+
+
+def test_two_instances_whose_hooks_refer_to_each_other_warn_and_may_be_weak() -> None:
+    # They were never freed.
+    def pair(**options: Any) -> tuple[Room, Room]:
+        one, two = Room(), Room()
+        hooks(one.enter).pre(two.noted, **options)
+        hooks(two.leave).pre(one.noted, **options)  # here the circle closes
+        return one, two
+
+    with pytest.warns(HookWarning, match="own hooks lead back to it") as seen:
+        one, two = pair()
+    assert len(seen) == 1
+    assert "leave of one Room" in str(seen[0].message)
+    hooks(one.enter).clear()
+    one, two = pair(weak=True)
+    one.enter(), two.leave()
+    gone = [freed(one), freed(two)]
+    del one, two
+    assert all(is_gone() for is_gone in gone)
+
+
+def test_a_circle_of_several_instances_warns_where_it_closes() -> None:
+    rooms = [Room() for _ in range(5)]
+    for one, two in itertools.pairwise(rooms):
+        hooks(one.enter).post(in_closure(two))
+    with pytest.warns(HookWarning):
+        hooks(rooms[-1].leave).post(lambda result: None, when=in_closure(rooms[0]))
+    hooks(rooms[-1].leave).clear()
+
+
+@pytest.mark.parametrize("options", [{"once": True}, {"times": 3}])
+def test_a_hook_that_goes_by_itself_does_not_warn(options: Any) -> None:
+    room = Room()
+    hooks(room.enter).pre(in_closure(room), **options)
+    hooks(room.enter).clear()
+
+
+def test_hooks_that_refer_to_other_things_do_not_warn() -> None:
+    one, two = Room(), Room()
+    empty: Any
+    for hook in (in_closure(two), two.noted, two, [].clear, print, functools.partial(two.noted), lambda: empty):
+        hooks(one.enter).add("always", hook)
+    assert len(hooks(one.enter)) == 7
+    empty = None
+
+
+def test_a_warning_that_is_made_an_error_leaves_the_chain_as_it_was() -> None:
+    room = Room()
+    with pytest.raises(HookWarning):
+        hooks(room.enter).pre(in_closure(room))  # all warnings are errors here
+    assert len(hooks(room.enter)) == 0
+
+
+def test_a_hook_of_which_somebody_has_the_handle_is_not_warned_of() -> None:
+    # All warnings are errors here. The runner of the training has such hooks for the length of a block.
+    room = Room()
+    with hooks(room.enter).add("pre", in_closure(room)), weave(room.enter, post=in_closure(room)):
+        room.enter()
+    gone = freed(room)
+    del room
+    assert gone()
+
+
+def test_looking_for_circles_ends_in_a_long_chain_of_instances() -> None:
+    rooms = [Room() for _ in range(300)]
+    for two, one in itertools.pairwise(rooms):
+        hooks(one.enter).post(two.noted)
+    gone = freed(rooms[-1])
+    del rooms, one, two
+    assert gone()
+
+
+# A method of one instance, added where it would act for all
+
+
+class Stock:
+    @hookable
+    def take(self, amount: int) -> int:
+        return amount
+
+    @event
+    def emptied(self, amount: int) -> None: ...
+
+    def note(self, amount: int) -> None: ...
+
+    @classmethod
+    def note_all(cls, amount: int) -> None: ...
+
+    @staticmethod
+    def note_any(amount: int) -> None: ...
+
+
+class Shelf(Stock): ...
+
+
+class Watcher:
+    def note(self, amount: int) -> None: ...
+
+
+@pytest.fixture
+def stock() -> Iterator[Stock]:
+    yield Stock()
+    hooks(Stock.take).clear()
+    hooks(Stock.emptied).clear()
+
+
+@pytest.mark.parametrize("made", [Stock, Shelf])
+@pytest.mark.parametrize("shell", [lambda method: method, functools.partial], ids=["method", "partial"])
+def test_a_method_of_an_instance_that_would_act_for_every_instance_is_warned_of(
+    stock: Stock, made: type[Stock], shell: Any
+) -> None:
+    one = made()
+    name = made.__name__
+    message = (
+        rf"Stock.take: the pre hook 'note' is a method of one {name}, and would act for every {name}; for that one "
+        rf"alone write hooks\(it.take\).pre\(...\), for all of them hooks\({name}.take\).pre\(...\)"
+    )
+    with pytest.warns(HookWarning, match=message) as caught:
+        one.take.pre(shell(one.note), priority=1)
+    assert [one.filename for one in caught] == [__file__]
+    with pytest.warns(HookWarning, match="the on hook 'note'"):
+        one.emptied.on(one.note)
+
+
+def test_a_warning_that_is_an_error_leaves_the_hook_off(stock: Stock) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HookWarning)
+        with pytest.raises(HookWarning):
+            stock.take.pre(stock.note)
+    assert not hooks(Stock.take)
+
+
+def test_what_can_be_meant_for_every_instance_is_not_warned_of(stock: Stock) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stock.take.pre(Watcher().note)
+        stock.take.pre(Stock.note_all)
+        stock.take.pre(Stock.note_any)
+        stock.take.pre(lambda amount: None)
+        hooks(Stock.take).pre(stock.note, again=True)
+        hooks(stock.take).pre(stock.note)
+        with weave(stock.take, pre=stock.note):
+            assert stock.take(1) == 1

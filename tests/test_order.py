@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from aspecthook import Hook, HookOrderError, MountPoint, Priority, hookable, hooks
+from aspecthook import (
+    Hook,
+    HookOptionError,
+    HookOrderError,
+    HookTypeError,
+    MountPoint,
+    Priority,
+    event,
+    hookable,
+    hooks,
+    weave,
+)
 
 
 class Line:
@@ -134,7 +147,7 @@ def test_a_constraint_can_name_the_handle(line: Line) -> None:
 def test_a_handle_means_that_hook_alone_and_a_function_every_hook_of_it(line: Line) -> None:
     function = line.noting("a")
     line.mount.add("pre", function)
-    second = line.mount.add("pre", function)
+    second = line.mount.add("pre", function, again=True)
     line.add("b", before=second)
     assert line.order() == "a b a"
     line.add("c", before=function)
@@ -280,3 +293,231 @@ def test_a_cycle_between_the_hooks_of_a_function_and_of_an_instance_is_refused(
         mounts[1].add("pre", _noting("b"), name="b", before="a")
     shop.price()
     assert shop.ran == ["a"]
+
+
+# One callable is one hook
+
+
+class Observer:
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def note(self, n: int) -> None:
+        self.seen.append(n)
+
+
+@hookable
+def counted(n: int) -> int:
+    return n
+
+
+@pytest.fixture
+def point() -> Iterator[MountPoint]:
+    yield hooks(counted)
+    hooks(counted).clear()
+
+
+def same_function() -> Callable[[], Any]:
+    seen: list[int] = []
+
+    def note(n: int) -> None:
+        seen.append(n)
+
+    return lambda: note
+
+
+def same_method() -> Callable[[], Any]:
+    observer = Observer()
+    return lambda: observer.note  # a new bound method each time
+
+
+def same_builtin() -> Callable[[], Any]:
+    seen: list[object] = []
+    return lambda: seen.append
+
+
+@pytest.mark.parametrize("look", [same_function, same_method, same_builtin])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"priority": 10},
+        {"weak": True},
+        {"before": "x", "after": ["y", "z"]},
+        {"when": bool, "times": 3, "every": 2},
+    ],
+    ids=str,
+)
+def test_a_callable_that_is_added_twice_is_one_hook(
+    point: MountPoint, look: Callable[[], Callable[[], Any]], options: Any
+) -> None:
+    # It ran twice in each call.
+    made = look()
+    if look is same_builtin:
+        options = {name: value for name, value in options.items() if name != "weak"}  # no list can be held weakly
+    assert point.pre(made(), **options) == made()
+    first = point.pre[0]
+    assert point.add("pre", made(), **options) is first
+    assert point.pre(**options)(made()) == made()
+    assert [*point] == [first]
+    again = point.add("pre", made(), again=True, **options)
+    assert [*point] == [first, again]
+    first.remove()
+    assert point.add("pre", made(), **options) is not first
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"priority": 10}, "priority"),
+        ({"name": "other"}, "name"),
+        ({"before": "x"}, "before"),
+        ({"after": ["x"], "times": 2}, "after, times"),
+        ({"when": bool}, "when"),
+        ({"once": True}, "times"),
+        ({"isolate": True, "reentrant": False}, "reentrant, isolate"),
+        ({"weak": True}, "weak"),
+    ],
+    ids=str,
+)
+def test_a_callable_that_is_added_again_with_other_options_is_refused(
+    point: MountPoint, options: dict[str, Any], named: str
+) -> None:
+    observer = Observer()
+    point.pre(observer.note)
+    before = [*point]
+    message = rf"pre hook 'note' .* is added already, with another {named}; .* again=True"
+    with pytest.raises(HookOptionError, match=message):
+        point.pre(observer.note, **options)
+    assert [*point] == before
+    point.pre(observer.note, again=True, **options)
+    assert len(point) == 2
+
+
+def test_one_callable_may_be_a_hook_of_several_kinds_and_for_several_exceptions(point: MountPoint) -> None:
+    def note() -> None: ...
+
+    for kind in ("pre", "post", "always"):
+        point.add(kind, note)  # type: ignore[arg-type]
+    for types in ((KeyError,), (ValueError,), (KeyError, ValueError), (ValueError, KeyError)):
+        point.exception(*types)(note)
+    assert [hook.types for hook in point.exception] == [(KeyError,), (ValueError,), (KeyError, ValueError)]
+    assert len(point) == 6
+
+
+def test_what_is_added_to_a_function_and_to_an_instance_is_two_hooks() -> None:
+    class Shop:
+        @hookable
+        def sell(self, n: int) -> int:
+            return n
+
+    observer, shop = Observer(), Shop()
+    for _ in range(2):
+        hooks(Shop.sell).pre(observer.note)
+        hooks(shop.sell).pre(observer.note)
+    shop.sell(1)
+    assert observer.seen == [1, 1]
+
+
+def test_a_method_of_the_instance_itself_that_is_added_twice_is_one_hook() -> None:
+    class Shop:
+        sold = 0
+
+        @hookable
+        def sell(self) -> None: ...
+
+        def note(self) -> None:
+            self.sold += 1
+
+    shop = Shop()
+    first = hooks(shop.sell).add("pre", shop.note)
+    assert hooks(shop.sell).add("pre", shop.note) is first
+    shop.sell()
+    assert shop.sold == 1
+
+
+def test_a_subscriber_that_is_added_twice_is_told_of_the_past_once() -> None:
+    @event(replay=True)
+    def changed(n: int) -> None: ...
+
+    observer = Observer()
+    changed(1)
+    for _ in range(2):
+        changed.on(observer.note)
+    changed(2)
+    assert observer.seen == [1, 2]
+
+
+def test_what_is_added_and_woven_is_two_hooks_and_each_goes_by_itself(point: MountPoint) -> None:
+    observer = Observer()
+    with weave(counted, pre=observer.note, priority=10):
+        point.pre(observer.note)
+        counted(1)
+        assert observer.seen == [1, 1]
+    counted(2)
+    assert observer.seen == [1, 1, 2]
+
+
+def test_a_weak_hook_whose_object_is_gone_is_not_taken_for_a_new_one_in_its_place(point: MountPoint) -> None:
+    for _ in range(50):  # a new object often gets the address of the one that has gone
+        observer = Observer()
+        point.pre(observer.note, weak=True)
+        counted(1)
+        assert observer.seen == [1]
+        del observer
+        gc.collect()
+
+
+def test_a_callable_that_threads_add_at_once_is_one_hook(point: MountPoint) -> None:
+    observer = Observer()
+    with ThreadPoolExecutor(8) as pool:
+        handles = {*pool.map(lambda _: point.add("pre", observer.note), range(200))}
+    assert handles == {*point} and len(point) == 1
+
+
+@pytest.mark.parametrize("again", ["yes", 1, None])
+def test_again_is_true_or_false(point: MountPoint, again: Any) -> None:
+    with pytest.raises(HookTypeError, match="again=.*; give True or False"):
+        point.pre(print, again=again)
+
+
+# Names that nobody bears
+
+
+def test_what_before_and_after_name_and_no_hook_bears_is_printed_with_the_nearest_name(point: MountPoint) -> None:
+    # A misspelt name showed nowhere.
+    def audit() -> None: ...
+
+    def log() -> None: ...
+
+    def gone() -> None: ...
+
+    point.pre(audit, after=gone)
+    point.pre(log, before=["audti", "audit"], after="cleanup")
+    point.post(lambda: None, name="cleanup")
+    lines = str(point).splitlines()
+    assert lines[0].endswith(":counted, 3 hooks")
+    assert [line.strip() for line in lines if line.startswith("    ")] == [
+        "before='audti': no pre hook bears that name; did you mean 'audit'?",
+        "after='cleanup': no pre hook bears that name; post hooks do, which run by themselves",
+        "after='gone': no pre hook bears that name",
+    ]
+    assert [line.partition(" (")[0] for line in lines[1:] if not line.startswith("    ")] == [
+        "  pre hook 'log'",
+        "  pre hook 'audit'",
+        "  post hook 'cleanup'",
+    ]
+    point.pre(gone)
+    assert "gone'" not in str(point).replace("hook 'gone'", "")
+
+
+def test_a_name_of_a_hook_of_the_function_is_borne_for_those_of_an_instance() -> None:
+    class Shop:
+        @hookable
+        def sell(self) -> None: ...
+
+    shop = Shop()
+    hooks(Shop.sell).pre(lambda: None, name="audit")
+    hooks(shop.sell).pre(lambda: None, name="log", before="audit", after="adit")
+    assert "before" not in str(hooks(shop.sell))
+    assert "after='adit': no pre hook bears that name; did you mean 'audit'?" in str(hooks(shop.sell))

@@ -54,6 +54,7 @@ from aspecthook import (
     post,
     pre,
 )
+from aspecthook._errors import described
 from aspecthook._mount import mount_of
 from aspecthook.plugins import Plugin, Plugins
 from aspecthook.registry import Registry
@@ -155,7 +156,7 @@ def trace_left(*hosts: object) -> list[tuple[object, ...]]:
             mount = hooks(function)
             rows = [mount.members, *(one.members for one in mount._instances.values())]
             row = tuple(id(hook) for hooks_of_one in rows for hook in hooks_of_one)
-            found.append((function, id(function.__code__), {k: id(v) for k, v in vars(function).items()}, row))
+            found.append((function, id(function.__code__), {k: id(vars(function)[k]) for k in vars(function)}, row))
     return found
 
 
@@ -1015,7 +1016,8 @@ def test_a_name_or_an_object_can_be_registered_once(plugins: Plugins) -> None:
             "Shop: plugin 'two' is registered already, as 'one'; unregister it first"
         )
         assert message(PluginError, lambda: plugins.register(Seller(), "one")) == (
-            f"Shop: plugin 'one' has a name that {seller!r} has; give another by name=, or unregister that"
+            f"Shop: plugin 'one' has a name that <{__name__}.Seller object> has; give another by name=, or "
+            "unregister that"
         )
     assert [one.name for one in plugins] == ["one"]
     plugins.unregister("one")
@@ -1487,7 +1489,7 @@ def test_a_plugin_is_found_by_its_name_its_object_and_its_handle(plugins: Plugin
         "Shop has no plugin 'sellr'; its plugins: seller; did you mean 'seller'?"
     )
     assert message(HookLookupError, lambda: other.unregister(plugin)) == (
-        "Shop has no plugin <plugin 'seller' of Shop: sold>; its plugins: none at all"
+        "Shop has no plugin 'seller'; its plugins: none at all"
     )
     for act in (plugins.disable, plugins.enable, plugins.unregister):
         with pytest.raises(HookLookupError):
@@ -2255,7 +2257,7 @@ class Nothing: ...
 
 @pytest.fixture
 def registry() -> Registry:
-    made = Registry("shop plugins")
+    made = Registry("shop plugins", imports=True)
     made.register(Discount)
     made.register(Seller, name="seller")
     made.register(Nothing)
@@ -2283,7 +2285,7 @@ CONFIG = """
     after = "plugged_config"
 
     [[plugins]]
-    type = "plugged_config"
+    type = "plugged_config:"
 
     [more.extra.seller]
     answer = "table"
@@ -2379,7 +2381,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "no mapping": (
         5,
         ConfigError,
-        "plugins of Shop, entry 2: 5 is no config; give a mapping with a 'type', or a name alone",
+        "plugins of Shop, entry 2: an int is no config; give a mapping with a 'type', or a name alone",
     ),
     "an object": (Seller, ConfigError, "is no config; give a mapping with a 'type', or a name alone"),
     "keys that are none": ({5: 6, "type": "Discount"}, ConfigError, "the config has the key 5"),
@@ -2395,11 +2397,11 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         "has no 'Saller' for the type 'tests.test_plugins:Saller'; did you mean 'Seller'?",
     ),
     "a module with options": (
-        {"type": "json", "indent": 2},
+        {"type": "json:", "indent": 2},
         ConfigError,
-        "plugins of Shop, entry 2: 'json' is a module, which takes no 'indent'; take it out, or write 'json:Class'",
+        "plugins of Shop, entry 2: 'json:' is a module, which takes no 'indent'; take it out, or write 'json:Class'",
     ),
-    "a module that is no plugin": ("json", PluginError, "Shop: plugin 'json' has no marked methods"),
+    "a module that is no plugin": ("json:", PluginError, "Shop: plugin 'json' has no marked methods"),
     "no path": ("not a path", ConfigError, "plugins of Shop, entry 2: 'not a path' is not registered"),
     "relative": (".relative", ConfigError, "plugins of Shop, entry 2: '.relative' is not registered"),
     "empty": ("", ConfigError, "plugins of Shop, entry 2: '' is not registered"),
@@ -2413,7 +2415,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "name that is taken": (
         {"type": "seller", "name": "Discount"},
         PluginError,
-        "Shop: plugin 'Discount' has a name that <tests.test_plugins.Discount object",
+        "Shop: plugin 'Discount' has a name that <tests.test_plugins.Discount object> has",
     ),
     "priority": ({"type": "seller", "priority": "HIHG"}, HookOptionError, "did you mean 'HIGH'?"),
     "before": ({"type": "seller", "before": 5}, PluginError, "Shop: plugin 'Seller' has before=5"),
@@ -2474,25 +2476,36 @@ def test_a_list_is_no_mapping_and_no_text(plugins: Plugins) -> None:
     wrong: list[Any] = [{"type": "seller"}, "seller", b"seller", 5, None, Seller]
     for config in wrong:
         text = message(ConfigError, partial(plugins.load_config, config))
-        assert text.startswith(f"plugins of Shop: {config!r} is no list of configs; give a list, with one mapping")
+        assert text.startswith(f"plugins of Shop: {described(config)} is no list of configs; give a list, with one")
 
 
-def test_without_a_registry_a_name_is_a_module(plugins: Plugins) -> None:
-    assert message(ConfigError, lambda: plugins.load_config(["tests.test_plugin"])) == (
-        "plugins of Shop, entry 1: there is no module 'tests.test_plugin'; write 'package.module:Class', or give the "
-        "registry that has this name; did you mean 'tests.test_plugins'?"
+def test_a_config_of_plugins_imports_nothing_that_no_registry_allows(plugins: Plugins, install: Install) -> None:
+    """A bare name was imported, and so was what a path named, though a registry was given."""
+    install("own", {}, {"plugged_own": LOYALTY, "plugged_other": "print('imported')"})
+    plain, own = Registry("shop plugins"), Registry("shop plugins", imports="plugged_own")
+    for kind in ("plugged_other", "plugged_other:", "plugged_other:A"):
+        for registry in (None, plain, own):
+            assert "; " in message(ConfigError, partial(plugins.load_config, [kind], registry))
+    assert not {"plugged_other", "plugged_own"} & set(sys.modules)
+    assert "imports" in message(ConfigError, partial(plugins.load_config, ["plugged_own:Loyalty"], plain))
+    done = plugins.load_config(["plugged_own:Loyalty", "plugged_own:"], own)
+    assert [one.name for one in done] == ["Loyalty", "plugged_own"]
+    assert plugins.load_config([{"type": Seller}])[0].name == "Seller"  # what no text can say needs no registry
+    assert message(ConfigError, lambda: plugins.load_config(["Discount"])) == (
+        "plugins of Shop, entry 1: the type 'Discount' names something, and no registry says what it may be; give "
+        "registry="
     )
-    assert "there is no module 'Discount'" in message(ConfigError, lambda: plugins.load_config(["Discount"]))
 
 
 def test_what_a_module_raises_as_it_is_imported_is_let_through_with_a_note(plugins: Plugins, install: Install) -> None:
+    registry = Registry("shop plugins", imports=True)
     install("wreck", {}, {"plugged_a": "1 / 0", "plugged_b": "import plugged_none"})
     with pytest.raises(ZeroDivisionError) as caught:
-        plugins.load_config(["plugged_a"])
-    assert caught.value.__notes__ == ["plugins of Shop, entry 1: while importing 'plugged_a'"]
+        plugins.load_config(["plugged_a:"], registry)
+    assert caught.value.__notes__ == ["plugins of Shop, entry 1: while importing 'plugged_a:'"]
     with pytest.raises(ModuleNotFoundError, match="plugged_none") as missing:
-        plugins.load_config(["plugged_b"])
-    assert missing.value.__notes__ == ["plugins of Shop, entry 1: while importing 'plugged_b'"]
+        plugins.load_config(["plugged_b:"], registry)
+    assert missing.value.__notes__ == ["plugins of Shop, entry 1: while importing 'plugged_b:'"]
 
 
 @pytest.mark.parametrize(
@@ -2503,7 +2516,7 @@ def test_what_a_module_raises_as_it_is_imported_is_let_through_with_a_note(plugi
         ("[[plugin]]", "plugins", "what there is: 'plugin'; did you mean 'plugin'?"),
         ("plugins = 5", "plugins", "'plugins' is no table; write [[plugins]]"),
         ("[plugins]\ntype = 'seller'", "plugins", "'plugins.type' is no table; write [[plugins]]"),
-        ("plugins = [5]", "plugins", "entry 1 of 'plugins': 5 is no config"),
+        ("plugins = [5]", "plugins", "entry 1 of 'plugins': an int is no config"),
         ("[[plugins]]", "", "the table is ''; give a string"),
     ],
 )

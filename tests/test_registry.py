@@ -6,6 +6,7 @@ import collections
 import copy
 import fractions
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -23,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import AspecthookError, HookLookupError, HookOptionError, HookTypeError, Priority, hookable, hooks
-from aspecthook._changes import lock
+from aspecthook._changes import is_changing
 from aspecthook._hook import priority_of
 from aspecthook.registry import ConfigError, Registry, load_toml
 
@@ -75,7 +76,7 @@ class Pair(NamedTuple):
 
 @pytest.fixture
 def registry() -> Registry:
-    made = Registry("hooks")
+    made = Registry("hooks", imports=True)
     for one in (Ema, Ranked, Saver):
         made.register(one)
     return made
@@ -111,7 +112,7 @@ values = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.int
 
 @given(st.dictionaries(st.text().filter(lambda key: key not in {"type", "priority", "self"}), values))
 def test_what_goes_in_comes_out_and_the_config_stays_as_it_was(options: dict[str, object]) -> None:
-    registry = Registry("hooks")
+    registry = Registry("hooks", imports=__name__)
     registry.register(Kept)
     for kind in ("Kept", Kept, f"{__name__}:Kept"):
         config = {"type": kind, **options}
@@ -355,7 +356,8 @@ def test_what_cannot_be_registered_is_refused(call: Callable[[Registry], object]
 @pytest.mark.parametrize("target", [lambda: None, partial(Ema)], ids=["lambda", "partial"])
 def test_what_has_no_name_of_its_own_is_given_one(target: Callable[..., object]) -> None:
     registry = Registry("hooks")
-    expected = f"registry 'hooks': {target!r} has no name of its own; give one by name="
+    shown = "<functools.partial object>" if isinstance(target, partial) else f"<function {__name__}:<lambda>>"
+    expected = f"registry 'hooks': {shown} has no name of its own; give one by name="
     assert message(HookTypeError, lambda: registry.register(target)) == expected
     assert registry.register(target, name="it") is target
     assert registry["it"] is target
@@ -433,22 +435,22 @@ def test_no_code_of_a_user_runs_under_the_lock() -> None:
 
     class Meta(type):
         def __getattribute__(cls, name: str) -> Any:
-            held.append(lock._is_owned())  # type: ignore[attr-defined]
+            held.append(is_changing())
             return super().__getattribute__(name)
 
         def __eq__(cls, other: object) -> bool:
-            held.append(lock._is_owned())  # type: ignore[attr-defined]
+            held.append(is_changing())
             return cls is other
 
         __hash__ = type.__hash__
 
     class Watched(metaclass=Meta):
         def __init__(self) -> None:
-            held.append(lock._is_owned())  # type: ignore[attr-defined]
+            held.append(is_changing())
 
     class Name(str):
         def __hash__(self) -> int:
-            held.append(lock._is_owned())  # type: ignore[attr-defined]
+            held.append(is_changing())
             return super().__hash__()
 
     class Other(metaclass=Meta): ...
@@ -535,7 +537,7 @@ def test_a_class_without_a_signature_is_just_called() -> None:
     assert registry.build_from_config({"type": dict, "a": 1}) == {"a": 1}
     with pytest.raises(TypeError) as caught:
         registry.build_from_config({"type": int, "x": 3})
-    assert caught.value.__notes__ == ["registry 'hooks': while building {'type': <class 'int'>, 'x': 3}"]
+    assert caught.value.__notes__ == ["registry 'hooks': while building {'type': the class int, 'x': an int}"]
 
 
 def test_a_signature_that_cannot_be_told_does_not_matter() -> None:
@@ -597,7 +599,7 @@ def test_what_the_constructor_raises_is_let_through_with_a_note(registry: Regist
         registry.build_from_config({"type": "broken", "size": 3, "priority": "LOW"})
     assert caught.value is raised
     assert raised.__notes__ == [
-        "registry 'hooks': while building {'type': 'broken', 'size': 3, 'priority': 'LOW'}",
+        "registry 'hooks': while building {'type': 'broken', 'size': an int, 'priority': a str}",
     ]
 
 
@@ -633,7 +635,7 @@ def typed(type: str) -> None: ...
     ("config", "expected"),
     [
         (None, "None is no config; give a mapping with a 'type', or a name alone"),
-        ([("type", "Ema")], "[('type', 'Ema')] is no config; give a mapping with a 'type', or a name alone"),
+        ([("type", "Ema")], "a list of 1 item is no config; give a mapping with a 'type', or a name alone"),
         ({}, "the config has no 'type'; what it has: nothing; say what to build"),
         ({"typ": "Ema", "x": 1}, "the config has no 'type'; what it has: 'typ', 'x'; say what to build"),
         (
@@ -642,7 +644,8 @@ def typed(type: str) -> None: ...
         ),
         (
             {"type": 5},
-            "the type is 5, which cannot be called; give a registered name, a class or function, or an import path",
+            "the type is an int, which cannot be called; give a registered name, a class or function, or an import "
+            "path",
         ),
         (
             {"type": "shop.hooks.Ema"},
@@ -678,7 +681,7 @@ def typed(type: str) -> None: ...
         ("fractions.x.y:F", "there is no module 'fractions.x' for the type 'fractions.x.y:F'"),
         (
             "sys:maxsize",
-            f"the type 'sys:maxsize' is {sys.maxsize}, which cannot be called; give the path of a class or function",
+            "the type 'sys:maxsize' is an int, which cannot be called; give the path of a class or function",
         ),
     ],
 )
@@ -820,7 +823,7 @@ def test_what_a_constructor_raises_for_a_file_has_a_note_with_the_place(
         registry.build_from_toml(path)
     assert caught.value.__notes__ == [
         f"registry 'hooks', {path}, entry 1 of 'hooks': while building "
-        "{'type': 'fractions:Fraction', 'numerator': 'x'}",
+        "{'type': 'fractions:Fraction', 'numerator': a str}",
     ]
 
 
@@ -829,7 +832,7 @@ def test_what_a_constructor_raises_for_a_file_has_a_note_with_the_place(
     [
         (b"a = 1\nb = \n", "Invalid value (at line 2, column 5); correct it there"),
         (b"a = 1\nb = 2\n\xff = 3\n", "line 3 is not UTF-8; save it as UTF-8"),
-        (b"a = " + b"[" * 20_000, "maximum recursion depth exceeded"),
+        (b"a = " + b"[" * 20_000, "its values are nested too deeply; correct it"),
         (b"a = " + b"9" * 5_000, "Exceeds the limit"),
     ],
     ids=["syntax", "encoding", "depth", "digits"],
@@ -947,12 +950,32 @@ def test_a_broken_package_breaks_only_who_uses_it_and_is_named(registry: Registr
         assert isinstance(caught.value.__cause__, cause)
 
 
+def test_a_malformed_entry_point_of_others_hides_no_others(registry: Registry, install: Install) -> None:
+    """Since 3.15 Python gives none at all then, and a bare ValueError came out."""
+    install("wreck", {"Broken": "!", "Whole": "fractions:Fraction"}, {}, group="another.group")
+    install("other", {"Fine": "fractions:Fraction", "Odd": "?"}, {})
+    assert sorted(registry.load_entry_points(GROUP)) == ["Fine", "Odd"]
+    assert registry["Fine"].__name__ == "Fraction"
+    assert sorted(registry.load_entry_points("another.group")) == ["Broken", "Whole"]
+
+
+def test_a_line_that_is_no_entry_point_is_named(registry: Registry, install: Install, tmp_path: Path) -> None:
+    """A line without `=` came out as a bare TypeError."""
+    install("wreck", {"Fine": "fractions:Fraction"}, {})
+    info = tmp_path / "wreck" / "wreck-1.2.dist-info" / "entry_points.txt"
+    info.write_text(f"# all of it\n[{GROUP}]\nBroken\nFine = fractions:Fraction\n\n[other]\nx = y\n")
+    assert sorted(registry.load_entry_points(GROUP)) == ["Broken", "Fine"]
+    assert message(ConfigError, lambda: registry["Broken"]).startswith(
+        "registry 'hooks': entry point Broken =  of wreck 1.2 fails with ValueError"
+    )
+
+
 def test_an_entry_point_that_cannot_be_called_is_refused(registry: Registry, install: Install) -> None:
     install("wreck", {"Five": "registry_plugin_b:A"}, {"registry_plugin_b": "A = 5"})
     registry.load_entry_points(GROUP)
     assert message(ConfigError, lambda: registry["Five"]) == (
-        "registry 'hooks': entry point Five = registry_plugin_b:A of wreck 1.2 is 5, which cannot be called; mend or "
-        "uninstall it"
+        "registry 'hooks': entry point Five = registry_plugin_b:A of wreck 1.2 is an int, which cannot be called; mend "
+        "or uninstall it"
     )
 
 
@@ -997,6 +1020,159 @@ def test_what_a_module_raises_as_it_is_imported_by_a_path_is_let_through(registr
     assert caught.value.__notes__ == ["registry 'hooks': while importing 'registry_plugin_a:A'"]
     with pytest.raises(ModuleNotFoundError, match="registry_plugin_none"):
         registry.build_from_config("registry_plugin_b:A")
+
+
+# What configs may import
+
+
+PARTS = {
+    "parts": "import os\nfrom os import system\nfrom fractions import Fraction",
+    "parts/inner": "from functools import partial\nclass Own: ...\nbound = partial(Own)\ndef make(): return Own()",
+    "parts_of_others": "class Own: ...",
+}
+
+
+@pytest.fixture
+def parts(install: Install, tmp_path: Path) -> Iterator[None]:
+    install("parts", {}, {"parts_of_others": PARTS["parts_of_others"]})
+    package = tmp_path / "parts" / "parts"
+    package.mkdir()
+    package.joinpath("__init__.py").write_text(PARTS["parts"])
+    package.joinpath("inner.py").write_text(PARTS["parts/inner"])
+    yield
+    for name in [one for one in sys.modules if one.split(".")[0].startswith("parts")]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("kind", ["os:system", "parts:system", "parts", "parts.inner", "parts.inner:Own", "parts:"])
+def test_a_registry_imports_nothing_unless_it_is_told_to(kind: str) -> None:
+    """`Registry("allowed")` ran `os:system`, and imported what it then refused."""
+    registry = Registry("allowed")
+    registry.register(Ema)
+    assert registry.imports is False
+    text = message(ConfigError, lambda: registry.build_from_config({"type": kind, "command": "exit 1"}))
+    assert text.startswith("registry 'allowed': ") and "registered" in text
+    assert not {"parts", "parts.inner"} & set(sys.modules)
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("imports", ["parts", "parts.", ("parts.inner", "parts"), ["parts"], True])
+def test_a_registry_imports_what_it_is_told_to(imports: Any) -> None:
+    registry = Registry("allowed", imports=imports)
+    assert type(registry.build_from_config("parts.inner:Own")).__qualname__ == "Own"
+    assert type(registry.build_from_config("parts.inner:make")).__qualname__ == "Own"
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize(
+    ("imports", "kind", "says"),
+    [
+        ("parts", "os:system", "is of 'os', and only what is defined in 'parts' may be imported"),
+        ("parts", "parts_of_others:Own", "is of 'parts_of_others', and only"),
+        ("parts.inner", "parts:make", "is of 'parts', and only"),
+        # A module has what it has imported, and every object leads to others.
+        ("parts", "parts:system", f"is of '{os.system.__module__}', and only"),
+        ("parts", "parts:os.system", f"is of '{os.system.__module__}', and only"),
+        ("parts", "parts:Fraction", "is of 'fractions', and only"),
+        ("parts", "parts.inner:bound", "is of 'functools', and only"),
+        ("parts", "parts.inner:Own.__class__", "is of 'builtins', and only"),
+        ("parts", "parts.inner:Own.__subclasses__", "is of None, and only"),
+        ("parts", "parts.inner:make.__globals__.get", "is of None, and only"),
+        ("parts", "parts.inner:make.__call__", "is of None, and only"),
+        ("parts", "parts:__loader__.get_data", "is of "),
+    ],
+)
+def test_a_registry_builds_only_what_is_defined_where_it_may_import_from(imports: str, kind: str, says: str) -> None:
+    registry = Registry("allowed", imports=imports)
+    text = message(ConfigError, lambda: registry.build_from_config({"type": kind, "command": "exit 1"}))
+    assert f"the type {kind!r} {says}" in text and "parts_of_others" not in sys.modules
+
+
+def test_a_name_without_a_colon_is_never_imported() -> None:
+    for imports in (True, "this_module"):
+        registry = Registry("any", imports=imports)
+        with pytest.raises(ConfigError, match="is not registered"):
+            registry.build_from_config("antigravity")
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("imports", [5, None, "", [""], [5], {}])
+def test_what_a_registry_imports_is_true_or_false_or_packages(imports: Any) -> None:
+    assert "imports has the package" in message(HookTypeError, lambda: Registry("hooks", imports=imports))
+
+
+# What messages show
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"type": "Login", "password": "hunter2"},
+        {"type": "Login", "password": "hunter2", "more": ["hunter2"], "also": {"hunter2": "hunter2"}},
+        {"type": "Login", "pasword": "hunter2"},
+        {"type": ["hunter2"]},
+        {"type": {"type": "hunter2"}, "password": "hunter2"},
+        {"type": "Login", "password": "hunter2", "priority": ["hunter2"]},
+        ["hunter2"],
+        b"hunter2",
+        {"password": "hunter2"},
+        {b"type": "hunter2"},
+    ],
+)
+def test_no_message_shows_what_a_config_gives(config: Any) -> None:
+    registry = Registry("hooks")
+
+    @registry.register
+    class Login:
+        def __init__(self, password: str, **more: object) -> None:
+            raise ValueError("refused")
+
+    with pytest.raises((AspecthookError, ValueError, TypeError)) as caught:
+        registry.build_from_config(config)
+    said = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "hunter2" not in said and said
+
+
+def test_what_was_built_of_a_large_config_is_said_in_a_line() -> None:
+    def broken(**options: object) -> None:
+        raise ValueError
+
+    config = {"type": broken, **{f"option {number}": "x" * 10**6 for number in range(1000)}}
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        Registry("hooks").build_from_config(config)
+    assert len(caught.value.__notes__[0]) < 500
+
+
+# Paths, and what is deep
+
+
+@pytest.mark.parametrize("path", ["no\0file", "no\nfile\0", "\ud800/no file"])
+def test_what_is_no_path_is_one_line(path: str) -> None:
+    for read in (load_toml, Registry("hooks").build_from_toml):
+        with pytest.raises((ConfigError, FileNotFoundError)) as caught:
+            read(path)
+        if isinstance(caught.value, ConfigError):
+            assert "is no path of a file: " in str(caught.value) and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 200 + "]" * 200,
+        "[" + "a." * 5000 + "a]",
+        "a." * 5000 + "a = 1",
+        "a = " + "{b=" * 150 + "1" + "}" * 150,
+    ],
+    ids=["arrays", "a table", "a key", "tables"],
+)
+def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str) -> None:
+    """A RecursionError came out, of the parser or of what went through the file."""
+    path = tmp_path / "deep.toml"
+    path.write_text(text)
+    for read in (load_toml, Registry("hooks").build_from_toml):
+        text = message(ConfigError, partial(read, path))
+        assert text == f"{path} is no TOML: its values are nested too deeply; correct it"
 
 
 # What it costs

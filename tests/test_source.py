@@ -68,13 +68,21 @@ def one_pre_one_post(mount: Any) -> None:
 
 def every_kind(mount: Any) -> None:
     mount.add("pre", lambda call: None, when=lambda args: True)
-    mount.add("around", lambda proceed, call: proceed(), reentrant=False)
+    mount.add("around", _proceeds if mount._get_site().signature.style != "coroutine" else _awaits, reentrant=False)
     mount.add("around", _one_yield)
     mount.add("exception", lambda exc: None, KeyError)
     mount.add("exception", lambda exc: None, every=2)
     mount.add("post", lambda result, kwargs: None, isolate=True)
     mount.add("always", lambda exc, result: None)
     mount.add("always", lambda args: None)
+
+
+def _proceeds(proceed: Any, call: Any) -> Any:
+    return proceed()
+
+
+async def _awaits(proceed: Any, call: Any) -> Any:
+    return await proceed()
 
 
 def _one_yield() -> Any:

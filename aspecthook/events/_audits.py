@@ -6,12 +6,14 @@ while it is not, however many names are in it.
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from os import fsdecode
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from aspecthook._errors import HookTypeError, MountError
+from aspecthook._errors import HookTypeError, MountError, brief
 
 from ._inside import Inside
 from ._under_way import tell
@@ -53,7 +55,7 @@ def _answering(name: str, args: tuple[Any, ...]) -> None:
         args[0].append(name)
 
 
-_GLOBALS = {"_table": _table, "_dispatch": _dispatch}
+_GLOBALS = {"__name__": __name__, "__builtins__": vars(builtins), "_table": _table, "_dispatch": _dispatch}
 _hook: FunctionType | None = None
 
 
@@ -156,7 +158,7 @@ def audit(name: str) -> AuditEvent:
         >>> hooks(audit("shop.sell")).remove(forbid)
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # not all callers are type-checked
-        raise HookTypeError(f"{name!r} names no audit event; give a string such as 'os.remove'")
+        raise HookTypeError(f"{brief(name)} names no audit event; give a string such as 'os.remove'")
     found = _events.get(name)
     if found is None:
         label = f"aspecthook.events:audit({name!r})"
@@ -174,15 +176,18 @@ def _happening(*args: Any) -> None:
 def file_opening(path: str | bytes | int, mode: str | None, flags: int) -> None:
     """A file is about to be opened, by `open` or `os.open`; a subscriber that raises forbids it.
 
+    This keeps programs from mistakes. It is no sandbox: whoever wants to can get round it.
+
     Args:
         path: As it was given.
         mode: As it was given to `open`; None from `os.open`.
         flags: Those of the system.
 
     Example:
+        >>> import os
         >>> @file_opening.on
         ... def forbid(path, mode):
-        ...     if str(path).endswith(".key"):
+        ...     if not isinstance(path, int) and os.path.realpath(os.fsdecode(path)).endswith(".key"):
         ...         raise PermissionError(f"{path} is not to be opened")
         >>> open("secret.key")
         Traceback (most recent call last):
@@ -214,18 +219,59 @@ def socket_connecting(socket: sockets.socket, address: Any) -> None:
     """
 
 
-@wired(_audited("subprocess.Popen"))
-def subprocess_starting(executable: Any, command: Any, cwd: Any, env: Any) -> None:
-    """The module `subprocess` is about to start a program, for asyncio too; a subscriber that raises forbids it.
+# The audit events that tell of a program, and what each of their arguments is.
+_STARTS = {
+    "subprocess.Popen": ("executable", "command", "cwd", "env"),
+    "os.system": ("command",),
+    "os.posix_spawn": ("executable", "command", "env"),
+    "os.spawn": ("mode", "executable", "command", "env"),  # on Windows alone
+    "os.exec": ("executable", "command", "env"),
+    "os.startfile": ("command",),
+    "pty.spawn": ("command",),
+}
+# How some of these do it: the first audit event has told of it already.
+_INSIDE = {"os.posix_spawn": "subprocess", "os.exec": "pty"}
 
-    Other ways have audit events of their own: ``audit("os.system")``, ``audit("os.exec")`` and
-    ``audit("os.posix_spawn")``.
+
+def _starts(event: Told) -> Plug:
+    """Connect the event to all audit events that tell of a program."""
+
+    def plug(name: str, words: tuple[str, ...]) -> Audited:
+        def told(*args: Any) -> None:
+            if name in _INSIDE and _caller() == _INSIDE[name]:
+                return
+            known: dict[str, Any] = dict(zip(words, args, strict=False))
+            if isinstance(known["command"], bytes):  # as `os.system` has it
+                known["command"] = fsdecode(known["command"])
+            tell(event, event, *[known.get(word) for word in ("executable", "command", "cwd", "env")])
+
+        return Audited(name, told, "aspecthook.events:subprocess_starting")
+
+    return Several(*[plug(name, words) for name, words in _STARTS.items()])
+
+
+def _caller() -> object:
+    """Return the name of the module that raises the audit event."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not _looking.__code__:
+        frame = frame.f_back
+    return frame.f_back.f_globals.get("__name__") if frame is not None and frame.f_back is not None else None
+
+
+@wired(_starts)
+def subprocess_starting(executable: Any, command: Any, cwd: Any, env: Any) -> None:
+    """A program is about to start; a subscriber that raises forbids it.
+
+    Told of all ways that Python audits: `subprocess` (and so asyncio and `os.popen`), `os.system`, `os.posix_spawn`,
+    `os.startfile`, `pty.spawn`, `os.spawnv` and the like, and `os.execv` and the like, which put the program in the
+    place of this process. On POSIX `os.spawnv` forks and then does that: it is told in the child. Nobody is told of
+    what `multiprocessing` starts, nor of what a C library starts by itself.
 
     Args:
-        executable: The program, as `subprocess.Popen` works it out.
-        command: What was given as ``args``: a list, or a string for a shell.
-        cwd: As it was given.
-        env: As it was given.
+        executable: The program, as `subprocess.Popen` works it out; None where others do, as for `os.system`.
+        command: Its arguments, a list; a string for a shell, as it was given.
+        cwd: As it was given; None for this process's own.
+        env: As it was given; None for this process's own.
 
     Example:
         >>> import subprocess
@@ -241,7 +287,7 @@ def subprocess_starting(executable: Any, command: Any, cwd: Any, env: Any) -> No
 
 
 def _imports(event: Told) -> Plug:
-    """Connect the event to the audit event, and to what CPython forgets to audit."""
+    """Connect the event to the audit event, and to what CPython before 3.15 forgets to audit."""
 
     def told(name: str, filename: object = None, *_: object) -> None:
         # The file of an extension module is audited a second time, as it is loaded.
@@ -259,6 +305,8 @@ def _imports(event: Told) -> Plug:
             tell(told, told, name)
 
     audited = Audited("import", told, "aspecthook.events:module_importing")
+    if sys.version_info >= (3, 15):
+        return audited  # what is imported by a call is audited there too
     return Several(audited, Inside("importlib:import_module", import_module))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._changes import lock
+from aspecthook._changes import under_lock
 from aspecthook._hookable import mount_for
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class Inside:
         function = self._found()
         if function is None:
             self._wait()
-        else:
+            function = self._found()  # the import may have ended before anybody watched
+        if function is not None:
             self._mount = mount_for(function)
             self._hook = self._mount.add("pre", self._pre)
             self._wait_no_more()
@@ -80,13 +81,10 @@ class Inside:
     # As a watcher of imports
 
     def _wait(self) -> None:
-        from aspecthook.weave._imports import watch, watch_end
+        from aspecthook.weave._imports import watch
 
         self._waits = True
         watch(self)
-        module = sys.modules.get(self._module)
-        if module is not None:
-            watch_end(module)
 
     def _wait_no_more(self) -> None:
         if self._waits:
@@ -99,8 +97,8 @@ class Inside:
         """Say whether this is the module."""
         return name == self._module
 
+    @under_lock
     def imported(self, module: ModuleType) -> None:
         """Put the hook in."""
-        with lock:
-            if self._connected and self.wants(module.__name__):
-                self.connect()
+        if self._connected and self.wants(module.__name__):
+            self.connect()

@@ -6,9 +6,15 @@ import atexit  # built in, as `gc` is: importing them reads no file, and they ar
 import gc
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Literal, final
 
-from ._under_way import is_changing
+from aspecthook._call import Call
+from aspecthook._changes import is_changing
+from aspecthook._law import finish, run
+from aspecthook._mount import mount_of
+from aspecthook._order import Chain
+
 from ._wired import wired
 
 
@@ -18,7 +24,7 @@ class _AtExit:
 
     __slots__ = ("_connected", "_event")
 
-    def __init__(self, event: Callable[[], object]) -> None:
+    def __init__(self, event: FunctionType) -> None:
         self._event = event
         self._connected = False
 
@@ -26,16 +32,29 @@ class _AtExit:
         """Need nothing."""
 
     def connect(self) -> None:
-        """Register the event itself."""
+        """Register what calls the event."""
         if not self._connected:
-            atexit.register(self._event)
+            atexit.register(self._told)
             self._connected = True
 
     def disconnect(self) -> None:
         """Unregister it."""
         if self._connected:
-            atexit.unregister(self._event)
+            atexit.unregister(self._told)
             self._connected = False
+
+    def _told(self) -> None:
+        """Call the event, and each of its subscribers as if in a `finally` block of its own, as `atexit` itself does.
+
+        Law 1 lets what is no `Exception` end a call at once; here nobody would be told after that.
+        """
+        mount = mount_of(self._event)
+        if mount is None:
+            return
+        chain = mount._active()
+        others = Chain(tuple([hook for hook in chain.everything() if hook.kind != "on"]))
+        call = Call(mount._get_site(), ())
+        run(others, call, lambda: finish(chain.on, call))
 
     @property
     def displaced(self) -> bool:
@@ -48,8 +67,9 @@ def program_exit() -> None:
     """The program ends in order: its main thread is done, or `sys.exit` was called, or an exception not caught.
 
     Told among the functions of `atexit`, where its first subscriber has its place: what was registered there later
-    comes first. All subscribers run; the failure of one is logged. Nobody is told when the process dies by a signal or
-    by `os._exit`, as child processes of `multiprocessing` do.
+    comes first. All subscribers run: the failure of one is logged, and a `SystemExit` or `KeyboardInterrupt` waits
+    until the others have run. Nobody is told when the process dies by a signal or by `os._exit`, as child processes of
+    `multiprocessing` do.
 
     Example:
         >>> @program_exit.on

@@ -10,10 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, final
+from typing import Any, ClassVar, final
 
-from aspecthook._changes import lock
-from aspecthook._errors import MountError
+from aspecthook._changes import under_lock
+from aspecthook._errors import MountError, brief
 
 from ._under_way import is_under_way, running
 
@@ -40,11 +40,14 @@ class Link:
         return self.seat.called(self, args)
 
     def __repr__(self) -> str:
-        return f"<aspecthook tells of {self.seat.name}, then {self.before!r}>"
+        return f"<aspecthook tells of {self.seat.name}, then {brief(self.before)}>"
 
 
 class Seat(ABC):
     """A place, and what of ours is in it."""
+
+    # Whether what was done before is also done when telling the event raises.
+    passes_on_anyway: ClassVar[bool] = False
 
     __slots__ = ("_connected", "_link", "_retired", "_tell", "name")
 
@@ -140,19 +143,31 @@ class Seat(ABC):
         if self._connected and not is_under_way(self, which):
             return running(self, which, self._told, link, args)
         if not self._connected and self.get() is link:
-            with lock:
-                if not self._connected:
-                    self._heal()
+            self._heal_unless_connected()
         return self.pass_on(link.before, args)
 
+    @under_lock
+    def _heal_unless_connected(self) -> None:
+        if not self._connected:
+            self._heal()
+
     def _told(self, link: Link, args: tuple[Any, ...]) -> Any:
-        if self._tell(*args) is None:
+        try:
+            answer = self._tell(*args)
+        except BaseException:
+            if self.passes_on_anyway:
+                self.pass_on(link.before, args)
+            raise
+        if answer is None:
             return self.pass_on(link.before, args)
 
 
 @final
 class Attribute(Seat):
     """An attribute of a module, such as `sys.excepthook`."""
+
+    # These report exceptions. A subscriber that raises SystemExit must not make one unseen.
+    passes_on_anyway = True
 
     __slots__ = ("_key", "_module")
 

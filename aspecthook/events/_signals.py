@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FrameType
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._errors import HookLookupError, MountError, nearest
+from aspecthook._errors import HookLookupError, MountError, brief, nearest
 
 from ._seats import Seat, Tell
 from ._wired import wired_copy
@@ -74,7 +74,9 @@ def _number(which: object) -> int:
     if isinstance(which, int) and not isinstance(which, bool) and which in signals.valid_signals():
         return int(which)
     near = nearest(which.upper(), list(known)) if isinstance(which, str) else ""
-    raise HookLookupError(f"this system has no signal {which!r}{near}; give a name such as 'SIGTERM', or the number")
+    raise HookLookupError(
+        f"this system has no signal {brief(which)}{near}; give a name such as 'SIGTERM', or the number"
+    )
 
 
 def _name(number: int) -> str:

@@ -34,7 +34,8 @@ def _plug(event: Any) -> Plug:
         return None if isinstance(args.exc_value, SystemExit) else told(args.exc_value, "thread", args.thread)
 
     def unraisable(args: sys.UnraisableHookArgs) -> Any:
-        return told(args.exc_value, "unraisable", args.object)
+        # Since 3.14 Python gives no object for a `__del__`; its message names the function.
+        return told(args.exc_value, "unraisable", args.err_msg if args.object is None else args.object)
 
     def loop(context: dict[str, Any]) -> Return[None] | None:
         # Event loops also report what is no exception, such as a task that was destroyed.
@@ -56,13 +57,15 @@ def uncaught_exception(error: BaseException, origin: Origin, source: object) -> 
     `SystemExit`; one that an asyncio task or callback has left behind; and the unraisable, such as one raised by
     ``__del__``. The report (a traceback on stderr, a line in asyncio's log, or what another hook makes of it) follows,
     unless a subscriber answers something that is not None: handled. That hides the report; the program or the thread
-    ends all the same. A subscriber that fails is logged, and passed over.
+    ends all the same. A subscriber that fails is logged, and passed over; one that raises `SystemExit` or the like ends
+    the telling, and the report follows before that goes on.
 
     Args:
         error: The exception.
         origin: ``"main"``, ``"thread"``, ``"asyncio"`` or ``"unraisable"``.
         source: The thread; the context dict of asyncio's exception handlers; the object that an unraisable exception
-            came from; or None.
+            came from, or Python's message where it gives none (since 3.14 for a ``__del__``, which the message names);
+            or None.
 
     Example:
         >>> import threading

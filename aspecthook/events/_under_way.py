@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any, final
 
-from aspecthook._changes import lock
-
-# Says whether this thread is in the middle of a change of hooks. Not declared, but `threading.Condition` lives on it.
-is_changing: Callable[[], bool] = getattr(lock, "_is_owned")
+from aspecthook._changes import is_changing
+from aspecthook._variables import Variable, variable
 
 
 @final
@@ -33,7 +30,7 @@ class Run:
         self.what = self.which = None
 
 
-_runs: ContextVar[Run | None] = ContextVar("aspecthook_events_under_way", default=None)
+_runs: Variable[Run | None] = variable("aspecthook_events_under_way", None)
 
 
 def is_under_way(what: object, which: object = None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, final, overload
 
-from aspecthook._changes import lock
+from aspecthook._changes import under_lock
 from aspecthook._errors import MountError
 from aspecthook._event import Errors, _event
 from aspecthook._mount import MountPoint
@@ -85,10 +85,10 @@ class Wired(MountPoint):
         self._refused = False
 
     @property
+    @under_lock
     def displaced(self) -> bool:
         """Whether somebody else has put theirs where ours was: in the event's code, or in the interpreter."""
-        with lock:
-            return super().displaced or self._plug.displaced
+        return super().displaced or self._plug.displaced
 
     def admit(
         self,
@@ -97,21 +97,25 @@ class Wired(MountPoint):
         types: tuple[type[BaseException], ...],
         options: Options,
         gate: Gate | None,
+        *,
+        again: bool = True,
+        direct: bool = False,
+        lasting: bool = False,
     ) -> Hook:
         """Add a hook, and with the first one that acts connect the event."""
         self._plug.prepare()
-        return super().admit(kind, function, types, options, gate)
+        return super().admit(kind, function, types, options, gate, again=again, direct=direct, lasting=lasting)
 
-    def _insert(self, hook: Hook) -> None:
-        with lock:
-            try:
-                if not self._pauses:
-                    self._plug.connect()  # first: if it is refused, nothing has changed
-                super()._insert(hook)
-            except BaseException:
-                if not self._is_needed():
-                    self._plug.disconnect()
-                raise
+    @under_lock
+    def _insert(self, hook: Hook) -> Hook:
+        try:
+            if not self._pauses:
+                self._plug.connect()  # first: if it is refused, nothing has changed
+            return super()._insert(hook)
+        except BaseException:
+            if not self._is_needed():
+                self._plug.disconnect()
+            raise
 
     def _settle(self) -> None:
         super()._settle()

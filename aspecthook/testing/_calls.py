@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from aspecthook._hookable import hooks
 from aspecthook._mount import MountPoint
 
+from ._shortened import shortened
+
 # A scratch copy of the target, which nobody calls.
 
 
@@ -41,7 +43,9 @@ class Given(NamedTuple):
     kwargs: dict[str, Any]
 
     def __repr__(self) -> str:
-        return ", ".join([*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())])
+        return ", ".join(
+            [*map(shortened, self.args), *(f"{name}={shortened(value)}" for name, value in self.kwargs.items())]
+        )
 
 
 def settled(target: Any, given: Given) -> Awaitable[None] | None:

@@ -15,6 +15,8 @@ from aspecthook._hook import Options, name_of
 from aspecthook._mount import MountPoint
 from aspecthook.weave._aspects import _MARKS as MARKS
 
+from ._shortened import shortened
+
 
 @final
 class Candidate:
@@ -53,7 +55,7 @@ class Candidate:
         return made
 
     def __repr__(self) -> str:
-        shown = [f"{name}={value!r}" for name, value in self.options.items() if name != "name"]
+        shown = [f"{name}={shortened(value)}" for name, value in self.options.items() if name != "name"]
         return ", ".join([f"{self.kind} {self.name}", *shown])
 
 
@@ -65,7 +67,9 @@ def read(given: Iterable[Any]) -> Iterator[Candidate]:
             continue
         marks = getattr(one, MARKS, ())
         if not marks:
-            raise HookTypeError(f"{one!r} is no candidate; give Candidate(kind, function), or mark it as `pre` does")
+            raise HookTypeError(
+                f"{shortened(one)} is no candidate; give Candidate(kind, function), or mark it as `pre` does"
+            )
         for mark in marks:
             yield Candidate(mark.kind, one, *mark.types, **mark.options)
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import random
 import sys
-import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
+from types import MethodType
 from typing import Any, Self, TypedDict, Unpack, cast, final
 
 from aspecthook._answers import Return
+from aspecthook._asks import HANDS_ON
 from aspecthook._call import Call
+from aspecthook._changes import under_lock
 from aspecthook._errors import HookOptionError, HookTypeError
 from aspecthook._hook import Options
 from aspecthook.weave import Weaving
+
+from ._shortened import shortened
 
 
 class Condition(TypedDict, total=False):
@@ -46,7 +50,6 @@ class Injection:
         self._target = target
         self._weave = weaver
         self._key = f"injection {id(self)}"
-        self._lock = threading.Lock()
         self._put("count", self._count, {})
 
     def fail(self, exc: BaseException | type[BaseException], /, **condition: Unpack[Condition]) -> Self:
@@ -104,12 +107,15 @@ class Injection:
 
     def __repr__(self) -> str:
         done = f"{self.failed} failed, {self.delayed} delayed, {self.replaced} replaced"
-        return f"<injection into {self._target!r}: {self.calls} calls, {done}>"
+        return f"<injection into {shortened(self._target)}: {self.calls} calls, {done}>"
 
     def _put(self, name: str, hook: Callable[..., object], condition: Condition) -> Self:
         options: Options = {"name": f"inject.{name}", "priority": "LOWEST"}
         if "when" in condition:
             options["when"] = condition["when"]
+        # One hook for targets of every style: in a coroutine's place it hands on what `proceed()` gives.
+        either: Any = hook.__func__ if isinstance(hook, MethodType) else hook
+        either.__dict__[HANDS_ON] = True
         self._weave(self._target, around=hook, **options)
         return self
 
@@ -117,15 +123,15 @@ class Injection:
         call.state[self._key] = self._tally("calls")
         return proceed()
 
+    @under_lock
     def _tally(self, what: str) -> int:
-        with self._lock:
-            now = cast("int", getattr(self, what)) + 1
-            setattr(self, what, now)
-            return now
+        counts: dict[str, int] = vars(self)
+        # No call in this line: a signal handler may come at a call, and tally too.
+        counts[what] = now = counts[what] + 1
+        return now
 
     def _takes(self, call: Call, acts: _Draw) -> bool:
-        with self._lock:
-            return acts(cast("int", call.state.get(self._key, 0)))
+        return acts(cast("int", call.state.get(self._key, 0)))
 
 
 @final
@@ -139,7 +145,7 @@ class _Draw:
         call = condition.get("call")
         self._calls = {call} if isinstance(call, int) else set(call) if call is not None else None
         if self._calls is not None and any(number < 1 for number in self._calls):
-            raise HookOptionError(f"call={call!r}: calls are counted from 1 on")
+            raise HookOptionError(f"call={shortened(call)}: calls are counted from 1 on")
         self._probability = condition.get("probability", 1.0)
         if not 0 <= self._probability <= 1:
             raise HookOptionError(f"probability={self._probability} is not between 0 and 1")
@@ -194,9 +200,11 @@ class _LateStream:
         return self._stream.aclose()
 
 
-def _check_raisable(exc: object) -> None:
+def _check_raisable(exc: Any) -> None:
     if not (isinstance(exc, BaseException) or (isinstance(exc, type) and issubclass(exc, BaseException))):
-        raise HookTypeError(f"{exc!r} cannot be raised; give an exception, or a type of exception")
+        raise HookTypeError(
+            f"{shortened(cast('Any', exc))} cannot be raised; give an exception, or a type of exception"
+        )
 
 
 async def _astream(made: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:

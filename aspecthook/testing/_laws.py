@@ -18,6 +18,7 @@ from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_in, finished
 from ._model import Row, acting, differs, of_kind, ordered, precedes, rows_of
+from ._shortened import shortened
 from ._trace import Trace, draw_chain, trace_of
 
 _LAW = "__aspecthook_law__"
@@ -117,7 +118,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
         LawError: It does not hold.
         HookTypeError: It answered None, which is neither yes nor no.
     """
-    name = getattr(predicate, "__name__", repr(predicate))
+    name = getattr(predicate, "__name__", shortened(predicate))
     try:
         answer = predicate(trace)
     except AssertionError as error:
@@ -125,7 +126,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
     if isinstance(answer, NoneType):
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
-        raise broken(name, mount, f"it answered {answer!r}", trace)
+        raise broken(name, mount, f"it answered {shortened(answer)}", trace)
 
 
 # The laws of every mount point
@@ -213,8 +214,8 @@ def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, gues
 def _stand_in(kind: str) -> Callable[..., Any]:
     def note() -> None: ...
 
-    def around(proceed: Callable[[], object]) -> object:
-        return proceed()
+    def around() -> Generator[None]:  # with one yield, it serves targets of every style
+        yield
 
     return around if kind == "around" else note
 
@@ -235,14 +236,14 @@ def unchanged(mount: MountPoint, what: str) -> Generator[None]:
     yield
     for (part, was), (_, is_) in zip(before, _state(mount), strict=True):
         if len(was) != len(is_) or any(one is not other for one, other in zip(was, is_, strict=True)):
-            raise broken("no trace", mount, f"{what} changes {part}: from {was!r} to {is_!r}"[:500])
+            raise broken("no trace", mount, f"{what} changes {part}: from {shortened(was)} to {shortened(is_)}")
 
 
 def _state(mount: MountPoint) -> list[tuple[str, list[object]]]:
     # While hooks act the code is ours, and is made anew when it is next called.
     code = "ours" if _is_ours(mount) else code_in(mount)
     space: dict[str, object] = getattr(mount.function, "__dict__", {})
-    entries = sorted(space.items())
+    entries = [(name, space[name]) for name in sorted(space)]
     return [
         ("its hooks", list(mount.members)),
         *((f"its {kind} hooks", list(getattr(mount, kind))) for kind in KINDS),

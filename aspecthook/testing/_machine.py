@@ -112,7 +112,7 @@ class HookMachine(RuleBasedStateMachine):
 
     def attach(self, candidate: Candidate) -> Hook:
         """Put a hook on; override it where your own code does that, and give the handle that came of it."""
-        return self.mount.add(candidate.kind, candidate.function, *candidate.types, **candidate.options)
+        return self.mount.add(candidate.kind, candidate.function, *candidate.types, again=True, **candidate.options)
 
     def detach(self, hook: Hook) -> None:
         """Take a hook off; override it with `attach`."""
@@ -379,7 +379,8 @@ def _failing(kind: str) -> Callable[..., Any]:
     def failing() -> None:
         raise PlannedError("planned")
 
-    def failing_around(proceed: Any) -> None:  # noqa: ARG001  # asking for it is what makes it an around hook
+    def failing_around() -> Generator[None]:  # with one yield, it serves targets of every style
         failing()
+        yield
 
     return failing_around if kind == "around" else failing

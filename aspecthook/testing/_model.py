@@ -23,6 +23,7 @@ from aspecthook._runtime import settled
 from aspecthook._weak import Mention
 
 from ._calls import Given, blank_of
+from ._shortened import shortened
 from ._trace import TARGET, Step, Trace, _noting
 
 # Law 2, read aloud. It knows nothing of graphs.
@@ -231,7 +232,7 @@ class _Replay:
         if self.wrong is None and self.at < len(self.trace.steps):
             return f"{self.trace.steps[self.at]!r} ran, and nothing should have"
         if self.wrong is None and not (_same(result, self.trace.result) and _same(exc, self.trace.exc)):
-            return f"it should have {'raised ' + repr(exc) if exc is not None else 'given ' + repr(result)}"
+            return f"it should have {'raised ' + shortened(exc) if exc is not None else 'given ' + shortened(result)}"
         return self.wrong
 
     def double(self, hook: Hook) -> Hook:
@@ -258,7 +259,7 @@ class _Replay:
         step = self.take(should.kind, should.name)
         for name, value in should.given.items():
             if name != "call" and not _same(value, step.given.get(name)):
-                raise self.astray(f"{step!r} should have been given {name}={value!r}")
+                raise self.astray(f"{step!r} should have been given {name}={shortened(value)}")
         if hook.isolate and isinstance(step.raised, Exception):
             return None
         return _outcome(step)
@@ -298,7 +299,7 @@ class _Replay:
             named = signature.names[: signature.positional]
             for name, value in [*zip(named, args, strict=False), *kwargs.items()]:
                 if not _same(value, step.given.get(name)):
-                    raise self.astray(f"{step!r} should have been given {name}={value!r}")
+                    raise self.astray(f"{step!r} should have been given {name}={shortened(value)}")
 
     def level(self, depth: int) -> object:
         """Give what came of what is inside at this depth."""

@@ -190,7 +190,7 @@ def _flavours(kind: Kind, style: str) -> tuple[Flavour, ...]:
     if kind != "around":
         return ("plain", "async") if style in ("coroutine", "async generator") else ("plain",)
     if style == "coroutine":
-        return ("plain", "generator", "async", "async generator")
+        return ("generator", "async", "async generator")
     return ("plain", "generator", "async generator") if style == "async generator" else ("plain", "generator")
 
 

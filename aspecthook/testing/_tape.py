@@ -7,21 +7,24 @@ caller gets, whatever other hooks do in between. Neither answers anything: recor
 from __future__ import annotations
 
 import inspect
-import reprlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import EllipsisType, FrameType, TracebackType
 from typing import Any, Self, TypeAlias, Unpack, cast, final
 
 from aspecthook._call import Call
+from aspecthook._errors import plural
 from aspecthook._hook import Options
+from aspecthook._variables import Variable, variable
 from aspecthook.weave import weave
 
+from ._shortened import shortened
+
 # The innermost call that any tape records in this context; it may have ended in another one.
-_current: ContextVar[Called | None] = ContextVar("aspecthook_called", default=None)
+_current: Variable[Called | None] = variable("aspecthook_called", None)
 
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
@@ -60,7 +63,10 @@ class Called:
     @property
     def depth(self) -> int:
         """In how many other calls of the tape it was made."""
-        return 0 if self.parent is None else self.parent.depth + 1
+        depth, parent = 0, self.parent
+        while parent is not None:
+            depth, parent = depth + 1, parent.parent
+        return depth
 
     def bears(self, name: str) -> bool:
         """Say whether a name means this function: the whole label, or its end from a dot on."""
@@ -70,21 +76,14 @@ class Called:
         if not self.ended:
             outcome = " … has not ended"
         elif self.exc is not None:
-            outcome = f" raised {_brief(self.exc)}"
+            outcome = f" raised {shortened(self.exc)}"
         else:
-            outcome = f" -> {_brief(self.result)}"
+            outcome = f" -> {shortened(self.result)}"
         return _as_call(self.name, self.arguments) + outcome
 
 
-def _brief(value: object) -> str:
-    try:
-        return reprlib.repr(value)
-    except Exception as error:  # a repr that fails must not hide what happened
-        return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-
-
 def _as_call(name: str, arguments: dict[str, Any]) -> str:
-    shown = (f"{word}={_brief(value)}" for word, value in arguments.items() if word not in ("self", "cls"))
+    shown = (f"{word}={shortened(value)}" for word, value in arguments.items() if word not in ("self", "cls"))
     return f"{name}({', '.join(shown)})"
 
 
@@ -164,18 +163,36 @@ class Tape:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<tape of {len(self.calls)} calls>"
+        return f"<tape of {plural(len(self.calls), 'call')}>"
 
     def __str__(self) -> str:
-        return "\n".join(self._branches(self.calls, None, "")) or "nothing was called"
+        return "\n".join(self.lines())
 
-    def _branches(self, calls: Sequence[Called], parent: Called | None, indent: str) -> Iterator[str]:
-        """Draw the calls below their parents: calls of several tasks and threads began in turns."""
+    def lines(self, most: int | None = None) -> list[str]:
+        """Return the lines of the tree; of more than ``most``, the first and the last ones."""
+        tree = self._tree()
+        if not tree:
+            return ["nothing was called"]
+        if most is None or len(tree) <= most:
+            return [f"{'  ' * depth}{call}" for depth, call in tree]
+        half = most // 2
+        first, last = ([f"{'  ' * depth}{call}" for depth, call in part] for part in (tree[:half], tree[-half:]))
+        return [*first, f"... {len(tree) - 2 * half} more calls ...", *last]
+
+    def _tree(self) -> list[tuple[int, Called]]:
+        """Return the calls below their parents, each with its depth; those of several tasks began in turns."""
+        calls = self.calls.copy()
         known = set(map(id, calls))
+        below: defaultdict[int, list[Called]] = defaultdict(list)
         for call in calls:
-            if call.parent is parent or (parent is None and id(call.parent) not in known):
-                yield f"{indent}{call}"
-                yield from self._branches(calls, call, f"{indent}  ")
+            below[id(call.parent) if id(call.parent) in known else 0].append(call)
+        tree: list[tuple[int, Called]] = []
+        waiting = [(0, call) for call in reversed(below[0])]
+        while waiting:
+            depth, call = waiting.pop()
+            tree.append((depth, call))
+            waiting += [(depth + 1, one) for one in reversed(below[id(call)])]
+        return tree
 
 
 @final
@@ -277,7 +294,7 @@ class Expected:
         shown = _as_call(self.name, self.arguments) if self.arguments else self.name
         if self.exc is not None:
             return f"{shown} raised {self.exc.__name__}"
-        return shown if self.result is _NOTHING else f"{shown} -> {_brief(self.result)}"
+        return shown if self.result is _NOTHING else f"{shown} -> {shortened(self.result)}"
 
 
 def _equal(one: object, other: object) -> bool:

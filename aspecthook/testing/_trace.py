@@ -7,23 +7,22 @@ see is changed, and no call of theirs is noted.
 from __future__ import annotations
 
 import copy
-import reprlib
 from collections.abc import AsyncGenerator, Callable, Generator
 from itertools import pairwise
 from types import FunctionType, MethodType
 from typing import Any, cast, final
 
-from aspecthook._changes import lock
-from aspecthook._errors import HookLookupError, nearest
+from aspecthook._changes import under_lock
+from aspecthook._errors import HookLookupError, nearest, plural
 from aspecthook._hook import Hook
 from aspecthook._hookable import hooks
 from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 from aspecthook._order import Chain
 
+from ._shortened import shortened
+
 TARGET = "target"
-_shorten = reprlib.Repr()
-_shorten.maxother = _shorten.maxstring = 60
 
 
 @final
@@ -54,8 +53,8 @@ class Step:
     @property
     def line(self) -> str:
         """What it was given and what came of it, on one line."""
-        given = ", ".join(f"{name}={_shorten.repr(value)}" for name, value in self.given.items())
-        came = f"raised {self.raised!r}" if self.raised is not None else f"→ {_shorten.repr(self.answer)}"
+        given = ", ".join(f"{name}={shortened(value)}" for name, value in self.given.items())
+        came = f"raised {shortened(self.raised)}" if self.raised is not None else f"→ {shortened(self.answer)}"
         return f"{self.name}({given}) {came}"
 
 
@@ -110,7 +109,7 @@ class Trace:
 
     def draw(self) -> str:
         """Draw the call, a line a step."""
-        came = f"raised {self.exc!r}" if self.exc is not None else f"→ {_shorten.repr(self.result)}"
+        came = f"raised {shortened(self.exc)}" if self.exc is not None else f"→ {shortened(self.result)}"
         width = max((len(step.kind) for step in self.steps), default=0)
         return "\n".join([f"{self.label} {came}", *(f"  {step.kind:<{width}}  {step.line}" for step in self.steps)])
 
@@ -180,24 +179,24 @@ async def _collected(trace: Trace, call: Callable[[], Any]) -> Trace:
     return trace
 
 
+@under_lock
 def _compiled(mount: MountPoint, trace: Trace) -> Callable[..., Any]:
     """Compile the chain as it is now, on clones that note what they do."""
-    with lock:
-        place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
-        names = mount._get_site().signature.names
-        chain = Chain(tuple([_noting(hook, names, trace) for hook in mount._active().everything()]))
-        if place is None or not place.opened:
-            return _noting_target(mount.function, mount, trace)
-        call: Any = place.bind(chain, target=_noting_target(place.original, mount, trace))
-        function: Any = mount.function
-        call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-        return cast("Callable[..., Any]", call)
+    place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+    names = mount._get_site().signature.names
+    chain = Chain(tuple([_noting(hook, names, trace) for hook in mount._active().everything()]))
+    if place is None or not place.opened:
+        return _noting_target(mount.function, mount, trace)
+    call: Any = place.bind(chain, target=_noting_target(place.original, mount, trace))
+    function: Any = mount.function
+    call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return cast("Callable[..., Any]", call)
 
 
 def _noting(hook: Hook, names: tuple[str, ...], trace: Trace) -> Hook:
     clone = copy.copy(hook)
     asked = [
-        (how, names[what] if isinstance(what, int) else str(what).lstrip(".") or names[0]) for how, what in hook.asks
+        (how, names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0]) for how, what in hook.asks
     ]
 
     def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
@@ -297,15 +296,22 @@ def _noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace
 
 def draw_chain(mount: MountPoint) -> str:
     """Draw the chain of a mount point: a line a hook, in the order in which a call may run them."""
-    rows = [(hook.kind, hook.name, _conditions(hook)) for hook in mount]
+    return "\n".join(chain_lines(mount))
+
+
+def chain_lines(mount: MountPoint, most: int | None = None) -> list[str]:
+    """Return the lines of that drawing, for the first ``most`` hooks."""
+    chain = list(mount)
+    rows = [(hook.kind, hook.name, _conditions(hook)) for hook in chain[:most]]
     width = max((len(kind) for kind, _, _ in rows), default=0)
     lines = [f"  {kind:<{width}}  {name}{conditions}" for kind, name, conditions in rows]
-    return "\n".join([f"{mount.name}, {len(rows)} hooks", *lines])
+    lines += [f"  ... and {len(chain) - len(rows)} more"] if len(rows) < len(chain) else []
+    return [f"{mount.name}, {plural(len(chain), 'hook')}", *lines]
 
 
 def _conditions(hook: Hook) -> str:
     parts = [f"priority={hook.priority}"] if hook.priority != 50 else []
-    parts += [f"{name}={value!r}" for name, value in hook.options.items() if name not in ("name", "priority")]
+    parts += [f"{name}={shortened(value)}" for name, value in hook.options.items() if name not in ("name", "priority")]
     parts += ["paused"] if hook.paused else []
     return f" ({', '.join(parts)})" if parts else ""
 

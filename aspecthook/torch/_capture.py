@@ -124,7 +124,7 @@ class Capture(Mapping[str, Seen]):
     def __getitem__(self, name: str) -> Seen:
         if name not in self._seen:
             known = ", ".join(map(repr, self._seen)) or "none"
-            raise KeyError(f"no module {name!r} is captured; those that are: {known}")
+            raise KeyError(f"no module {brief(name)} is captured; those that are: {known}")
         return self._seen[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -211,7 +211,7 @@ def capture(
     if not is_module(model):
         raise HookTypeError(f"capture takes a module of PyTorch, and {brief(model)} is none")
     if keep is not None and keep < 1:
-        raise HookOptionError(f"capture: keep={keep!r}; give a whole number from 1 up, or None for all calls")
+        raise HookOptionError(f"capture: keep={brief(keep)}; give a whole number from 1 up, or None for all calls")
     if not callable(each):
         raise HookTypeError(f"capture: each={brief(each)} is not callable; give a function of a tensor")
     given: Options = {"priority": "LOWEST", "name": "capture", **options}

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._errors import HookOptionError
+from aspecthook._errors import HookOptionError, brief
 
 from ._errors import TrainingError
 from ._hooks import HOOKS, Hook
@@ -227,5 +227,5 @@ class ActivationHistogramHook(_Watching):
 
 def _positive(who: str, option: str, value: int) -> int:
     if value < 1:
-        raise HookOptionError(f"{who}: {option}={value!r}; give a whole number from 1 up")
+        raise HookOptionError(f"{who}: {option}={brief(value)}; give a whole number from 1 up")
     return value

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from aspecthook._errors import ConfigError, nearest
+from aspecthook._errors import ConfigError, brief, nearest
 
 from ._errors import TrainingError
 from ._stages import MODES
@@ -20,7 +20,7 @@ def counted(name: str, value: Any) -> int | None:
     if value is None:
         return None
     if not _is_count(value):
-        raise ConfigError(f"Runner({name}={value!r}): give a number from 1 up")
+        raise ConfigError(f"Runner({name}={brief(value)}): give a number from 1 up")
     return int(value)
 
 
@@ -35,10 +35,12 @@ def workflow_of(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
         given: Any = row
         pair: list[Any] = list(given) if isinstance(row, (tuple, list)) else [row]
         if len(pair) != 2 or not _is_count(pair[1]):
-            raise ConfigError(f"workflow={row!r}: give pairs of a mode and a number from 1 up, such as ('train', 1)")
+            raise ConfigError(
+                f"workflow={brief(given)}: give pairs of a mode and a number from 1 up, such as ('train', 1)"
+            )
         if pair[0] not in ("train", "val"):
             near = nearest(str(pair[0]), ["train", "val"])
-            raise ConfigError(f"workflow={row!r}: the modes of a workflow are 'train' and 'val'{near}")
+            raise ConfigError(f"workflow={brief(given)}: the modes of a workflow are 'train' and 'val'{near}")
         found.append((str(pair[0]), int(pair[1])))
     if not any(mode == "train" for mode, _ in found):
         raise ConfigError("a workflow without 'train' never ends; use validate()")

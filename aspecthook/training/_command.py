@@ -18,6 +18,9 @@ Train a classifier of images: the handwritten digits that come with the package,
 It writes checkpoints, logs, curves and a report into a folder, and can go on after any end.
 """
 _EXAMPLES = """\
+A config may name classes and functions by import paths, which are imported and called: use only those that you trust as
+you would a script. Checkpoints are data.
+
 examples:
   aspecthook train                                      25 epochs on NumPy, some seconds
   aspecthook train --set run.max_epochs=5 --set lr.policy=step
@@ -38,7 +41,12 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = made.add_argument
-    add("--config", type=Path, metavar="FILE", help="settings over the defaults, as TOML (or the config.json of a run)")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="settings over the defaults, as TOML (or the config.json of a run); trusted as code, as is --set",
+    )
     add(
         "--set",
         action="append",
@@ -55,7 +63,8 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         const=True,
         default=False,
         metavar="CHECKPOINT",
-        help="go on from a checkpoint: the newest in the folder, or that file; settings are those of the run",
+        help="go on from a checkpoint: the newest in the folder, or that file; settings are those of the run, whose "
+        "config.json is trusted as code",
     )
     add("--overwrite", action="store_true", help="begin anew in a folder that holds a run")
     add("--print-config", action="store_true", help="print the settings and do nothing")

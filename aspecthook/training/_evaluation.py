@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 from aspecthook import hooks
-from aspecthook._errors import HookOptionError, brief, nearest
+from aspecthook._errors import HookOptionError, brief, described, nearest
 
 from ._checkpoint_hooks import CheckpointHook, Rule, rule_of
 from ._errors import TrainingError
@@ -203,7 +203,7 @@ class EvalHook(Hook):
         made: Any = self.evaluate([outputs for outputs, _ in rows], [batch for _, batch in rows])
         if not isinstance(made, Mapping):
             raise TrainingError(
-                f"{type(self).__name__}(evaluate=...) gave {brief(made)}; give metrics by name, such as "
+                f"{type(self).__name__}(evaluate=...) gave {described(made)}; give metrics by name, such as "
                 "{'accuracy': 0.97}"
             )
         made = cast("Mapping[str, float]", made)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aspecthook._errors import brief
+from aspecthook._errors import described
 
 from ._errors import TrainingError
 
@@ -45,7 +45,8 @@ def frozen(tree: Any, arrays: Arrays, path: str = "", to_array: Callable[[Any], 
     array: Array | None = tree if is_any(tree, np.ndarray) else to_array(tree) if to_array is not None else None
     if array is None:
         raise TrainingError(
-            f"{path} is {brief(tree)}, and a checkpoint keeps numbers, strings, lists, dicts and arrays; leave it out "
+            f"{path} is {described(tree)}, and a checkpoint keeps numbers, strings, lists, dicts and arrays; leave "
+            "it out "
             "of the state"
         )
     name = _free(path or "value", arrays)

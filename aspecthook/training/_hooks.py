@@ -17,7 +17,8 @@ from ._stages import GENERAL, METHODS, NAMES, WORDS, Stage
 if TYPE_CHECKING:
     from ._runner import Runner
 
-HOOKS = Registry("training hooks")
+# A config of training is code, as a script is: it may import its own hooks, models and data.
+HOOKS = Registry("training hooks", imports=True)
 
 
 class Hook:

@@ -8,6 +8,8 @@ from typing import Any, final
 
 import numpy as np
 
+from aspecthook._errors import brief
+
 from ._backends import Amp, check_arrays
 from ._errors import TrainingError
 from ._frozen import Array, Arrays, frozen_optimizer, load_frozen_optimizer, rng_states, seed_all, set_rng_states
@@ -23,7 +25,9 @@ class NumpyBackend:
     def place(self, model: Any, device: str | None = None) -> None:
         """Leave the model where it is."""
         if device not in (None, "cpu"):
-            raise TrainingError(f"device={device!r}: {type(model).__name__} is a NumPy model, which runs on the CPU")
+            raise TrainingError(
+                f"device={brief(device)}: {type(model).__name__} is a NumPy model, which runs on the CPU"
+            )
 
     def to_device(self, batch: Any, model: Any) -> Any:  # noqa: ARG002
         """Give the batch as it is."""
@@ -110,7 +114,9 @@ class NumpyBackend:
 
     def amp(self, kind: bool | str = True, model: Any = None) -> Amp:  # noqa: ARG002
         """Refuse: NumPy has no mixed precision."""
-        raise TrainingError(f"amp={kind!r}: mixed precision is PyTorch's, and this is a NumPy model; leave amp out")
+        raise TrainingError(
+            f"amp={brief(kind)}: mixed precision is PyTorch's, and this is a NumPy model; leave amp out"
+        )
 
     def optimizer_state(self, optimizer: Any) -> tuple[Arrays, dict[str, Any]]:
         """Give the state of an optimizer: its arrays by name, and the rest, for JSON."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from aspecthook._errors import brief
+
 from ._errors import TrainingError
 from ._numpy_values import QUIET, Array, Loss, anp, detach
 
@@ -83,4 +85,4 @@ def mse(outputs: Any, targets: Any, *, reduction: str = "mean") -> Loss:
 
 def _check_reduction(reduction: str) -> None:
     if reduction not in ("mean", "sum"):
-        raise TrainingError(f"reduction={reduction!r}: a loss is reduced by 'mean' or 'sum'")
+        raise TrainingError(f"reduction={brief(reduction)}: a loss is reduced by 'mean' or 'sum'")

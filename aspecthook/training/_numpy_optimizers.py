@@ -7,6 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
+from aspecthook._errors import brief
+
 from ._errors import TrainingError
 from ._numpy_values import QUIET, Array, Parameter
 
@@ -61,11 +63,13 @@ class Optimizer:
     def _check(self, group: dict[str, Any]) -> None:
         for name in ("lr", "momentum", "eps", "weight_decay"):
             if not group.get(name, 0.0) >= 0:
-                raise TrainingError(f"{type(self).__name__}({name}={group[name]!r}): give a number from 0 up")
+                raise TrainingError(f"{type(self).__name__}({name}={brief(group[name])}): give a number from 0 up")
         if group.get("nesterov") and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise TrainingError(f"{type(self).__name__}(nesterov=True) needs a momentum, and no dampening")
         if not all(0 <= beta < 1 for beta in group.get("betas", ())):
-            raise TrainingError(f"{type(self).__name__}(betas={group['betas']!r}): give two numbers from 0 to under 1")
+            raise TrainingError(
+                f"{type(self).__name__}(betas={brief(group['betas'])}): give two numbers from 0 to under 1"
+            )
 
     @np.errstate(**QUIET)
     def step(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aspecthook import hookable, hooks
-from aspecthook._errors import HookTypeError, brief
+from aspecthook._errors import HookTypeError, described
 from aspecthook._hook import Hook as Handle
 from aspecthook._hook import priority_of
 
@@ -211,7 +211,7 @@ class Runner:
         try:
             for stage, function in rows_of(hook, self):
                 mount = hooks(getattr(self, stage.method))
-                done.append(mount.add(stage.kind, function, *stage.types, name=name, priority=number))
+                done.append(mount.add(stage.kind, function, *stage.types, name=name, priority=number, again=True))
         except BaseException:
             for handle in done:
                 handle.remove()
@@ -469,7 +469,7 @@ class Runner:
         """Add the gradients of a loss to those of the parameters."""
         if not hasattr(loss, "backward"):
             raise TrainingError(
-                f"the loss is {brief(loss)}, {type(loss).__name__}, which has no backward; a hook on forward, and one "
+                f"the loss is {described(loss)}, which has no backward; a hook on forward, and one "
                 "before backward, must give what is a loss too"
             )
         (loss if self.amp is None else self.amp.scale(loss)).backward()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from aspecthook._config import outline
 from aspecthook._errors import ConfigError, brief, nearest
 
 from ._hooks import HOOKS, load_hooks
@@ -72,7 +73,7 @@ def _built(config: Config, kind: str | None, priority: int | str | None, where: 
     try:
         return HOOKS.build_from_config(given), priority
     except Exception as error:
-        error.add_note(f"in {where}={brief(given, 200)}")
+        error.add_note(f"in {where}={outline(given)}")
         raise
 
 
@@ -89,7 +90,8 @@ def _loggers(config: Config, by_epoch: bool) -> list[Config]:
     for name in shared:
         if name not in _SHARED:
             raise ConfigError(
-                f"log_config={brief(shared, 200)}: {name!r} is unknown; what loggers share: {', '.join(_SHARED)}; and "
+                f"log_config={outline(shared)}: {brief(name)} is unknown; what loggers share: {', '.join(_SHARED)}; "
+                "and "
                 f"'hooks' names them{nearest(name, [*_SHARED, 'hooks'])}"
             )
     return [_with(shared, hook) for hook in hooks]

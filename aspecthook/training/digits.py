@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aspecthook._errors import brief
+
 from ._errors import TrainingError
 from .loading import permutation
 
@@ -43,7 +45,7 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
         ((355, 8, 8), dtype('float32'), array([...]))
     """
     if split not in ("train", "test"):
-        raise TrainingError(f"load_digits({split!r}): give 'train' or 'test'")
+        raise TrainingError(f"load_digits({brief(split)}): give 'train' or 'test'")
     rows = _rows()
     labels = rows[:, -1]
     chosen = np.zeros(len(labels), bool)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final, runtime_check
 import numpy as np
 from numpy.typing import NDArray
 
+from aspecthook._errors import brief
+
 from ._errors import TrainingError
 from ._resuming import Resuming
 
@@ -111,7 +113,9 @@ class Sampler:
         drop_last: bool = False,
     ) -> None:
         if not 0 <= rank < world_size:
-            raise TrainingError(f"rank={rank!r}, world_size={world_size!r}: ranks go from 0 to world_size - 1")
+            raise TrainingError(
+                f"rank={brief(rank)}, world_size={brief(world_size)}: ranks go from 0 to world_size - 1"
+            )
         self.length, self.shuffle, self.seed = length, shuffle, seed
         self.rank, self.world_size, self.drop_last = rank, world_size, drop_last
         self.epoch = 0
@@ -176,7 +180,7 @@ class DataLoader(Resuming):
         super().__init__()
         size: Any = batch_size
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise TrainingError(f"batch_size={batch_size!r}: give a number from 1 up")
+            raise TrainingError(f"batch_size={brief(batch_size)}: give a number from 1 up")
         if not isinstance(dataset, Dataset):
             raise TrainingError(
                 f"{type(dataset).__name__} cannot be counted and read by number; give what has __len__ and __getitem__"

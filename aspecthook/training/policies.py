@@ -308,14 +308,14 @@ class Cyclic(_Checked):
         _Checked.__post_init__(self)
         ratios = self.target_ratio if isinstance(self.target_ratio, Sequence) else (self.target_ratio,)
         if len(ratios) > 2 or self.gamma > 1:
-            raise ConfigError(f"{brief(self, 200)}: give one or two ratios, and a gamma from 0 to 1")
+            raise ConfigError(f"{self!r:.200}: give one or two ratios, and a gamma from 0 to 1")
         object.__setattr__(self, "target_ratio", (ratios[0], ratios[1] if len(ratios) == 2 else ratios[0] / 1e5))
 
     def __call__(self, base: float, progress: float, maximum: float, /) -> float:
         """Give the value at a point of a run."""
         period = _known(maximum) // self.cyclic_times
         if period < 1:
-            raise ConfigError(f"{brief(self, 200)}: that many cycles do not fit into {maximum} steps; give fewer")
+            raise ConfigError(f"{self!r:.200}: that many cycles do not fit into {maximum} steps; give fewer")
         cycle, place = divmod(progress, period)
         high, low = cast("tuple[float, float]", self.target_ratio)
         scale = self.gamma**cycle

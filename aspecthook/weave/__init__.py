@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
+from aspecthook._errors import entrance
 from aspecthook._hook import Options
 
 if TYPE_CHECKING:
     from ._aspects import always, around, exception, item, on, post, pre
     from ._weaving import Scope, Weaving
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 __all__ = ["Weaving", "always", "around", "exception", "item", "on", "post", "pre", "weave"]
 
@@ -33,6 +36,7 @@ class MoreHooks(Options, total=False):
     load_state_dict_post: Hooks | None
 
 
+@entrance
 def weave(
     target: object,
     names: Names | None = None,

@@ -8,8 +8,10 @@ from types import FunctionType
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
 from aspecthook._asks import Kind
-from aspecthook._errors import WeaveError
+from aspecthook._errors import WeaveError, brief
 from aspecthook._hook import Options, inside
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _MARKS = "__aspecthook_marks__"
 
@@ -47,7 +49,7 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
     def decorate(method: Any) -> Any:
         function = _inside(method)
         if not isinstance(function, FunctionType):
-            raise WeaveError(f"{method!r} cannot be marked {kind!r}: it is no method; put the mark on a function")
+            raise WeaveError(f"{brief(method)} cannot be marked {kind!r}: it is no method; put the mark on a function")
         marks: tuple[Mark, ...] = function.__dict__.get(_MARKS, ())
         # Decorators run from the inside out; marks are read from the top down.
         function.__dict__[_MARKS] = (Mark(kind, pointcut, types, options), *marks)
@@ -58,7 +60,7 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
     if len(others) > 1 or not callable(inside(others[0])) or pointcut is not None or options:
         raise WeaveError(
             f"the mark {kind!r} takes a pointcut, for 'exception' also exception types, and options by name; it was "
-            f"given {others[0]!r}"
+            f"given {brief(others[0])}"
         )
     return decorate(others[0])
 
@@ -221,7 +223,7 @@ def _inside(value: Any) -> object:
 def has_marks(cls: type[Any]) -> bool:
     """Say whether a class defines an aspect, which must be made before it is woven."""
     for base in cls.__mro__:
-        for value in vars(base).values():
+        for value in list(vars(base).values()):
             function = _inside(value)
             if isinstance(function, FunctionType) and _MARKS in function.__dict__:
                 return True

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias, final
 
-from aspecthook._changes import lock
+from aspecthook._changes import under_lock
 from aspecthook._hook import Gate
 from aspecthook._signature import Signature
+from aspecthook._variables import Variable, variable
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # The blocks that this context is inside of. One variable for all: those that are made as they are needed are never
 # freed. A token is a plain object, so that a context which lives on keeps nothing else alive.
-_inside: ContextVar[tuple[object, ...]] = ContextVar("aspecthook_inside", default=())
+_inside: Variable[tuple[object, ...]] = variable("aspecthook_inside", ())
 
 _First: TypeAlias = Callable[[Any], bool]
 
@@ -39,18 +41,20 @@ class Blocks:
     def enter(self) -> None:
         """Begin a block in this context."""
         token = object()
-        with lock:
-            self._open = self._tokens = (*self._open, token)
+        self._add(token)
         _inside.set((*_inside.get(), token))
 
     def leave(self) -> None:
         """End the latest block that this context is inside of, or else the latest one anywhere."""
         inside = _inside.get()
-        with lock:
-            last = self._close(inside)
+        last = self._close(inside)
         _inside.set(tuple([token for token in inside if token not in last]))
 
-    # A function of its own: CPython 3.13 may handle a signal at a loop's jump back, and leave `with` without its end.
+    @under_lock
+    def _add(self, token: object) -> None:
+        self._open = self._tokens = (*self._open, token)
+
+    @under_lock
     def _close(self, inside: tuple[object, ...]) -> list[object]:
         last = ([token for token in inside if token in self._open] or list(self._open))[-1:]
         self._open = tuple([token for token in self._open if token not in last])
@@ -61,17 +65,19 @@ class Blocks:
 
 @final
 class Heir:
-    """Decides whether a call of an inherited method is one of the class that was named, or of one derived from it."""
+    """Decides whether a call is one of the class that was named, or of one derived from it.
 
-    __slots__ = ("cls", "of_class")
+    For methods that the class inherits, or shares with other classes; the first argument is an instance or a class.
+    """
 
-    def __init__(self, cls: type[Any], *, of_class: bool) -> None:
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type[Any]) -> None:
         self.cls = weakref.ref(cls)
-        self.of_class = of_class
 
     def __call__(self, first: Any) -> bool:
-        kind: type[Any] = first if self.of_class and isinstance(first, type) else type(first)
-        return self.cls() in kind.__mro__
+        cls = self.cls()
+        return cls in type(first).__mro__ or (isinstance(first, type) and cls in first.__mro__)
 
 
 class Claim(NamedTuple):
@@ -104,11 +110,31 @@ def _of_args(holds: _First) -> Callable[..., bool]:
 def _any_of(claims: tuple[Claim, ...]) -> _First:
     if len(claims) == 1 and claims[0].blocks is None and claims[0].heir is not None:
         return claims[0].heir.__call__
+    if all(claim.blocks is None for claim in claims):
+        return _of_one_of({id(claim.heir.cls()) for claim in claims if claim.heir is not None})
 
     def holds(first: Any) -> bool:
         for heir, blocks in claims:  # noqa: SIM110  # as above
             if (blocks is None or blocks()) and (heir is None or heir(first)):
                 return True
         return False
+
+    return holds
+
+
+def _of_one_of(ids: set[int]) -> _First:
+    """Decide the same for many classes, of which there may be hundreds: all enums share one `__new__`.
+
+    They are known by their ids: when a class dies, its claim is released, and the gate made anew.
+    """
+
+    def has_one(classes: tuple[type[Any], ...]) -> bool:
+        for cls in classes:  # noqa: SIM110  # as above
+            if id(cls) in ids:
+                return True
+        return False
+
+    def holds(first: Any) -> bool:
+        return has_one(type(first).__mro__) or (isinstance(first, type) and has_one(first.__mro__))
 
     return holds

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cached_property, lru_cache, partialmethod, singledispatchmethod
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, DynamicClassAttribute, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from aspecthook import _proxy
-from aspecthook._errors import WeaveError, nearest
+from aspecthook._errors import WeaveError, nearest, printable
 from aspecthook._hook import type_of
 from aspecthook._proxy import space_of
 
@@ -49,7 +49,7 @@ class Member(NamedTuple):
     @property
     def label(self) -> str:
         """How messages call it."""
-        return f"{self.module}:{'.'.join(self.path)}"
+        return printable(f"{self.module}:{'.'.join(self.path)}")
 
 
 def modules(term: Term) -> list[ModuleType]:
@@ -159,15 +159,15 @@ def _named(owner: Owner, name: str, path: tuple[str, ...], term: Term) -> Member
         lazy: Any = getattr(owner, name, None)  # a module may define __getattr__
         if lazy is not None:
             return Member(owner, name, lazy, (*path, name))
-        near = nearest(name, [one for one in space if not one.startswith("__")])
+        near = nearest(name, [one for one in space.copy() if not one.startswith("__")])
         raise WeaveError(f"{term.text} cannot be woven: the module {owner.__name__} has no {name!r}{near}")
     for base in owner.__mro__[1:]:
         if name in vars(base):
             return Member(base, name, vars(base)[name], (*path, name), heir=owner)
     if any(not segment.exact for segment in term.segments) or not term.exact_module:
         return None  # a class among several may lack it
-    near = nearest(name, [one for base in owner.__mro__ for one in vars(base)])
-    raise WeaveError(f"{term.text} cannot be woven: the class {owner.__qualname__} has no {name!r}{near}")
+    near = nearest(name, [one for base in owner.__mro__ for one in vars(base).copy()])
+    raise WeaveError(f"{term.text} cannot be woven: the class {printable(owner.__qualname__)} has no {name!r}{near}")
 
 
 def _chosen(owner: Owner, segment: Segment, path: tuple[str, ...]) -> list[Member]:
@@ -203,3 +203,30 @@ def _is_function(value: Any) -> bool:
         return isinstance(value.__name__, str) and isinstance(value.__module__, str)
     except Exception:  # a stand-in for what is not there now
         return False
+
+
+def function_in(value: Any, accessor: str) -> FunctionType | None:
+    """Give the Python function that a member is, or is made of."""
+    kind = type_of(value)  # a wrapper of wrapt says that it is what it wraps
+    if issubclass(kind, (classmethod, staticmethod)):
+        value = value.__func__
+    elif issubclass(kind, (property, DynamicClassAttribute)):
+        value = getattr(value, accessor)
+    elif issubclass(kind, cached_property):
+        value = value.func
+    return value if type(value) is FunctionType else None
+
+
+def member_of(target: Any) -> Member | None:
+    """Find what is where the own name of a callable says that it is."""
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
+    module = sys.modules.get(str(getattr(target, "__module__", None)))
+    if not isinstance(name, str) or not isinstance(module, ModuleType) or isinstance(target, type):
+        return None
+    *outer, last = name.split(".")
+    owner: Any = module
+    for part in outer:
+        owner = space_of(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
+    if not isinstance(owner, (ModuleType, type)) or last not in space_of(owner):
+        return None
+    return Member(owner, last, space_of(owner)[last], tuple(name.split(".")))

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from aspecthook._asks import KINDS, Kind
-from aspecthook._errors import HookTypeError, WeaveError, nearest
+from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable
 from aspecthook._hook import OPTIONS, Options, check_options
 from aspecthook._mount import check_types
 
@@ -17,6 +17,8 @@ from ._shares import Wish
 from ._spots import shown
 from ._torch import WORDS, choose, is_of_torch
 from ._weaving import Plan, Scope, Weaving
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _SCOPES = ("everywhere", "context")
 
@@ -94,7 +96,7 @@ def _of_torch(
 def _refuse_torch(target: object, names: object, words: Mapping[str, object]) -> None:
     """Refuse what only models and tensors take."""
     if names is not None or words:
-        given = f"{next(iter(words))}=" if words else f"{names!r}"
+        given = f"{next(iter(words))}=" if words else brief(names)
         raise WeaveError(
             f"{given} is for modules and tensors of PyTorch, and {shown(target)} is of type {type(target).__name__}"
         )
@@ -102,13 +104,14 @@ def _refuse_torch(target: object, names: object, words: Mapping[str, object]) ->
 
 def _check(options: Options, scope: object, where: object) -> None:
     if scope not in _SCOPES:
-        raise WeaveError(f"scope={scope!r} is none of 'everywhere', 'context'")
+        raise WeaveError(f"scope={brief(scope)} is none of 'everywhere', 'context'")
     if where is not None and not callable(where):
-        raise WeaveError(f"where={where!r} is not callable; give a predicate on functions")
+        raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
     known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
     for option in options:
         if option not in OPTIONS:
-            raise WeaveError(f"weave takes no {option!r}, only {', '.join(known)}{nearest(option, known)}")
+            near = nearest(option, known) or "; its hooks and options: help(weave)"
+            raise WeaveError(f"weave takes no {option!r}{near}")
     _check_kept(options)
 
 
@@ -125,7 +128,8 @@ def _aim(target: object) -> object:
         return Pointcut(target)
     if isinstance(target, type) and has_marks(target):
         raise WeaveError(
-            f"{target.__qualname__} has marked methods: weave an object of it, as in weave({target.__name__}())"
+            f"{printable(target.__qualname__)} has marked methods: weave an object of it, as in "
+            f"weave({printable(target.__name__)}())"
         )
     return target
 
@@ -152,7 +156,7 @@ def _wishes(kinds: Mapping[str, Any], options: Options, label: str, called: str 
     for wish in found:
         if not callable(wish.function):
             raise WeaveError(
-                f"{called or wish.kind}={wish.function!r} is not callable, and cannot be a hook on {label}; "
+                f"{called or wish.kind}={brief(wish.function)} is not callable, and cannot be a hook on {label}; "
                 f"give a function"
             )
         # Some targets may come later; what is wrong with the hooks is said now.

@@ -12,6 +12,8 @@ from typing import NamedTuple, final
 
 from aspecthook._errors import WeaveError
 
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
 _WILD = frozenset("*?[")
 
 
@@ -50,7 +52,8 @@ class Term:
         self.text = text
         module, colon, name = text.partition(":")
         if not colon:
-            raise WeaveError(f"the pointcut {whole!r} has no colon in {text!r}; {_where_to_put_it(text)}")
+            where = f" in {text!r}" if text != whole else ""
+            raise WeaveError(f"the pointcut {whole!r} has no colon{where}; {_where_to_put_it(text)}")
         if not module or not name or ":" in name or any(char.isspace() for char in text):
             raise WeaveError(f"the pointcut {whole!r} has {text!r}; write one module and one name: 'module:name'")
         self.module = module
@@ -92,7 +95,7 @@ def _where_to_put_it(text: str) -> str:
     module, dot, name = text.rpartition(".")
     if not dot:
         return f"for the functions of a module write '{text}:*'"
-    return f"write '{module}:{name}', or '{text}:*' for the functions of a module"
+    return f"write '{module}:{name}' (or '{text}:*', if {text} is a module)"
 
 
 @final

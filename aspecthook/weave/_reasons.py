@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
 from aspecthook import _proxy
-from aspecthook._errors import WeaveError, nearest
+from aspecthook._errors import WeaveError, nearest, qualified
 from aspecthook._hook import type_of
 
 from ._members import modules
-from ._pointcut import Term
+from ._pointcut import Term, is_glob
 from ._spots import IMMUTABLE, kind_of
 
 
@@ -40,9 +42,9 @@ def why_nothing(term: Term, module: ModuleType) -> str:
     for segment in term.segments:
         held = vars(held).get(segment.glob) if segment.exact and isinstance(held, (ModuleType, type)) else None
     if isinstance(held, type):
-        return why_empty(held, f"{held.__module__}:{held.__qualname__}")
+        return why_empty(held, qualified(held))
     word = term.segments[0].glob
-    names = [one for one in vars(module) if not one.startswith("__") and one != word]
+    names = [one for one in vars(module).copy() if not one.startswith("__") and one != word]
     near = nearest(word.strip("*"), names)
     return (
         f"{term.text!r} chooses nothing: {module.__name__} itself defines no function or class of such a name; name "
@@ -64,18 +66,50 @@ def refuse_no_module(term: Term) -> None:
         )
 
 
+def why_unknown(term: Term) -> str | None:
+    """Say that nothing of the name of a term can be imported; None: it can, or this cannot be known.
+
+    Only the top-level package is looked for, as what finds anything below it would import it.
+    """
+    top = term.module.partition(".")[0]
+    if is_glob(top) or top in sys.modules or top in sys.stdlib_module_names:
+        return None
+    try:
+        # Not by `importlib.util.find_spec`, which up to Python 3.13 holds a lock that other threads may wait for.
+        if any(one.find_spec(top, None) is not None for one in list(sys.meta_path) if hasattr(one, "find_spec")):
+            return None
+    except Exception:  # whatever a finder of somebody's does with it
+        return None
+    return f"there is no module {top!r} to import{nearest(top, _top_level(top), _ALIKE)}"
+
+
+# How alike a name must be to be suggested, among all that are installed.
+_ALIKE = 0.7
+
+
+def _top_level(top: str) -> list[str]:
+    """Give what can be imported, as far as this is known without importing it."""
+    names = {*sys.stdlib_module_names, *(name.partition(".")[0] for name in list(sys.modules))}
+    with suppress(Exception):  # whatever a finder of somebody's does
+        names.update(one.name for one in iter_modules())
+    return sorted(name for name in names if name.startswith("_") == top.startswith("_"))
+
+
 def why_waiting(term: Term) -> str:
     refuse_no_module(term)
+    unknown = why_unknown(term)
+    if unknown is not None:
+        return unknown
     found = modules(term)
     if found:
         return f"nothing in {found[0].__name__} is meant by it; write the name of something that is there"
     parent = term.module.rpartition(".")[0]
-    if term.exact_module and (not parent or parent in sys.modules):
+    if term.exact_module and parent in sys.modules:
         try:
             there = find_spec(term.module) is not None
         except Exception:  # whatever a finder of somebody's does with it
             there = False
         if not there:
-            near = nearest(term.module, [name for name in sys.modules if name != term.module])
+            near = nearest(term.module, [name for name in list(sys.modules) if name != term.module])
             return f"there is no module {term.module!r} to import{near}"
     return f"no module {term.module!r} has been imported; import it, or mend its name"

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any, cast, final
 
 from aspecthook._asks import Kind
-from aspecthook._changes import lock
+from aspecthook._changes import under_lock
 from aspecthook._errors import AspecthookError
 from aspecthook._hook import Hook, Options, identity, priority_of
 from aspecthook._mount import MountPoint
 
 from ._gates import Claim, gate
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 @final
@@ -88,35 +90,35 @@ class Share:
             (self._paused.add if paused else self._paused.discard)(holder)
             self._settle()
 
+    @under_lock
     def release(self, holder: object) -> None:
         """Note that a weaving does not want the hook any more; the last one takes it off."""
-        with lock:
-            if holder not in self._claims:
-                return
-            self._watches.pop(holder, None)
-            self._paused.discard(holder)
-            mount = self.mount()
-            if len(self._claims) > 1:
-                claim = self._claims.pop(holder)
-                try:
-                    self._settle()
-                except BaseException:  # an interrupt: to be done again
-                    self._claims[holder] = claim
-                    raise
-                return
-            self.hook.remove()
-            if mount is not None:
-                mount.tidy()
-            if mount is not None and mount.woven.get(self.key) is self:
-                del mount.woven[self.key]
-            self._claims.pop(holder, None)  # last: an interrupted release can be done again
+        if holder not in self._claims:
+            return
+        self._watches.pop(holder, None)
+        self._paused.discard(holder)
+        mount = self.mount()
+        if len(self._claims) > 1:
+            claim = self._claims.pop(holder)
+            try:
+                self._settle()
+            except BaseException:  # an interrupt: to be done again
+                self._claims[holder] = claim
+                raise
+            return
+        self.hook.remove()
+        if mount is not None:
+            mount.tidy()
+        if mount is not None and mount.woven.get(self.key) is self:
+            del mount.woven[self.key]
+        self._claims.pop(holder, None)  # last: an interrupted release can be done again
 
     def _settle(self) -> None:
         """Let the hook act for the calls that somebody wants it to, and be paused if nobody does."""
         mount = self.mount()
         if mount is None:
             return
-        active = [claim for holder, claim in self._claims.items() if holder not in self._paused]
+        active = [claim for holder, claim in list(self._claims.items()) if holder not in self._paused]
         closed = gate(active, self._signature) if active else None
         mount.regate(self.hook, closed, paused=not active)
 

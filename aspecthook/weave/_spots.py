@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
 import sys
-import weakref
 from collections.abc import Callable
 from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
     CodeType,
-    DynamicClassAttribute,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -30,16 +29,19 @@ from typing import Any, NamedTuple, cast
 
 from aspecthook import _proxy
 from aspecthook._carrier import style_of
-from aspecthook._errors import MountError, WeaveError, brief
+from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._hook import type_of
 from aspecthook._hookable import mount_for
 from aspecthook._instances import for_instance
-from aspecthook._mount import MountPoint
+from aspecthook._mount import MountPoint, mount_of
 from aspecthook._proxy import space_of
 
 from ._gates import Heir
-from ._members import ACCESSORS, CACHING, Member
+from ._members import ACCESSORS, CACHING, Member, function_in, member_of
+from ._sharing import sharing
 from ._torch import is_forward, module_point
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
@@ -50,6 +52,8 @@ _SPARED = frozenset(("print",))
 _LOOKING_BACK = frozenset(
     {("builtins", name) for name in ("locals", "globals", "vars", "dir", "eval", "exec", "super")}
     | {("sys", "_getframe"), ("sys", "_getframemodulename"), ("inspect", "currentframe"), ("inspect", "stack")}
+    # Every Protocol has one as its `__subclasshook__` (3.11).
+    | {("typing", "Protocol.__init_subclass__.<locals>._proto_hook")}
 )
 
 
@@ -60,7 +64,7 @@ def kind_of(value: object) -> str:
 
 def shown(value: object) -> str:
     """Show a target in a message."""
-    return brief(value, 200)
+    return repr(value) if _proxy.is_ours(type(value).__module__) else brief(value, 200)
 
 
 class Spot(NamedTuple):
@@ -82,18 +86,24 @@ def spot_of(member: Member) -> Spot:
     """
     _refuse_ours(member.module, member.label)
     if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
-        raise _refusal(member.label, "looks at who calls it, and that would be the hooks", "weave what calls it")
+        raise _looks_back(member)
     mount = _proxy.proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
         return _standing(mount)
     if mount is not None:  # what it stands for is what is meant, as before it stood there
         member = member._replace(value=mount.original)
-    function = _function_in(member.value, member.accessor)
-    if function is not None and not (member.heir is not None and isinstance(member.value, staticmethod)):
-        return _in_place(function, member)
+    function = function_in(member.value, member.accessor)
+    if function is not None:
+        told = sharing(function, member)
+        if told != "by its place":
+            return _in_place(function, member, gated=told == "by its first argument")
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
+
+
+def _looks_back(member: Member) -> WeaveError:
+    return _refusal(member.label, "looks at who calls it, and that would be the hooks", "weave what calls it")
 
 
 def _refuse_ours(module: object, label: str) -> None:
@@ -107,24 +117,13 @@ def _standing(mount: _proxy.ProxyMountPoint) -> Spot:
     return Spot(key, mount.original, lambda: mount)
 
 
-def _function_in(value: Any, accessor: str) -> FunctionType | None:
-    """Give the Python function that a member is, or is made of."""
-    kind = type_of(value)  # a wrapper of wrapt says that it is what it wraps
-    if issubclass(kind, (classmethod, staticmethod)):
-        value = value.__func__
-    elif issubclass(kind, (property, DynamicClassAttribute)):
-        value = getattr(value, accessor)
-    elif issubclass(kind, cached_property):
-        value = value.func
-    return value if type(value) is FunctionType else None
-
-
-def _in_place(function: FunctionType, member: Member) -> Spot:
+def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
     _refuse_ours(function.__module__, member.label)
-    heir = Heir(member.heir, of_class=isinstance(member.value, classmethod)) if member.heir is not None else None
+    if (function.__module__, function.__qualname__) in _LOOKING_BACK:
+        raise _looks_back(member)
+    heir = Heir(cast("type[Any]", member.heir or member.owner)) if gated else None
     # Told from others with the class: a hook that one weaving puts there for two classes acts for both, once a call.
-    cls = weakref.ref(member.heir) if member.heir is not None else None
-    return Spot((id(function), cls), function, lambda: mount_for(function), heir, in_place=True)
+    return Spot((id(function), heir and heir.cls), function, lambda: mount_for(function), heir, in_place=True)
 
 
 # In a module
@@ -188,7 +187,7 @@ def _needed() -> frozenset[str]:
             for value in list(vars(module).values()):
                 holders = [value, *vars(value).values()] if isinstance(value, type) else [value]
                 for holder in holders:
-                    function = _function_in(holder, "fget")
+                    function = function_in(holder, "fget")
                     if function is not None:
                         found |= _names(function.__code__)
     return frozenset(found & vars(builtins).keys()) - _SPARED
@@ -215,6 +214,9 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     if value is vars(object)["__new__"]:
         why = "is that of object, which creates no instance any more once a class has had another one"
         raise _refusal(member.label, why, f"weave '{member.module}:{'.'.join((*member.path[:-1], '__init__'))}'")
+    if member.name == "__new__" and getattr(value, "__self__", None) is cls:
+        why = f"is how C code makes instances of {cls.__name__}, and CPython does not let it be put back"
+        raise _refusal(member.label, why, "weave the functions that call it")
     inner = _proxy.bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
     key = (id(cls), member.name)
@@ -282,17 +284,15 @@ def spot_of_object(target: Any) -> Spot | None:
     mount = _proxy.proxied(target)
     if mount is not None:
         return _standing(mount)
+    _refuse_made_anew(target)
     if isinstance(target, MethodType):
         return _method(target)
     if isinstance(target, (*_C_METHODS, ClassMethodDescriptorType, *_READ)):
         cls: type[Any] = target.__objclass__
         return spot_of(_in_owner(cls, target.__name__, target, cls))
-    function = _function_in(target, "fget")
-    made = _maker_of(function) if function is not None else None
-    if made is not None:
-        raise _refusal(made.label, "is made anew whenever it is asked for", f"name it in a pointcut: '{made.label}'")
+    function = function_in(target, "fget")
     if function is not None:
-        label = f"{function.__module__}:{function.__qualname__}"
+        label = qualified(function)
         _refuse_ours(function.__module__, label)
         return Spot((id(function), None), function, lambda: mount_for(function), in_place=True)
     owner = _owner_of(target)
@@ -301,11 +301,31 @@ def spot_of_object(target: Any) -> Spot | None:
     return _anywhere(target) if callable(target) else None
 
 
-def _maker_of(function: FunctionType) -> Member | None:
-    """Find the descriptor that makes a function anew whenever it is asked for it."""
-    found = _member_of(function)
-    makes = found is not None and isinstance(found.value, (partialmethod, singledispatchmethod))
-    return found if makes else None
+def _refuse_made_anew(target: Any) -> None:
+    """Refuse what a descriptor makes whenever it is asked for it: hooks on it would be gone with it, and never act."""
+    inner: Any = target.__func__ if isinstance(target, MethodType) else target
+    found = member_of(inner)
+    if type(inner) is FunctionType:
+        # partialmethod, and up to 3.13 singledispatchmethod, make functions that are called so where they are written.
+        made = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
+        made = made or ("__wrapped__" in vars(inner) and mount_of(inner) is None and _is_made_by(found, inner))
+    else:
+        kind = type_of(inner)
+        python = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  # not whether there is one
+        # From 3.14 on singledispatchmethod makes objects.
+        made = python and (kind.__module__ == "functools" or _is_made_by(found, inner))
+    if made:
+        label = found.label if found is not None else shown(inner)
+        instead = f"name it in a pointcut: '{label}'" if found is not None else _inner(inner)
+        raise _refusal(label, "is made anew whenever it is asked for", instead)
+
+
+def _is_made_by(member: Member | None, value: object) -> bool:
+    """Say whether what a class has under the name of a callable is a descriptor that does not hold it."""
+    if member is None or member.value is value or not isinstance(member.owner, type):
+        return False
+    binds = isinstance(getattr(type_of(member.value), "__get__", None), FunctionType)
+    return binds and not any(held is value for held in getattr(member.value, "__dict__", {}).values())
 
 
 def _anywhere(target: Any) -> Spot:
@@ -332,12 +352,12 @@ def _method(target: MethodType) -> Spot | None:
     if is_forward(target):
         point = module_point(instance, "", "forward")
         return Spot(point.key, point.function, point.mount)
-    label = f"{function.__module__}:{function.__qualname__}" if hasattr(function, "__qualname__") else kind_of(function)
+    label = qualified(function) if hasattr(function, "__qualname__") else kind_of(function)
     if _proxy.proxied(function) is not None:
         raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
     if isinstance(instance, type):
         for base in instance.__mro__:
-            for name, member in vars(base).items():
+            for name, member in list(vars(base).items()):
                 if isinstance(member, classmethod) and cast("Any", member).__func__ is function:
                     return spot_of(_in_owner(base, name, vars(base)[name], instance))
     if type(function) is not FunctionType:
@@ -351,29 +371,14 @@ def _in_owner(base: type[Any], name: str, member: object, cls: type[Any]) -> Mem
 
 
 def _owner_of(target: Any) -> Member | None:
-    found = _member_of(target)
+    found = member_of(target)
     return found if found is not None and found.value is target else None
-
-
-def _member_of(target: Any) -> Member | None:
-    """Find what is where the own name of a callable says that it is."""
-    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
-    module = sys.modules.get(str(getattr(target, "__module__", None)))
-    if not isinstance(name, str) or not isinstance(module, ModuleType) or isinstance(target, type):
-        return None
-    *outer, last = name.split(".")
-    owner: Any = module
-    for part in outer:
-        owner = space_of(owner).get(part) if isinstance(owner, (ModuleType, type)) else None
-    if not isinstance(owner, (ModuleType, type)) or last not in space_of(owner):
-        return None
-    return Member(owner, last, space_of(owner)[last], tuple(name.split(".")))
 
 
 def _inner(value: Any) -> str:
     inner = getattr(value, "__wrapped__", None) or getattr(value, "func", None) or getattr(value, "fget", None)
     if isinstance(inner, FunctionType):
-        return f"weave the function inside it, {inner.__module__}:{inner.__qualname__}, itself"
+        return f"weave the function inside it, {qualified(inner)}, itself"
     return "weave the functions that call it"
 
 

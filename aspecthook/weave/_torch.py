@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias
 
-from aspecthook._errors import WeaveError, WeaveWarning
+from aspecthook._errors import WeaveError, WeaveWarning, brief, qualified, warn
 from aspecthook._hook import type_of
 from aspecthook._mount import MountPoint
 
@@ -63,10 +62,10 @@ def warn_of_compiled(function: Any) -> None:
     if getattr(codes, "seen", True):  # what has been compiled since it was last reset
         cls = function.__qualname__.removesuffix(".forward")
         message = (
-            f"torch.compile does not see hooks on {function.__module__}:{function.__qualname__}, a method of a class: "
+            f"torch.compile does not see hooks on {qualified(function)}, a method of a class: "
             f"what it has compiled runs without them; weave the modules, as in weave(model, {cls})"
         )
-        warnings.warn(message, WeaveWarning, stacklevel=2)
+        warn(message, WeaveWarning)
 
 
 def _is_class_forward(function: object) -> bool:
@@ -98,7 +97,7 @@ def choose(target: Any, names: Names | None, words: Iterable[str], where: Where 
 def _of_tensor(tensor: Any, names: Names | None, word: str) -> Chosen:
     label = f"a tensor of shape {tuple(tensor.shape)}"
     if names is not None:
-        raise WeaveError(f"{label} has nothing with a name in it; give the names {names!r} with a model")
+        raise WeaveError(f"{label} has nothing with a name in it; give the names {brief(names)} with a model")
     if word not in OF_TENSORS:
         raise WeaveError(f"{label} takes hooks for {', '.join(OF_TENSORS)}, and none for {word}; weave a module")
     return Chosen(label, [_tensor(tensor, word, "")])

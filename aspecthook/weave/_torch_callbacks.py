@@ -8,9 +8,9 @@ from types import FunctionType
 from typing import Any, NamedTuple, final
 
 from aspecthook._call import Site
-from aspecthook._errors import HookAnswerError, brief
+from aspecthook._copies import MARK
+from aspecthook._errors import HookAnswerError, described
 from aspecthook._hook import type_of
-from aspecthook._inplace import MARK
 from aspecthook._own import OwnMountPoint
 from aspecthook._runtime import who_has_answered
 from aspecthook._signature import Emission
@@ -145,7 +145,7 @@ def _shown(value: Any) -> str:
     """Show an answer in a message: of a tensor its shape, as its numbers say nothing."""
     if is_tensor(value):
         return f"a tensor of shape {tuple(value.shape)}"
-    return f"({', '.join(map(_shown, value))})" if issubclass(type_of(value), tuple) else brief(value)
+    return f"({', '.join(map(_shown, value))})" if issubclass(type_of(value), tuple) else described(value)
 
 
 def _unfit(site: Site, function: object, answer: object, why: str) -> HookAnswerError:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, TypeAlias, cast, final
 
+from aspecthook._copies import MARK, carried_by
 from aspecthook._errors import WeaveError
 from aspecthook._hook import type_of
-from aspecthook._inplace import MARK
 from aspecthook._own import OwnMountPoint
 
 # Any: PyTorch may not be installed, and its types then are not known.
@@ -199,7 +199,7 @@ class SeatInModule:
             found = carried(module)
             if found is None:
                 found = Carried(module, self.name)
-            found.keep(self.place, function.__dict__[MARK])
+            found.keep(self.place, cast("OwnMountPoint", carried_by(function.__dict__)))
         return module
 
     def forget(self) -> None:

@@ -14,9 +14,9 @@ from typing import Any, cast, final
 
 from aspecthook._asks import signature_of
 from aspecthook._carrier import carrier
-from aspecthook._errors import WeaveError
+from aspecthook._copies import MARK
+from aspecthook._errors import WeaveError, qualified
 from aspecthook._hook import type_of
-from aspecthook._inplace import MARK
 from aspecthook._own import OwnMountPoint
 from aspecthook._signature import is_plain
 
@@ -165,7 +165,7 @@ def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], C
 
 
 def _model(forward: Callable[..., Any], signature: Parameters | None, cls: type[Any]) -> FunctionType:
-    label = f"{cls.__module__}:{cls.__qualname__}.forward"
+    label = f"{qualified(cls)}.forward"
     return carrier(forward, signature, label, "function")[0]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
-from aspecthook._errors import WeaveError, nearest
+from aspecthook._errors import WeaveError, brief, nearest
 from aspecthook._hook import type_of
 
 from ._torch_carried import Module, Tensor
@@ -85,7 +85,8 @@ def _terms(names: Any) -> list[str | type[Any]]:
     found = list(_flat(names))
     if "" in found or all(isinstance(one, str) and one.startswith("!") for one in found):
         raise WeaveError(
-            f"{names!r} names no modules; give a pattern such as 'layer*.conv*', a class such as torch.nn.Conv2d, or a "
+            f"{brief(names)} names no modules; give a pattern such as 'layer*.conv*', a class such as "
+            "torch.nn.Conv2d, or a "
             f"list of them; without names the model itself is woven"
         )
     return found

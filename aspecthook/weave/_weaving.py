@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import ModuleType, TracebackType
-from typing import Any, Literal, NamedTuple, TypeAlias, cast, final
+from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast, final
 
 from aspecthook import _proxy
-from aspecthook._changes import lock
-from aspecthook._errors import WeaveError, WeaveWarning, nearest
+from aspecthook._changes import under_lock
+from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, qualified, warn
 from aspecthook._hook import Hook, code_of
 from aspecthook._mount import MountPoint
 from aspecthook._own import OwnMountPoint
 
 from ._gates import Blocks, Claim, gate
-from ._imports import is_under_way, unwatch, watch, watch_end
+from ._imports import is_under_way, unwatch, watch
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
-from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_waiting
+from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_unknown, why_waiting
 from ._shares import Share, Wish, is_shared, share
 from ._spots import Spot, kind_of, shown, spot_of, spot_of_object
 from ._torch import Chosen, warn_of_compiled
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
 _LOADED = (inspect, nearest("", []))
@@ -40,6 +41,13 @@ class Plan(NamedTuple):
     target: object  # a Pointcut, or the thing itself
     wishes: tuple[Wish, ...]
     where: Where | None
+
+
+class _Look(NamedTuple):
+    """What a look at the modules has found."""
+
+    spots: list[tuple[Plan, Spot]]
+    terms: set[Term]  # that have chosen something
 
 
 class _Piece(NamedTuple):
@@ -73,6 +81,7 @@ class Weaving:
         self._plans = plans
         self._again = again
         self._pieces: dict[_Key, _Piece] = {}
+        self._most = 16  # how many pieces there may be before those are dropped whose functions are gone
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
         self._excluded: set[Term] = set()  # those of which nothing is left
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
@@ -91,7 +100,7 @@ class Weaving:
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
         """The mount points that carry the hooks, those that are gone left out."""
-        found = [piece.share.mount() for piece in list(self._pieces.values())]
+        found = [piece.share.mount() for piece in list(self._pieces.values()) if piece.share.lives]
         return tuple({id(mount): mount for mount in found if mount is not None}.values())
 
     @property
@@ -103,54 +112,71 @@ class Weaving:
     def state(self) -> State:
         """Where the weaving stands.
 
-        ``waiting``: part of the target is not imported yet; ``woven``; ``removed``; ``displaced``: somebody else has
-        put theirs where the hooks were, and it stays as it is.
+        ``waiting``: part of the target is not imported yet, or the scope is ``"context"`` and no ``with`` block of it
+        has been entered; ``woven``; ``removed``, also when what was given is gone; ``displaced``: somebody else
+        has put theirs where the hooks were, and it stays as it is.
         """
         if self._find_displaced({*self.mounts, *self._displaced}):
             return "displaced"
         if self._removed:
             return "removed"
-        return "waiting" if self._missing() else "woven"
+        if not self._pointcuts and not self.mounts:
+            return "removed"
+        return "waiting" if self._missing() or not self._is_entered else "woven"
+
+    @property
+    def _is_entered(self) -> bool:
+        """Whether the hooks can act for anybody: those of scope "context" do so only inside a block."""
+        return self._blocks is None or self._count > 0
 
     @staticmethod
+    @under_lock
     def _find_displaced(mounts: Iterable[MountPoint]) -> tuple[MountPoint, ...]:
         """Ask all: one that is not displaced any more puts itself right."""
-        with lock:
-            return _proxy.in_one_look(lambda: tuple([mount for mount in mounts if mount.displaced]))
+        return _proxy.in_one_look(lambda: tuple([mount for mount in mounts if mount.displaced]))
 
     def check(self) -> None:
         """Make sure that everything that was asked for has been found.
 
         Raises:
-            WeaveError: Something has not, or it could not be woven when its module was imported.
+            WeaveError: Something has not, or it could not be woven when its module was imported; or the scope is
+                ``"context"``, and no block has been entered.
         """
         if self._removed:
             return
         if self._missing():
-            self._weave(self._spots())
-        for error in self._errors.values():
+            self._weave(self._look())
+        for error in list(self._errors.values()):
             raise error
         missing = self._missing()
         if missing:
             raise WeaveError(f"nothing is woven on {missing[0].text!r}: {why_waiting(missing[0])}")
+        if not self._is_entered:
+            raise WeaveError(
+                f"the hooks on {self._shown} act nowhere yet: with scope='context' they act only inside a block of "
+                f"their weaving; write `with weave(..., scope='context'):`"
+            )
+
+    def __deepcopy__(self, memo: object) -> Weaving:
+        return self  # a second handle would remove nothing
 
     def __repr__(self) -> str:
-        return f"<weaving of {self._shown}: {self.state}, {len(self.mounts)} mount points>"
+        return f"<weaving of {self._shown}: {self.state}, {plural(len(self.mounts), 'mount point')}>"
 
     # Changing
 
+    @under_lock
     def remove(self) -> None:
         """Take the hooks off; once they are off, do nothing."""
-        with lock:
-            if self._gone:
-                return
-            self._removed = True
-            unwatch(self)
-            mounts = self.mounts
-            _proxy.in_one_look(self._release)
-            # Nothing else may keep those mount points that have to remember what was put over them.
-            self._displaced = self._find_displaced(mounts)
-            self._gone = True  # last: an interrupted removal can be done again
+        if self._gone:
+            return
+        self._removed = True
+        unwatch(self)
+        mounts = self.mounts
+        _proxy.in_one_look(self._release)
+        # Nothing else may keep those mount points that have to remember what was put over them.
+        self._displaced = self._find_displaced(mounts)
+        self._gone = True  # last: an interrupted removal can be done again
 
     def _release(self) -> None:
         for key, piece in list(self._pieces.items()):
@@ -164,33 +190,55 @@ class Weaving:
         """Let the hooks act again."""
         self._set_paused(paused=False)
 
+    @under_lock
     def _set_paused(self, *, paused: bool) -> None:
-        with lock:
-            self._paused = paused
+        self._paused = paused
 
-            def pause() -> None:
-                for key, piece in list(self._pieces.items()):
-                    piece.share.pause((self._holder, key), paused=paused)
+        def pause() -> None:
+            for key, piece in list(self._pieces.items()):
+                piece.share.pause((self._holder, key), paused=paused)
 
-            _proxy.in_one_look(pause)
+        _proxy.in_one_look(pause)
+
+    # Never: nothing is to be called, and a type checker is to say so.
+    def __call__(self, function: object, /) -> Never:
+        """Refuse to be a decorator, and take the hooks off: nobody would have the weaving to remove.
+
+        Raises:
+            WeaveError: Always.
+        """
+        self.remove()
+        name = getattr(function, "__name__", "f")
+        raise WeaveError(
+            f"weave is no decorator, and the weaving of {self._shown} is taken off again: to have it for the length of "
+            f"a call of {name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable "
+            f"above it, and @{name}.pre and so on above the hooks"
+        )
 
     def __enter__(self) -> Weaving:
-        with lock:
-            if self._removed:
-                raise WeaveError(
-                    f"the weaving of {self._shown} has been removed, and a block of it would do nothing; weave anew"
-                )
-            self._count += 1
+        self._begin_block()
         if self._blocks is not None:
             self._blocks.enter()
         return self
 
+    @under_lock
+    def _begin_block(self) -> None:
+        if self._removed:
+            raise WeaveError(
+                f"the weaving of {self._shown} has been removed, and a block of it would do nothing; weave anew"
+            )
+        self._count += 1
+
+    @under_lock
+    def _end_block(self) -> bool:
+        """Return whether it was the last one."""
+        self._count -= 1
+        return self._count <= 0
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with lock:
-            self._count -= 1
-            last = self._count <= 0
+        last = self._end_block()
         if self._blocks is not None:
             self._blocks.leave()
         if last:
@@ -206,8 +254,13 @@ class Weaving:
                     refuse_no_module(term)
             if self._pointcuts:
                 watch(self)
-            self._weave(self._spots(strict=True))
+            self._weave(self._look(strict=True))
             self._judge()
+            for term in self._missing():
+                unknown = why_unknown(term)
+                if unknown is not None:
+                    # It waits all the same: somebody may add a path, or a finder.
+                    warn(f"{term.text!r} waits: {unknown}", WeaveWarning)
         except BaseException:
             self.remove()
             raise
@@ -217,10 +270,12 @@ class Weaving:
 
     def _judge(self) -> None:
         """Refuse a weaving that has found nothing where it could have."""
+        terms = [term for pointcut in self._pointcuts for term in pointcut.terms if term.exact_module]
+        # First which imports have ended, then what is missing: another thread weaves before its import ends.
+        there = [(one, module) for one in terms for module in modules(one) if not is_under_way(module)]
         missing = self._missing()
-        there = [(one, module) for one in missing if one.exact_module for module in modules(one)]
         for term, module in there:
-            if is_under_way(module):
+            if term not in missing:
                 continue
             # A package may have nothing of its own, and what is below it all.
             if not self._pieces or not all(segment.glob == "*" for segment in term.segments):
@@ -242,11 +297,11 @@ class Weaving:
             for mount in self.mounts:
                 if isinstance(mount, _proxy.ProxyMountPoint):
                     mount.moved_on(module)
-            self._weave(self._spots(module))
+            self._weave(self._look(module))
         except Exception as error:
             self._errors[name] = error
             message = f"{name} is imported, but {self._shown} could not be woven: {error}"
-            warnings.warn(message, WeaveWarning, stacklevel=2)
+            warn(message, WeaveWarning)
         else:
             self._errors.pop(name, None)
 
@@ -254,26 +309,24 @@ class Weaving:
         terms = [term for pointcut in self._pointcuts for term in pointcut.terms]
         return [term for term in terms if term not in self._found]
 
-    def _spots(self, ended: ModuleType | None = None, *, strict: bool = False) -> list[tuple[Plan, Spot]]:
+    def _look(self, ended: ModuleType | None = None, *, strict: bool = False) -> _Look:
         """Find where hooks go: everywhere, or in the module whose import has ended and in what has come with it."""
-        found: list[tuple[Plan, Spot]] = []
+        look = _Look([], set())
         for plan in self._plans:
             target = plan.target
             if isinstance(target, Pointcut):
                 for term in target.terms:
-                    found += [(plan, spot) for spot in self._chosen(term, plan, ended)]
+                    look.spots.extend([(plan, spot) for spot in self._chosen(term, plan, ended, look)])
             elif strict:
-                found += [(plan, spot) for spot in _things(target, plan.where)]
-        return found
+                look.spots.extend([(plan, spot) for spot in _things(target, plan.where)])
+        return look
 
-    def _chosen(self, term: Term, plan: Plan, ended: ModuleType | None) -> Iterator[Spot]:
+    def _chosen(self, term: Term, plan: Plan, ended: ModuleType | None, look: _Look) -> Iterator[Spot]:
         everywhere = ended is None or term.takes_subclasses
         for module in modules(term):
             if not everywhere and module is not ended:
                 continue
             coming = is_under_way(module) and module is not ended
-            if coming:
-                watch_end(module)
             try:
                 spots = list(self._in_module(term, module, plan))
             except WeaveError:
@@ -281,7 +334,7 @@ class Weaving:
                     continue  # it may yet become what is meant
                 raise
             if spots:
-                self._found.add(term)
+                look.terms.add(term)
             for spot in spots:
                 if plan.where is None or plan.where(spot.function):
                     yield spot
@@ -314,23 +367,23 @@ class Weaving:
         if not some and excluded and term.exact_module:
             self._excluded.add(term)
 
-    def _weave(self, found: list[tuple[Plan, Spot]]) -> None:
+    def _weave(self, look: _Look) -> None:
         """Put the hooks on, all or none."""
         done: list[_Key] = []
         later: dict[_Key, Callable[[], None]] = {}
         try:
-            with lock:
-                if self._removed:
-                    return
-                self._put_all(found, done, later)
+            self._put_all(look.spots, done, later)
             for tell in later.values():
                 tell()
+            self._found |= look.terms  # last: nobody is to see a term that is found and has nothing woven yet
         except BaseException:
-            with lock:
-                self._take_back(done)
+            self._take_back(done)
             raise
 
+    @under_lock
     def _put_all(self, found: list[tuple[Plan, Spot]], done: list[_Key], later: dict[_Key, Callable[[], None]]) -> None:
+        if self._removed:
+            return
         in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
         # An inherited static method calls the one that is woven anyway.
         chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
@@ -340,10 +393,14 @@ class Weaving:
                 self._put(plan, spot, done, later)
 
         _proxy.in_one_look(put)
+        if len(self._pieces) > self._most:
+            self._pieces = {key: piece for key, piece in self._pieces.items() if piece.share.lives}
+            self._most = 2 * len(self._pieces) + 16
         for _, spot in chosen:
             if spot.in_place:
                 warn_of_compiled(spot.function)
 
+    @under_lock
     def _take_back(self, done: list[_Key]) -> None:
         for key in done:
             piece = self._pieces.pop(key, None)
@@ -404,12 +461,12 @@ def _things(target: Any, where: Where | None) -> list[Spot]:
                 spots.append(spot_of(member))
             except WeaveError as error:
                 refused.append(error)
-        label = f"{target.__module__}:{target.__qualname__}" if isinstance(target, type) else target.__name__
+        label = qualified(target) if isinstance(target, type) else target.__name__
         if not spots:
             raise refused[0] if refused else WeaveError(why_empty(target, label))
         chosen = [spot for spot in spots if where is None or where(spot.function)]
         if not chosen:
-            raise WeaveError(f"{label} is not woven: `where` refuses all {len(spots)} functions of it")
+            raise WeaveError(f"{label} is not woven: `where` refuses all of it, {plural(len(spots), 'function')}")
         return chosen
     spot = spot_of_object(target)
     if spot is None:

@@ -6,7 +6,10 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from aspecthook.weave import _imports
+# A run inside of a test drops the modules that it was the first to import, and the next one would make them anew.
+from aspecthook import pytest_plugin as _plugin  # noqa: F401
+from aspecthook.testing import _inject, _tape  # noqa: F401
+from aspecthook.weave import _imports, _weaving  # noqa: F401
 
 SHOP = '''
 import asyncio, aspecthook
@@ -44,7 +47,7 @@ def imported():
 '''
 
 # Other plugins that happen to be installed; aspectlib's has a fixture `weave` too.
-_OTHERS = ("aspectlib", "asyncio", "anyio", "xdist", "timeout", "hypothesispytest", "randomly", "cacheprovider")
+OTHERS = ("aspectlib", "asyncio", "anyio", "xdist", "timeout", "hypothesispytest", "randomly", "cacheprovider")
 _PLUGIN = [] if entry_points(group="pytest11", name="aspecthook") else ["-p", "aspecthook.pytest_plugin"]
 
 
@@ -59,7 +62,7 @@ def shop(request):
     def run(text, *args, plugins=(), how=pytester.runpytest_inprocess, **files):
         header = "import aspecthook, pytest, kit_shop\nfrom aspecthook import hooks, Args, Return\n"
         pytester.makepyfile(test_it=header + _dedent(text), **{name: _dedent(one) for name, one in files.items()})
-        without = [part for name in _OTHERS if name not in plugins for part in ("-p", f"no:{name}")]
+        without = [part for name in OTHERS if name not in plugins for part in ("-p", f"no:{name}")]
         # Else the filters of this process, where warnings are errors, would be theirs.
         return how(*_PLUGIN, *without, "-W", "default", *args)
 

@@ -248,7 +248,7 @@ def test_a_plugin_system_that_forgets_the_priority_is_found() -> None:
         candidates = Candidate("pre", lambda: None, name="a"), Candidate("pre", lambda: None, name="b")
 
         def attach(self, candidate: Candidate) -> Hook:
-            return self.mount.add(candidate.kind, candidate.function, name=candidate.name)
+            return self.mount.add(candidate.kind, candidate.function, name=candidate.name, again=True)
 
     error, steps = found(Forgetful)
     assert error.law == "order"

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
 import pytest
 
-from aspecthook import _mount
+import _aspecthook_pytest
+
+from .conftest import OTHERS
 
 LEAK = """
 def test_leak():
@@ -263,14 +272,19 @@ def test_a_test_that_leaves_a_hook_behind_fails_and_is_told_where_it_was_attache
     assert "ERROR at teardown of test_leak" in text
 
 
-def test_by_default_it_is_warned_of_and_off_says_nothing(shop):
-    text = outcome(shop(LEAK), passed=1, warnings=1)
+def test_a_leak_is_warned_of_if_that_is_asked_for(shop):
+    text = outcome(shop(LEAK, "--hook-leaks=warn"), passed=1, warnings=1)
     assert "HookLeakWarning: test_it.py::test_leak has left 1 hook behind" in text
-    assert "left" not in outcome(shop(LEAK, "--hook-leaks=off"), passed=1, warnings=0)
+
+
+@pytest.mark.parametrize("args", [(), ("--hook-leaks=off",), ("-W", "error")])
+def test_unless_asked_for_nobody_looks_for_leaks(shop, args):
+    # It was warned of by default, which failed runs whose warnings are errors, or are counted.
+    assert "left" not in outcome(shop(LEAK, *args), passed=1, warnings=0)
 
 
 def test_where_warnings_are_errors_the_warning_fails_the_test(shop):
-    outcome(shop(LEAK, "-W", "error"), passed=1, errors=1)
+    outcome(shop(LEAK, "-W", "error", "--hook-leaks=warn"), passed=1, errors=1)
 
 
 def test_the_option_outranks_the_configuration_and_nonsense_is_refused(shop):
@@ -358,7 +372,8 @@ def test_locals_and_instances_that_outlive_their_test_are_leaks(shop):
     assert "pre hook 'one' on kit_shop:Cart.add of one Cart, attached at test_it.py:10" in text
 
 
-def test_a_leak_in_a_failing_test_or_setup_or_teardown_is_reported_beside_the_failure(shop):
+@pytest.mark.parametrize(("filters", "warnings"), [((), 3), (("-W", "error"), 0)])
+def test_a_leak_of_a_test_that_has_failed_is_warned_of_and_is_no_second_error(shop, filters, warnings):
     result = shop(
         """
         @pytest.fixture
@@ -377,8 +392,82 @@ def test_a_leak_in_a_failing_test_or_setup_or_teardown_is_reported_beside_the_fa
             assert 0
         """,
         "--hook-leaks=error",
+        *filters,
     )
-    assert outcome(result, passed=1, failed=1, errors=5).count("has left 1 hook behind") >= 3
+    text = outcome(result, passed=1, failed=1, errors=2, warnings=warnings)
+    assert text.count("has left 1 hook behind") == warnings
+
+
+# What is done with an instance that carries a hook, in a test that fails.
+RAISING = [
+    "raise Odd(cart)",
+    """try:
+        raise Odd(cart)
+    except Odd as error:
+        raise KeyError from error""",
+    """try:
+        raise Odd(cart)
+    except Odd:
+        assert cart is None""",
+    "raise ExceptionGroup('several', [Odd(cart)])",
+    """with pytest.raises(Odd) as caught:
+        raise Odd(cart)
+    assert caught.value.args == ()""",
+    """aspecthook.weave(cart.add, pre=lambda: (_ for _ in ()).throw(Odd(cart)))
+    cart.add("tea")""",
+]
+
+
+@pytest.mark.parametrize("mode", ["warn", "error"])
+@pytest.mark.parametrize("raising", RAISING)
+def test_what_the_exception_of_a_failed_test_keeps_is_no_leak(shop, raising, mode):
+    # pytest leaves the last exception in `sys`, a module, which was taken for something that lasts.
+    text = f"""
+class Odd(Exception): ...
+@pytest.mark.parametrize("mark", [pytest.param(0, marks=pytest.mark.xfail), 1])
+def test_it(mark):
+    cart = kit_shop.Cart()
+    aspecthook.weave(cart.add, pre=lambda item: None)
+    {raising}
+"""
+    assert "behind" not in outcome(shop(text, f"--hook-leaks={mode}"), failed=1, xfailed=1, warnings=0)
+
+
+def test_looking_for_leaks_runs_no_code_of_the_objects_in_memory(shop):
+    # `isinstance` asked each of them for its `__class__`, which evaluates a lazy proxy.
+    result = shop(
+        """
+        class Lazy:
+            @property
+            def __class__(self):
+                raise SystemError
+        kept = []
+        def test_it():
+            def local(): ...
+            aspecthook.weave(local, pre=lambda: None)
+            lazy = Lazy()
+            lazy.local = local
+            kept.append(lazy)
+        """,
+        "--hook-leaks=error",
+    )
+    outcome(result, passed=1, errors=1)
+
+
+def test_many_leaks_are_cut(shop):
+    text = outcome(
+        shop(
+            """
+            def test_it():
+                for number in range(50):
+                    hooks(kit_shop.total).add("pre", lambda: None)
+            """,
+            "--hook-leaks=error",
+        ),
+        passed=1,
+        errors=1,
+    )
+    assert "has left 50 hooks behind" in text and "... and 30 more" in text and text.count("attached at") == 20
 
 
 def test_hooks_of_imports_and_of_wider_fixtures_are_not_the_tests(shop):
@@ -448,9 +537,9 @@ def test_unittest_cases_are_tests_too(shop):
 
 
 def test_after_the_session_nobody_listens_any_more(shop):
-    before = _mount.listeners
+    before = _aspecthook_pytest.watches.copy()
     outcome(shop(LEAK, "--hook-leaks=error"), passed=1, errors=1)
-    assert _mount.listeners == before
+    assert _aspecthook_pytest.watches == before
 
 
 # The section
@@ -470,7 +559,7 @@ def test_a_failed_test_shows_the_chains_that_it_touched(shop):
         passed=1,
     )
     assert text.count("- hook chains -") == 1
-    assert "kit_shop:price, 1 hooks" in text and "audit" in text and "kit_shop:charge" not in text
+    assert "kit_shop:price, 1 hook" in text and "audit" in text and "kit_shop:charge" not in text
 
 
 def test_many_chains_are_cut(shop):
@@ -479,12 +568,262 @@ def test_many_chains_are_cut(shop):
             def test_it(weave):
                 made = [eval("lambda: None") for _ in range(23)]
                 for one in made:
-                    weave(one, pre=lambda: None)
+                    weave(one, pre=[lambda: None for _ in range(30)])
                 assert 0
         """),
         failed=1,
     )
-    assert "... and 3 more mount points" in text
+    assert "... and 18 more mount points" in text and text.count("  ... and 22 more") == 5
+
+
+SECTION = """
+@aspecthook.hookable
+def first(): ...
+@aspecthook.hookable
+def second(fail=False):
+    assert not fail
+@aspecthook.hookable
+def third(): ...
+for function in (first, second, third):
+    function.pre(lambda: None)
+"""
+
+
+def chains_in(text):
+    """Return the names of the mount points whose chains are shown, in their order."""
+    heads = [line.partition(", ")[0] for line in text.splitlines() if line.endswith((" hook", " hooks"))]
+    return [head.partition(":")[2] for head in heads if head.startswith(("test_it:", "kit_shop:"))]
+
+
+# What a test that fails does, and which chains are then shown. All these functions carry hooks before it begins.
+CALLED = [
+    ("assert 0", []),
+    ("assert first() == 1", ["first"]),
+    ("assert (third(), first(), second()) == 1", ["third", "second", "first"]),
+    ("first.pre(lambda: None)\n    assert second() == 1", ["first", "second"]),
+    ("hooks(globals()['second']).add('post', lambda: None)\n    assert 0", ["second"]),
+    ("kept = [{'a': first}]\n    assert 0", ["first"]),
+    ("bound = kit_shop.cart.add\n    assert 0", []),
+    ("deep(5)", ["second"]),
+    ("third.pre(lambda: 1 / 0)\n    third()", ["third"]),
+    (
+        "cart = kit_shop.Cart()\n    kept = aspecthook.weave(cart.add, pre=lambda: 0)\n    cart.add()",
+        ["Cart.add of one Cart"],
+    ),
+    ("cart = kit_shop.Cart()\n    aspecthook.weave(cart.add, pre=lambda: 0)\n    assert 0", ["Cart.add of one Cart"]),
+    ("assert kit_shop.total(1) == 0", ["total"]),
+    ("try:\n        first.missing\n    except AttributeError as error:\n        raise KeyError from error", ["first"]),
+    ("raise ExceptionGroup('several', [failed_in(second)])", ["second"]),
+]
+
+
+@pytest.mark.parametrize(("body", "shown"), CALLED)
+def test_only_the_chains_that_a_failed_test_has_called_or_changed_are_shown_the_newest_first(shop, body, shown):
+    # All that the test had touched were, the oldest first, and none that it had only called.
+    text = f"""{SECTION}
+def deep(depth):
+    return deep(depth - 1) if depth else globals()["second"](True)
+def failed_in(function):
+    try:
+        function(True)
+    except AssertionError as error:
+        return error
+def test_it():
+    {body}
+"""
+    assert chains_in(outcome(shop(text), failed=1)) == shown
+
+
+def test_what_the_fixtures_of_a_failed_test_have_changed_is_shown_of_wider_ones_too(shop):
+    # Of a fixture of a module only the first test that uses it was shown anything.
+    text = f"""{SECTION}
+@pytest.fixture(scope="module")
+def wide():
+    globals()["first"].post(lambda: None)
+@pytest.fixture
+def narrow():
+    globals()["second"].post(lambda: None)
+@pytest.fixture
+def broken():
+    assert third() == ""
+def test_one(wide): ...
+def test_two(wide): assert 0
+def test_three(wide, narrow): assert 0
+def test_four(): assert 0
+def test_five(broken): ...
+"""
+    text = outcome(shop(text), passed=1, failed=3, errors=1)
+    assert chains_in(text) == ["third", "first", "second", "first"]
+
+
+HYPOTHESIS = """
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+from aspecthook.testing import HookMachine, law
+brief = settings(max_examples=50, stateful_step_count=5, database=None, deadline=None, derandomize=True)
+@brief
+@given(st.integers())
+def test_property(number):
+    @aspecthook.hookable
+    def local(n): return n
+    local.me = local
+    local.post(lambda result: result + 1, name=f"of_{number}")
+    assert local(number) < 51
+class Shop(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.total = aspecthook.hookable(lambda: 0)
+    @rule(number=st.integers(1, 50))
+    def add(self, number):
+        self.total.post(lambda result: result + number, name=f"of_{number}")
+    @rule()
+    def call(self):
+        assert self.total() < 1
+TestShop = Shop.TestCase
+TestShop.settings = brief
+class Handling(HookMachine):
+    def make(self):
+        return aspecthook.hookable(lambda: 0)
+    @aspecthook.pre
+    def auth(self): ...
+    @law
+    def no_auth(trace):
+        return not trace.ran("auth")
+TestHandling = Handling.TestCase
+TestHandling.settings = brief
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+def test_of_the_examples_of_hypothesis_the_failing_one_is_shown(shop, workers):
+    # Hypothesis keeps the exceptions of earlier examples, and so what these have made; the oldest were shown.
+    pytest.importorskip("xdist")
+    text = outcome(shop(HYPOTHESIS, *workers, plugins=("xdist",)), failed=3)
+    shown = chains_in(text)  # the machine's own error draws the call and the chain
+    assert sorted(shown) == ["Shop.__init__.<locals>.<lambda>", "test_property.<locals>.local"]
+    assert "\n  post  of_50\n" in text
+
+
+HOSTILE = r"""
+class Raising:
+    def __repr__(self): raise RuntimeError
+    def __call__(self): return True
+class Failing(Raising):
+    def __repr__(self): pytest.fail("in a repr")
+class Huge(Raising):
+    def __repr__(self): return "x" * 1_500_000
+class Unprintable(Raising):
+    def __repr__(self): return "a\udc80\x1b[31mb\nnew line"
+class Text(str): ...
+class Derived(Raising):
+    def __repr__(self): return Text("text")
+class Lazy(Raising):
+    @property
+    def __class__(self): raise SystemError
+    def __getattr__(self, name): raise SystemError
+@pytest.mark.parametrize("kind", Raising.__subclasses__() + [Raising])
+def test_it(kind, tape, weave):
+    tape.record("kit_shop:price")
+    held = [kind()]
+    weave("kit_shop:price", pre=lambda qty: None, when=held[0] if kind is not Lazy else None)
+    for _ in range(200):
+        kit_shop.price(held[0])
+    assert 0
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_whatever_the_repr_of_a_value_does_the_outcome_is_the_same_and_the_report_short(shop, workers):
+    # One that raises ended the session with INTERNALERROR, a large one printed 1.5 MB.
+    pytest.importorskip("xdist")
+    shown = outcome(shop(HOSTILE, *workers, "--tb=short", plugins=("xdist",)), failed=6)
+    assert len(shown) < 6 * 12_000 and max(map(len, shown.splitlines())) <= 200
+    assert "could not be shown: Failed" in shown and "when=a??[31mb new line" in shown
+    assert "... 160 more calls ..." in shown
+
+
+# How it is loaded
+
+
+def test_pytest_is_told_of_the_module_that_is_outside_of_the_package():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"aspecthook": "_aspecthook_pytest"}
+
+
+LOADED = """
+import json, sys, pytest
+code = pytest.main(sys.argv[2:])
+json.dump([int(code), sorted(sys.modules)], open(sys.argv[1], "w"))
+"""
+
+
+def test_a_run_in_which_no_test_uses_it_imports_one_module_more(tmp_path):
+    # It imported 97, asyncio and wrapt among them.
+    (tmp_path / "test_it.py").write_text("import pytest\ndef test_fails():\n    assert 0\n")
+
+    def modules(*args):
+        found = tmp_path / "found.json"
+        path = os.pathsep.join([str(Path(_aspecthook_pytest.__file__).parent), os.environ.get("PYTHONPATH", "")])
+        env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "PYTHONPATH": path}
+        command = [sys.executable, "-c", LOADED, str(found), "-q", "-p", "no:cacheprovider", *args, str(tmp_path)]
+        subprocess.run(command, env=env, cwd=tmp_path, check=True, capture_output=True)
+        code, names = json.loads(found.read_text())
+        assert code == 1
+        return set(names)
+
+    assert modules("-p", "_aspecthook_pytest") - modules() == {"_aspecthook_pytest"}
+
+
+# How it is asked for, whether pytest looks for entry points, and whether the fixtures are there.
+ASKED = [
+    ((), True, True),
+    (("-p", "aspecthook.pytest_plugin"), True, True),
+    (("-p", "aspecthook.pytest_plugin"), False, True),
+    (("-p", "aspecthook"), True, True),
+    (("-p", "aspecthook"), False, True),
+    (("-p", "no:aspecthook"), True, False),
+]
+
+
+@pytest.mark.parametrize(("args", "autoload", "there"), ASKED)
+def test_it_is_loaded_once_whichever_way_it_is_asked_for(pytester, monkeypatch, args, autoload, there):
+    # With the entry point, `-p aspecthook.pytest_plugin` was refused: "already registered under a different name".
+    info = pytester.mkdir("installed") / "aspecthook-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: aspecthook\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[pytest11]\naspecthook = _aspecthook_pytest\n")
+    root = Path(_aspecthook_pytest.__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(info.parent), str(root)]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "" if autoload else "1")
+    pytester.makepyfile("def test_it(weave, tape, spy, inject): ...")
+    others = [part for name in OTHERS for part in ("-p", f"no:{name}")]
+    result = pytester.runpytest_subprocess(*others, *args)
+    result.assert_outcomes(passed=int(there), errors=int(not there))
+
+
+def test_its_option_is_known_where_configurations_are_strict(shop):
+    shop.pytester.makeini("[pytest]\nhook_leaks = error")
+    outcome(shop(LEAK, "--strict-config", "--strict-markers"), passed=1, errors=1)
+
+
+def test_hooks_are_watched_where_the_package_is_first_imported_by_a_test(shop):
+    pytester = shop.pytester
+    pytester.makepyfile(
+        kit_first="def price(): ...",
+        test_it="""
+        import sys
+        def test_chain():
+            assert "aspecthook" not in sys.modules
+            import aspecthook, kit_first
+            aspecthook.weave(kit_first.price, pre=lambda: None, name="spied")
+            assert kit_first.price() == 1
+        """,
+    )
+    root = str(Path(_aspecthook_pytest.__file__).parent)
+    others = [part for name in OTHERS for part in ("-p", f"no:{name}")]
+    args = [*others, "-p", "no:aspecthook", "-p", "_aspecthook_pytest", "-o", f"pythonpath={root} ."]
+    text = outcome(pytester.runpytest_subprocess(*args), failed=1)
+    assert "kit_first:price, 1 hook" in text and "  pre  spied" in text
 
 
 # Other plugins

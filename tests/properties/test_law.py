@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 from hypothesis import given
 
-from aspecthook import _compile, _inplace, _writer
+from aspecthook import _compile, _mount, _writer
 
 from .worlds import STYLES, Scenario, World, scenarios
 
@@ -22,7 +23,7 @@ from .worlds import STYLES, Scenario, World, scenarios
 def test_compiled_and_interpreted_calls_agree(
     style: str, events: bool, loop_from: int, permanent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_inplace, "is_permanent", lambda function: permanent)
+    monkeypatch.setattr(_mount, "module_of", lambda function: sys.modules[__name__] if permanent else None)
     monkeypatch.setattr(_writer, "LOOP_FROM", loop_from)
     monkeypatch.setattr(_compile, "_templates", {})
     monkeypatch.setattr(logging.getLogger("aspecthook"), "disabled", True)

@@ -182,7 +182,8 @@ class Removal(RuleBasedStateMachine):
                 self.function.__code__ = self.theirs[self.applied.pop()]
             self.call()
             assert self.epoch(self.function.__code__) is None, "our code stayed in the place when no hook was left"
-            assert list(vars(self.function).items()) == list(self.space.items())
+            space = vars(self.function)
+            assert [(name, space[name]) for name in space] == list(self.space.items())
         log.clear()
         INNER.clear()
 

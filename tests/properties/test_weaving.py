@@ -202,7 +202,7 @@ class World:
 def facts_of(function: types.FunctionType) -> tuple[object, ...]:
     held = [(name, id(value)) for name, value in vars(function).items()]
     code = (id(function.__code__), id(function.__defaults__), id(function.__kwdefaults__))
-    return (function.__qualname__, code, held, str(inspect.signature(function)), type(function))
+    return (function.__qualname__, code, id(vars(function)), held, str(inspect.signature(function)), type(function))
 
 
 def fresh_math() -> Any:
@@ -667,9 +667,10 @@ class Weavings(RuleBasedStateMachine):
     def check_state(self, woven: Woven) -> None:
         answers = [self.answers(carrier) for carrier in {id(one): one for one, _ in woven.puts}.values()]
         state = woven.weaving.state
-        usual = {"removed"} if woven.removed else {"woven"}
+        acting = "waiting" if woven.scoped and not woven.entered else "woven"
+        usual = {"removed"} if woven.removed else {acting}
         if all(put.cleared for _, put in woven.puts):
-            usual = {"woven", "removed"}
+            usual = {acting, "removed"}
         allowed: set[str] = set() if {True} in answers else usual
         if any(True in one for one in answers):
             allowed |= {"displaced"}

@@ -80,6 +80,16 @@ class Pause:
         yield self
 
 
+async def _later(value: Any) -> Any:
+    await Pause()
+    return value
+
+
+async def _through(inner: Any) -> Any:
+    await Pause()
+    return await inner
+
+
 class World:
     """One build of a scenario, and the log of what happened in it."""
 
@@ -89,6 +99,7 @@ class World:
         self.runs: dict[str, int] = {}
         self.raised: dict[int, str] = {}
         self.kept: list[BaseException] = []
+        self.coroutines: list[Any] = []
         self.target = self._build_target()
         self.functions = [self._build_hook(f"h{place}", spec) for place, spec in enumerate(scenario.specs)]
 
@@ -112,6 +123,10 @@ class World:
             return Args(**{name: f"{who}.{turn}:{name}" for name in rest.split()})
         if verb == "return":
             return Return(f"{who}.{turn}:R" if rest == "value" else None)
+        if verb == "later":
+            made = _later(None if rest == "none" else f"{who}.{turn}:L")
+            self.coroutines.append(made)
+            return made
         return f"{who}.{turn}:V" if verb == "value" else None
 
     def show(self, value: Any) -> Any:
@@ -203,6 +218,7 @@ class World:
                 body.append(f"    call.state[{name!r}] = 1")
             body.append(f"    return world.act({name!r}, acts, given)")
         space = {"world": self, "acts": spec.acts, "Pause": Pause, "Mishap": Mishap, "Args": Args, "Return": Return}
+        space["through"] = _through
         exec("\n".join(body), space)
         return space[name]  # type: ignore[no-any-return]
 
@@ -276,6 +292,8 @@ class World:
                 if isinstance(error, AssertionError):
                     raise
                 self.log.append(("failed", turn, self.show_error(error)))
+        for coroutine in self.coroutines:  # Python warns of those that nobody awaits
+            coroutine.close()
         return self.log
 
     def _drive(self, stream: Any) -> Any:
@@ -335,7 +353,9 @@ def _around_body(name: str, spec: Spec, style: str) -> list[str]:
     how, _, rest = spec.acts[0].partition(" ")
     waits = "await " if spec.flavour == "async" else ""
     changes = ", ".join(f"{one}='{name}:{one}'" for one in rest.split())
+    # "inner" answers what the inside gave, an object that may be a coroutine, as it is.
     last = [f"    answer = world.act('{name}.after', acts[1:], dict(given, inner=inner))"]
+    last += ["    answer = inner"] if spec.acts[1] == "inner" else []
     if spec.flavour in ("yield", "ayield"):
         tail = [] if spec.flavour == "ayield" else ["    return answer"]
         if how == "never":
@@ -353,8 +373,10 @@ def _around_body(name: str, spec: Spec, style: str) -> list[str]:
     lines = [f"    world.act({name!r}, ['none'], given)"]
     if "generator" in style:
         return [*lines, f"    return proceed({changes if how == 'change' else ''})"]
-    if style == "coroutine" and not waits:  # a sync hook cannot await what proceed() gives: it hands it on
-        return [*lines, f"    return proceed({changes if how == 'change' else ''})"]
+    if how == "hand":  # an answer that is yet to be awaited
+        return [*lines, "    return proceed()"]
+    if how == "through":
+        return [*lines, "    return through(proceed())"]
     if how == "never":
         return [*lines, "    inner = None", *last, "    return answer"]
     if how == "twice":
@@ -465,13 +487,17 @@ def specs(draw: st.DrawFn, style: str, names: list[str], *, listens: bool = Fals
         del conditions["isolate"], conditions["weak"]
     options |= {name: value for name, value in conditions.items() if draw(st.integers(0, 7)) == 0}
     if kind == "around":
-        flavours = ["plain", "yield"]
-        flavours += {"coroutine": ["async", "ayield"], "async generator": ["ayield"]}.get(style, [])
-        how = draw(st.sampled_from(["proceed", "change", "never", "twice", "catch"]))
+        flavours = {"coroutine": ["async", "yield", "ayield"], "async generator": ["plain", "yield", "ayield"]}.get(
+            style, ["plain", "yield"]
+        )
+        flavour = draw(st.sampled_from(flavours))
+        handed = ["hand", "through"] if flavour == "async" else []
+        how = draw(st.sampled_from(["proceed", "change", "never", "twice", "catch", *handed]))
         changed = [name for name in names if name not in ("rest", "extra")][:1]
         first = f"change {changed[0]}" if how == "change" and changed else how
-        after = draw(st.sampled_from(["none", "value", "return value", "raise mishap", "args a"]))
-        return Spec(kind, asks, [first, after], draw(st.sampled_from(flavours)), options=options)
+        later = ["later none", "later value"] if flavour in ("async", "yield") and style == "coroutine" else []
+        after = draw(st.sampled_from(["none", "value", "return value", "raise mishap", "args a", "inner", *later]))
+        return Spec(kind, asks, [first, after], flavour, options=options)
     spec = Spec(kind, asks, draw(st.lists(acts(kind, names), min_size=1, max_size=2)), options=options)
     if asynchronous and draw(st.booleans()):
         spec.flavour = "async"
@@ -509,11 +535,12 @@ def scenarios(draw: st.DrawFn, styles: tuple[str, ...] = STYLES, *, events: bool
         st.just("close"),
     )
     stub = events and draw(st.booleans())
+    results = ["value", "none"] + (["later value"] if style == "coroutine" else [])
     return Scenario(
         style,
         signature,
         names,
-        draw(st.lists(st.one_of(st.just("value"), st.just("none"), _raises), min_size=1, max_size=2)),
+        draw(st.lists(st.one_of(*map(st.just, results), _raises), min_size=1, max_size=2)),
         draw(st.integers(0, 3)),
         draw(st.lists(specs(style, names, listens=events), max_size=6)),
         args,

@@ -85,13 +85,20 @@ def a_child_mounts_what_is_new(function: Any) -> None:
 
 
 def a_child_calls_hooks_that_count(function: Any) -> None:
+    # From 3.14 on, a child was forked with the lock of the counts held by a thread that it does not have.
+    parent = os.getpid()
     log: list[int] = []
-    function.pre(every=1)(lambda: log.append(1))
+
+    def note() -> None:
+        # Without the GIL a child cannot use a list that another thread was just changing: it stays locked there.
+        if os.getpid() != parent:
+            log.append(1)
+
+    function.pre(every=1)(note)
     function.pre(every=2)(lambda: None)
     function.pre(times=10**9)(lambda: None)
 
     def work() -> None:
-        log.clear()
         function()
         function()
         assert log == [1, 1], log

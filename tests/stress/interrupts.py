@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,14 +11,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from aspecthook import hookable, hooks
+from aspecthook import Weaving, hookable, hooks, weave
+from aspecthook._changes import is_changing, under_lock
+from aspecthook._mount import mount_of
+from aspecthook.testing._inject import Injection
 from tests.stress.cases import for_both, run
+from tests.threads import at_once
 
 INTERRUPTS = 1500
 SECONDS = 3  # bounds each case, and says nothing of it
-
-# CPython 3.14 runs signal handlers between a lock's `__enter__` and the block: no lock is safe from what they raise.
-LOCKS_ARE_SAFE = sys.version_info[:2] != (3, 14)
 
 
 @contextmanager
@@ -59,9 +59,6 @@ def interrupt(work: Callable[[], None], check: Callable[[], None]) -> None:
 
 def elsewhere(work: Callable[[], object]) -> None:
     """Do a work in another thread, which stops here if a lock was left held."""
-    if not LOCKS_ARE_SAFE:
-        work()
-        return
     raised: list[BaseException] = []
 
     def begin() -> None:
@@ -229,12 +226,135 @@ def signal_handlers_that_call_hooks_that_count(function: Any) -> None:
     hooks(function).clear()
 
 
+def waiting_for_the_lock() -> None:
+    # From 3.14 on, an interrupt between taking the lock and the block that releases it left the lock held for good.
+    busy = threading.Event()
+
+    def change_all_the_time() -> None:
+        while not busy.is_set():
+            under_lock(time.sleep)(1e-5)
+
+    thread = threading.Thread(target=change_all_the_time, daemon=True)
+    thread.start()
+    nested = under_lock(under_lock(int))
+    try:
+        interrupt(under_lock(nested), lambda: elsewhere(nested))
+    finally:
+        busy.set()
+        thread.join(10)
+    assert not is_changing() and not thread.is_alive()
+
+
+def attributes_while_it_is_woven() -> None:
+    # Its `__dict__` is ours while it is woven: the one that was there is back, and has what was written meanwhile.
+    def function() -> int:
+        return 1
+
+    space, code, written = vars(function), function.__code__, 0
+    function.before = function.number = written
+
+    def work() -> None:
+        nonlocal written
+        with weave(function, pre=lambda: None):
+            function.number = written + 1
+            written += 1
+            function()
+
+    def check() -> None:
+        weave(function, pre=lambda: None).remove()  # an interrupt may have left a weaving that nobody has
+        if mount_of(function) is not None:
+            hooks(function).clear()
+        assert function.number in (written, written + 1), (function.number, written)
+        assert vars(function) is space and space == {"before": 0, "number": function.number}
+        assert function.__code__ is code
+
+    interrupt(work, check)
+
+
+def signal_handlers_that_write_attributes() -> None:
+    def function() -> int:
+        return 1
+
+    space, numbers, chance = vars(function), iter(range(10**9)), random.Random(4)
+    end, latest = time.monotonic() + SECONDS, -1
+
+    def handler(*_: object) -> None:
+        nonlocal latest
+        latest = function.number = next(numbers)
+        function.__dict__[f"n{latest % 5}"] = latest
+        if latest > 5:
+            delattr(function, f"n{(latest - 2) % 5}")
+
+    for _ in range(INTERRUPTS):
+        with signalled(handler, chance):
+            for _ in range(4):
+                with weave(function, pre=lambda: None):
+                    known = latest
+                    assert known == -1 or function.number >= known
+                    function()
+                assert vars(function) is space
+        assert latest == -1 or function.number == latest == space[f"n{latest % 5}"]
+        assert latest < 6 or f"n{(latest - 2) % 5}" not in space
+        if time.monotonic() > end:
+            break
+
+
+def calling_hooks_that_count(function: Any) -> None:
+    # An interrupt left the lock of the counts held, from 3.14 on, and then every call of another thread waited for it.
+    function.pre(every=2)(lambda: None)
+    function.post(times=10**9)(lambda: None)
+
+    def check() -> None:
+        function()
+        at_once(function, within=10)
+
+    interrupt(function, check)
+    hooks(function).clear()
+
+
+def signal_handlers_that_call_what_faults_are_injected_into(function: Any) -> None:
+    # As with the counts of hooks: the handler waited for the thread that it had interrupted.
+    weavings: list[Weaving] = []
+
+    def weaver(*args: Any, **options: Any) -> Weaving:
+        weavings.append(weave(*args, **options))
+        return weavings[-1]
+
+    fault = Injection(function, weaver).replace(1)
+    calls = 0
+    chance = random.Random(4)
+    end = time.monotonic() + SECONDS
+
+    def handler(*_: object) -> None:
+        nonlocal calls
+        function()
+        calls += 1
+
+    for _ in range(INTERRUPTS):
+        with signalled(handler, chance):
+            for _ in range(30):
+                function()
+        calls += 30
+        if time.monotonic() > end:
+            break
+    assert (fault.calls, fault.replaced) == (calls, calls), (fault, calls)
+    for weaving in weavings:
+        weaving.remove()
+
+
 CASES = {
+    "attributes_while_it_is_woven": attributes_while_it_is_woven,
+    "signal_handlers_that_write_attributes": signal_handlers_that_write_attributes,
     "adding_and_removing": for_both(adding_and_removing),
     "pausing": for_both(pausing),
     "linking": for_both(linking),
     "hooks_of_instances": hooks_of_instances,
+    "waiting_for_the_lock": waiting_for_the_lock,
+    "calling_hooks_that_count": for_both(calling_hooks_that_count),
     "signal_handlers_that_call_hooks_that_count": for_both(signal_handlers_that_call_hooks_that_count),
+    "signal_handlers_that_call_what_faults_are_injected_into": for_both(
+        signal_handlers_that_call_what_faults_are_injected_into
+    ),
     "signal_handlers_that_change_the_chain": for_both(signal_handlers_that_change_the_chain),
 }
 if __name__ == "__main__":

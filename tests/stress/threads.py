@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import gc
+import logging
 import random
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from importlib import import_module, invalidate_caches
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
-from aspecthook import hookable, hooks
+from aspecthook import WeaveError, event, hookable, hooks, weave
 from tests.stress.cases import THREADS, for_both, run
 from tests.threads import at_once
 
@@ -169,6 +178,7 @@ def who_looks_is_never_in_the_way(function: Any) -> None:
             assert all(hook.kind == "pre" for hook in mount)
             assert len(mount.pre) <= 4
             assert mount.explain().startswith("# ")
+            assert not mount.displaced
 
     at_once(change, *[look] * 4)
 
@@ -189,7 +199,7 @@ def more_shapes_than_are_kept() -> None:
 def hooks_add_and_remove_hooks(function: Any) -> None:
     def spawn() -> None:
         if len(hooks(function)) < 50:
-            function.pre(spawn)
+            function.pre(spawn, again=True)
         for hook in list(hooks(function))[30:]:
             hook.remove()
 
@@ -199,7 +209,138 @@ def hooks_add_and_remove_hooks(function: Any) -> None:
     hooks(function).clear()
 
 
+@contextmanager
+def modules(*names: str) -> Iterator[None]:
+    """Have modules to import, each with a function that gives 1."""
+    finders, before = list(sys.meta_path), list(sys.path)
+    with TemporaryDirectory() as folder:
+        for name in names:
+            Path(folder, f"{name}.py").write_text("import errno\ndef one():\n    return 1\nmade = one.__code__\n")
+        sys.path.insert(0, folder)
+        invalidate_caches()
+        yield
+    sys.path[:] = before
+    assert list(map(id, sys.meta_path)) == list(map(id, finders))
+    assert "__setattr__" not in vars(ModuleSpec)
+
+
+def imports_go_on_while_weavings_come_and_go() -> None:
+    # Our finder went out of the list that importlib was going through: it passed by the finder that knows the module,
+    # before 3.14; or ours did not find itself any more.
+    names = [[f"ahs_{thread}_{number}" for number in range(150)] for thread in range(4)]
+    over = threading.Event()
+
+    def load(row: list[str]) -> None:
+        for name in row:
+            assert import_module(name).one() == 1
+
+    def load_all() -> None:
+        try:
+            at_once(*(partial(load, row) for row in names))
+        finally:
+            over.set()
+
+    def churn(pointcut: str) -> None:
+        while not over.is_set():
+            weave(pointcut, pre=lambda: None).remove()
+
+    with modules(*[name for row in names for name in row]):
+        at_once(load_all, partial(churn, "ahs_none:one"), partial(churn, "ahs_*:one"), partial(churn, "ahs_[01]_*:*"))
+
+
+def a_weaving_that_begins_while_its_module_is_imported_is_woven() -> None:
+    # It waited for ever, or found nothing where the next moment there was something.
+    names = [f"ahs_{number}" for number in range(400)]
+
+    def begin(pointcut: str) -> None:
+        weavings.append(weave(pointcut, post=lambda result: result * 10))
+
+    with modules(*names):
+        for number, name in enumerate(names):
+            weavings: list[Any] = []
+            pointcut = name + (":one", ":*")[number % 2]
+            at_once(partial(import_module, name), partial(begin, pointcut), partial(import_module, name))
+            module: ModuleType = sys.modules[name]
+            assert (weavings[0].state, module.one()) == ("woven", 10), (name, weavings)
+            weavings[0].remove()
+            assert module.one.__code__ is module.made
+
+
+def the_past_calls_of_an_event_can_be_looked_at_while_others_call() -> None:
+    # "deque mutated during iteration"
+    @event(replay=100)
+    def rang(number: int) -> None: ...
+
+    for _ in range(100):
+        rang(1)
+    over = threading.Event()
+
+    def ring() -> None:
+        while not over.is_set():
+            rang(1)
+
+    def look() -> None:
+        try:
+            for _ in range(1000):
+                assert list(rang.history) == [{"number": 1}] * 100
+        finally:
+            over.set()
+
+    at_once(ring, ring, look, look)
+
+
+def no_failure_of_an_isolated_hook_goes_uncounted(function: Any) -> None:
+    def fail() -> None:
+        raise ValueError
+
+    logging.getLogger("aspecthook").disabled = True
+    hook = hooks(function).add("pre", fail, isolate=True)
+    at_once(*[lambda: [function() for _ in range(1000)]] * THREADS)
+    assert hook.failures == 1000 * THREADS
+    hook.remove()
+
+
+def who_makes_one_function_hookable_at_once_shares_its_mount_point() -> None:
+    # Each thread made one of its own; the hooks of the others ran in no call and could not be seen.
+    for _ in range(400):
+        function: Any = eval("lambda x=1: x")
+        log: list[int] = []
+        at_once(*[lambda: hookable(function).pre(lambda: log.append(1))] * 4)
+        function()
+        assert (len(log), len(hooks(function))) == (4, 4)
+
+
+def members_are_looked_through_while_others_define_some() -> None:
+    module = ModuleType("ahs_growing")
+    module.K = type("K", (), {})
+    sys.modules["ahs_growing"] = module
+    over = threading.Event()
+
+    def grow() -> None:
+        number = 0
+        while not over.is_set():
+            number = (number + 1) % 100
+            for owner in (module, module.K):
+                setattr(owner, f"name_{number}", number)
+                delattr(owner, f"name_{(number + 50) % 100}") if hasattr(owner, f"name_{(number + 50) % 100}") else None
+
+    def misspell() -> None:
+        try:
+            for pointcut in ["ahs_growing:nmae", "ahs_growing:K.nmae", "ahs_growing:nmae*"] * 100:
+                try:
+                    weave(pointcut, pre=lambda: None)
+                except WeaveError:
+                    continue
+                raise AssertionError(pointcut)
+        finally:
+            over.set()
+
+    at_once(grow, misspell, misspell)
+    del sys.modules["ahs_growing"]
+
+
 WITH_FUNCTION = (
+    no_failure_of_an_isolated_hook_goes_uncounted,
     no_hook_is_lost,
     who_adds_a_hook_sees_it_at_once,
     each_call_sees_one_chain,
@@ -208,7 +349,16 @@ WITH_FUNCTION = (
     who_looks_is_never_in_the_way,
     hooks_add_and_remove_hooks,
 )
-ALONE = (instances_have_each_their_own_hooks, no_death_of_an_instance_is_overlooked, more_shapes_than_are_kept)
+ALONE = (
+    instances_have_each_their_own_hooks,
+    no_death_of_an_instance_is_overlooked,
+    more_shapes_than_are_kept,
+    members_are_looked_through_while_others_define_some,
+    the_past_calls_of_an_event_can_be_looked_at_while_others_call,
+    who_makes_one_function_hookable_at_once_shares_its_mount_point,
+    imports_go_on_while_weavings_come_and_go,
+    a_weaving_that_begins_while_its_module_is_imported_is_woven,
+)
 CASES = {case.__name__: for_both(case) for case in WITH_FUNCTION} | {case.__name__: case for case in ALONE}
 if __name__ == "__main__":
     run(CASES)

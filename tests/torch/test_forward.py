@@ -296,7 +296,7 @@ def test_explain_shows_the_call(capsys: pytest.CaptureFixture[str]) -> None:
     net = made()
     with weave(net, "first", post=lambda result, name: None):
         explain(net.first)
-    assert "def forward(self, input):" in (out := capsys.readouterr().out) and "first (Linear), 1 hooks" in out
+    assert "def forward(self, input):" in (out := capsys.readouterr().out) and "first (Linear), 1 hook" in out
 
 
 def test_many_hooks_are_added_in_linear_time_and_all_run() -> None:

@@ -126,7 +126,7 @@ def test_backward_hooks_are_refused_beside_pytorchs_older_sort() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda: 3, "answered 3; answer None, or gradients in the place of (a tensor of shape (2, 4))"),
+        (lambda: 3, "answered an int; answer None, or gradients in the place of (a tensor of shape (2, 4))"),
         (lambda: (None, None), "answered (None, None)"),
         (lambda: (torch.ones(1),), "answered (a tensor of shape (1,))"),
         (lambda: Args(grad_input=1), "backward hook '<lambda>'"),

@@ -501,7 +501,7 @@ def test_what_is_left_to_the_end_of_a_stage_comes_after_all_its_hooks() -> None:
 def test_what_is_left_to_the_end_of_a_stage_that_fails_is_forgotten() -> None:
     runner = make()
 
-    def leave() -> None:
+    def leave(runner: Any) -> None:
         runner.after_stage(lambda: pytest.fail("the stage failed"))
         raise RuntimeError
 
@@ -615,7 +615,7 @@ def test_a_hook_may_be_around_a_stage() -> None:
 def test_a_loss_that_is_none_is_named() -> None:
     runner = make()
     hooks(runner.forward).pre(lambda: Return(None))
-    with pytest.raises(TrainingError, match="the loss is None, NoneType, which has no backward"):
+    with pytest.raises(TrainingError, match="the loss is None, which has no backward"):
         runner.fit([1.0])
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
-from typing import assert_type
+from typing import Any, assert_type
 
-from aspecthook import Args, Return, hookable
+import pytest
+
+from aspecthook import Args, HookTypeError, Return, hookable
 
 
 @hookable
@@ -211,12 +213,14 @@ async def as_needed(proceed: Callable[[], Awaitable[float]], qty: int) -> float 
 
 
 @fetch.around
-def passed_on(proceed: Callable[[], Awaitable[float]]) -> Awaitable[float]:
+async def passed_on(proceed: Callable[[], Coroutine[Any, Any, float]]) -> Coroutine[Any, Any, float]:
     return proceed()
 
 
 @fetch.around
-def from_a_cache(proceed: Callable[[], Awaitable[float]], item: str) -> float | Awaitable[float]:
+async def from_a_cache(
+    proceed: Callable[[], Coroutine[Any, Any, float]], item: str
+) -> float | Coroutine[Any, Any, float]:
     return 0.0 if item == "air" else proceed()
 
 
@@ -270,7 +274,9 @@ async def around_hooks() -> None:
 
 asyncio.run(around_hooks())
 assert asyncio.run(fetch("tea")) == 6.0
-fetch.around(plain_number)
-fetch.around(text_or_more)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+with pytest.raises(HookTypeError):  # a sync hook that asks for `proceed`
+    fetch.around(plain_number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+with pytest.raises(HookTypeError):
+    fetch.around(text_or_more)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 fetch.around(later_text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 fetch.around(generator_of_text)  # type: ignore[deprecated]  # pyright: ignore[reportDeprecated]

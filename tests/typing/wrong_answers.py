@@ -73,7 +73,7 @@ def number() -> float:
 # A function.
 price.post(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.post(maybe_text, priority=3)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
-price.post(priority=3)(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
+price.post(priority=3, again=True)(text)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.post(text_in_return)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.post(replaced)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
 price.pre(number)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]

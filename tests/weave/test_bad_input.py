@@ -30,6 +30,7 @@ from aspecthook import (
     pre,
     weave,
 )
+from aspecthook._errors import brief
 
 SHOP = """
     from functools import partial, lru_cache
@@ -84,7 +85,7 @@ def state_of(space: types.ModuleType) -> Snapshot:
             where = f"{owner.__name__}.{name}"
             function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
             code = getattr(function, "__code__", None)
-            inner = dict(vars(function)) if isinstance(function, types.FunctionType) else None
+            inner = (id(vars(function)), dict(vars(function))) if isinstance(function, types.FunctionType) else None
             found[where] = (id(value), type(value), id(code), inner)
     found["call"] = (type(space.call), dict(vars(space.call)))
     return found
@@ -239,8 +240,7 @@ def test_a_good_term_beside_a_bad_one_leaves_nothing(shop: Any) -> None:
 
 @pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, [ten], {"a": ten}, object(), Return(1)])
 def test_a_target_that_is_a_value_is_refused(target: object) -> None:
-    shown = "<object object" if type(target) is object else repr(target)
-    message = refused(target, shown, type(target).__name__)
+    message = refused(target, brief(target), type(target).__name__)
     assert "function" in message
 
 
@@ -727,3 +727,38 @@ def test_a_block_entered_after_removal_is_refused(shop: Any) -> None:
         pass
     assert shop.a(1) == 1
     assert weaving.state == "removed"
+
+
+# Used as something else
+
+
+def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_nothing_on(shop: Any) -> None:
+    # It said "'Weaving' object is not callable", and the hooks stayed on for good.
+    with pytest.raises(
+        WeaveError, match=r"weave is no decorator, .* taken off again: .* inside mine; .* write @hookable"
+    ):
+
+        @weave("ahw_shop:a", post=ten)
+        def mine() -> None: ...
+
+    assert shop.a(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "message"),
+    [
+        ("ahw_shop:a", {"per": ten}, "weave takes no 'per'; did you mean 'pre'?"),
+        ("ahw_shop:a", {"post": ten, "prioritty": 1}, "weave takes no 'prioritty'; did you mean 'priority'?"),
+        ("ahw_shop:a", {"xyzzy": ten}, "weave takes no 'xyzzy'; its hooks and options: help(weave)"),
+        ("ahw_shop.a", {"post": ten}, "the pointcut 'ahw_shop.a' has no colon; write 'ahw_shop:a'"),
+        ("ahw_shop:a, json.dumps", {"post": ten}, "has no colon in 'json.dumps'; write 'json:dumps'"),
+        ("ahw_shop", {"post": ten}, "has no colon; for the functions of a module write 'ahw_shop:*'"),
+    ],
+)
+def test_a_misspelt_weaving_is_refused_with_the_nearest_thing(
+    shop: Any, target: str, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(WeaveError) as caught:
+        weave(target, **given)
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 200

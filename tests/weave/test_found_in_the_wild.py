@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import functools
+import gc
 import json
 import pickle
 import sys
@@ -204,6 +205,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
 
 
 STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("_discard", "_mount.py"), ("close", "_inplace.py")]
+STEPS += [("unwrap", "_copies.py"), ("leave", "_copies.py"), ("_carry", "_copies.py")]
 
 
 @pytest.mark.parametrize(("name", "file"), [*STEPS, ("unwatch", "_imports.py"), ("_change", "_mount.py")])
@@ -215,10 +217,11 @@ def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
     weaving.remove()
     assert (weaving.state, json.dumps(1)) == ("removed", "1")
     assert json.dumps.__code__ is code
-    assert vars(json.dumps) == {}
+    assert vars(json.dumps) == {} and type(vars(json.dumps)) is dict
 
 
 OPENING = [("open", "_inplace.py"), ("_stub", "_inplace.py"), ("hold", "_inplace.py"), ("_store", "_mount.py")]
+OPENING += [("put", "_copies.py"), ("wrap", "_copies.py")]
 
 
 @pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "_order.py"), ("hold", "_shares.py")])
@@ -226,7 +229,7 @@ def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__
     assert interrupted(lambda: weave("json:dumps", post=lambda result: "hooked"), name, file)
-    assert (json.dumps(1), vars(json.dumps)) == ("1", {})
+    assert (json.dumps(1), vars(json.dumps)) == ("1", {}) and type(vars(json.dumps)) is dict
     assert json.dumps.__code__ is code
 
 
@@ -304,6 +307,7 @@ def test_a_target_whose_repr_fails_is_woven_and_refused_like_any_other() -> None
             weave(silent, **hooked)
 
 
+@pytest.mark.filterwarnings("ignore:.* waits. there is no module")
 @pytest.mark.parametrize("target", ["time:sleep", "zlib:crc32, time:sleep", f"{__name__}:More.same"])
 def test_looking_again_finds_the_same_places(target: str) -> None:
     # What a proxy stood for was told from others in another way than before: a second look put the hook on again.
@@ -329,3 +333,129 @@ def test_looking_where_hooks_could_go_changes_nothing() -> None:
             assert weaving.state == "woven"
         finally:
             random._log = ours  # type: ignore[attr-defined]
+
+
+def shown(value: object) -> str:
+    return str(value)
+
+
+class Anew:
+    """Gives a method that it makes whenever it is asked."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        @functools.wraps(self.function)
+        def method(*args: Any) -> Any:
+            return self.function(instance, *args)
+
+        return method
+
+
+class Bound:
+    def __init__(self, function: Callable[..., Any], instance: object) -> None:
+        self.function = function
+        self.instance = instance
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(self.instance, *args)
+
+
+class Binding(Anew):
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return Bound(self.function, instance)
+
+
+class Made:
+    @functools.singledispatchmethod
+    def single(self, x: object) -> object:
+        return x
+
+    @functools.singledispatchmethod
+    @classmethod
+    def of_class(cls, x: object) -> object:
+        return x
+
+    @functools.singledispatchmethod
+    @staticmethod
+    def of_nobody(x: object) -> object:
+        return x
+
+    def pair(self, a: object, b: object) -> object:
+        return a, b
+
+    half = functools.partialmethod(pair, 1)
+    loose = functools.partialmethod(shown)
+    bare = functools.partialmethod(print, end="")
+
+    @Anew
+    def anew(self, x: object) -> object:
+        return x
+
+    @Binding
+    def binding(self, x: object) -> object:
+        return x
+
+
+def made_in_a_function() -> Any:
+    class Local:
+        @functools.singledispatchmethod
+        def single(self, x: object) -> object:
+            return x
+
+        bare = functools.partialmethod(print, end="")
+
+    return Local
+
+
+@pytest.mark.parametrize("of", ["the class", "an instance"])
+@pytest.mark.parametrize("name", ["single", "of_class", "of_nobody", "half", "loose", "bare", "anew", "binding"])
+def test_a_method_that_is_made_anew_at_each_access_is_refused_when_it_is_given_itself(name: str, of: str) -> None:
+    # From 3.14 on singledispatchmethod makes an object, and not a function: it was woven, died, and nothing acted.
+    owner: Any = Made if of == "the class" else Made()
+    with pytest.raises(WeaveError, match="made anew whenever it is asked for; |is in no imported module"):
+        weave(getattr(owner, name), pre=note)
+
+
+@pytest.mark.parametrize("name", ["single", "bare"])
+def test_a_method_made_anew_is_refused_also_where_its_class_is_in_no_module(name: str) -> None:
+    local = made_in_a_function()
+    for owner in (local, local()):
+        with pytest.raises(WeaveError, match="made anew whenever it is asked for; weave the function"):
+            weave(getattr(owner, name), pre=note)
+
+
+def test_the_function_inside_a_descriptor_that_makes_methods_can_be_woven() -> None:
+    made: Any = Made()
+    for name in ("anew", "binding"):
+        with weave(vars(Made)[name].function, pre=note) as weaving:
+            assert (getattr(made, name)(1), weaving.state) == (1, "woven")
+            with weave(vars(Made)[name].function, post=lambda result: 2):  # also while it is woven
+                assert getattr(made, name)(1) == 2
+    with weave(vars(Made)["single"].func, pre=note):
+        assert made.single(1) == 1
+    assert log == [(made, 1)] * 5
+
+
+class Callbacks:
+    @property
+    def callback(self) -> Callable[[int], int]:
+        return lambda number: number
+
+
+def test_a_weaving_says_that_it_is_over_when_what_was_given_is_gone() -> None:
+    # It said "woven", of a function that a property had made for this call alone.
+    weaving = weave(Callbacks().callback, pre=note)
+    gc.collect()
+    assert (weaving.state, weaving.mounts) == ("removed", ())
+
+
+def test_a_weaving_of_an_instance_says_that_it_is_over_when_the_instance_is_gone() -> None:
+    made = Made()
+    weaving = weave(made.pair, pre=note)
+    assert weaving.state == "woven"
+    del made
+    gc.collect()
+    assert (weaving.state, weaving.mounts) == ("removed", ())

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import WeaveError, WeaveWarning, Weaving, hooks, weave
+from aspecthook import WeaveError, WeaveWarning, Weaving, hooks, pre, weave
 from tests.threads import at_once
 
 Write = Callable[[dict[str, str]], Path]
@@ -63,7 +63,7 @@ def loaders(module: Any) -> tuple[type[Any], type[Any]]:
 def assert_clean(module: Any, name: str = "one") -> None:
     function = getattr(module, name)
     assert function.__code__ is module.made
-    assert vars(function) == {}
+    assert vars(function) == {} and type(vars(function)) is dict
     assert function() == 1
 
 
@@ -366,13 +366,102 @@ def test_of_several_waiting_weavings_the_last_to_go_takes_the_finder(write: Writ
     write({"ahw_a.py": ONE})
     finders = list(sys.meta_path)
     first, second = woven("ahw_a:one", post=ten), woven("ahw_a:o*", post=ten)
-    assert len(sys.meta_path) == len(finders) + 1
+    assert sys.meta_path[0] is not finders[0]
     first.remove()
     assert load("ahw_a").one() == 10
     second.remove()
-    assert sys.meta_path == finders
+    assert list(map(id, sys.meta_path)) == list(map(id, finders))
 
 
+def test_nothing_stands_in_a_spec_or_for_a_finder_once_the_last_weaving_is_gone(write: Write, woven: Weave) -> None:
+    write({"ahw_a.py": ONE})
+    meta_path, finders = sys.meta_path, list(sys.meta_path)
+    weaving = woven("ahw_a:one", post=ten)
+    assert "__setattr__" in vars(ModuleSpec)
+    a = load("ahw_a")
+    assert type(a.__spec__) is ModuleSpec
+    weaving.remove()
+    assert "__setattr__" not in vars(ModuleSpec)
+    assert sys.meta_path is meta_path
+    assert list(map(id, sys.meta_path)) == list(map(id, finders))
+
+
+class Silent(importlib.abc.MetaPathFinder):
+    """Finds nothing."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return None
+
+
+def test_the_finder_whose_place_is_taken_can_be_looked_for_and_taken_out(write: Write, woven: Weave) -> None:
+    write({"ahw_a.py": ONE})
+    theirs, finders = Silent(), list(sys.meta_path)
+    sys.meta_path.insert(0, theirs)
+    weaving = woven("ahw_a:one", post=ten)
+    assert theirs in sys.meta_path
+    assert sys.meta_path.index(theirs) == 0
+    assert isinstance(sys.meta_path[0], Silent)
+    sys.meta_path.remove(theirs)
+    assert load("ahw_a").one() == 10
+    weaving.remove()
+    assert list(map(id, sys.meta_path)) == list(map(id, finders))
+
+
+def test_a_copy_of_the_finders_that_is_put_back_later_loses_ours_with_the_next_import(
+    write: Write, woven: Weave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write({"ahw_a.py": ONE, "ahw_b.py": ONE})
+    finders = list(sys.meta_path)
+    weaving = woven("ahw_a:one", post=ten)
+    copy = list(sys.meta_path)
+    weaving.remove()
+    monkeypatch.setattr(sys, "meta_path", copy)
+    assert_clean(load("ahw_b"))
+    assert list(map(id, copy)) == list(map(id, finders))
+
+
+def test_a_finder_that_asks_all_but_itself_is_not_asked_by_the_one_in_its_place(write: Write, woven: Weave) -> None:
+    class Asking(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+            found = (one.find_spec(name, path, target) for one in sys.meta_path if one is not self)
+            return next((spec for spec in found if spec is not None), None)
+
+    write({"ahw_a.py": ONE, "ahw_b.py": ONE})
+    asking = Asking()
+    sys.meta_path.insert(0, asking)
+    try:
+        woven("ahw_a:one", post=ten)
+        assert (load("ahw_a").one(), load("ahw_b").one()) == (10, 1)
+    finally:
+        sys.meta_path.remove(asking)
+
+
+@pytest.mark.parametrize("name", ["ahw_a", "ahw_b"])
+def test_a_weaving_removed_while_importlib_asks_the_finders_has_none_of_them_passed_by(
+    write: Write, woven: Weave, name: str
+) -> None:
+    # Our finder was taken out of the list, and before 3.14 importlib went on behind the one that took its place.
+    write({"ahw_a.py": ONE, "ahw_b.py": ONE})
+    weavings: list[Weaving] = []
+
+    class Removing(Silent):
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+            for weaving in weavings:
+                weaving.remove()
+            return None
+
+    finders = list(sys.meta_path)
+    path_finder = importlib.machinery.PathFinder
+    sys.meta_path[:] = [Silent(), Removing(), path_finder]
+    try:
+        weavings.append(woven("ahw_a:one", post=ten))
+        assert_clean(load(name))
+        assert sys.meta_path[-1] is path_finder
+    finally:
+        sys.meta_path[:] = finders
+
+
+@pytest.mark.filterwarnings("ignore:.* waits. there is no module")
 def test_finders_that_others_add_and_take_meanwhile_stay_as_they_are(woven: Weave) -> None:
     class Finder(importlib.abc.MetaPathFinder):
         def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -439,7 +528,7 @@ def test_a_reload_weaves_again_each_time(write: Write, woven: Weave) -> None:
     assert_clean(a)
     for function, code in kept:
         assert function.__code__ is code
-        assert vars(function) == {}
+        assert vars(function) == {} and type(vars(function)) is dict
 
 
 def test_a_reload_after_removal_weaves_nothing(write: Write, woven: Weave) -> None:
@@ -564,7 +653,7 @@ def test_what_was_woven_of_a_module_whose_import_then_fails_comes_clean(write: W
     assert len(box.kept) == 2
     for function, code in box.kept:
         assert function.__code__ is code
-        assert vars(function) == {}
+        assert vars(function) == {} and type(vars(function)) is dict
 
 
 def test_a_package_whose_import_fails_after_a_submodule_was_woven_is_woven_later(write: Write, woven: Weave) -> None:
@@ -938,6 +1027,7 @@ def test_a_module_made_by_hand_is_woven_though_it_has_no_spec(monkeypatch: pytes
     assert_clean(made)
 
 
+@pytest.mark.filterwarnings("ignore:.* waits. there is no module")
 def test_check_weaves_what_came_without_an_import(monkeypatch: pytest.MonkeyPatch, woven: Weave) -> None:
     weaving = woven("ahw_hand:one", post=ten)
     made: Any = types.ModuleType("ahw_hand")
@@ -1080,7 +1170,7 @@ def test_a_namespace_package_is_passed_through(write: Write, woven: Weave) -> No
     x, y = load("ahw_space.x"), load("ahw_space.deep.y")
     space = sys.modules["ahw_space"]
     assert (x.one(), y.one(), len(weaving.mounts)) == (10, 10, 2)
-    assert type(space.__path__).__name__ == "_NamespacePath"
+    assert type(space.__path__).__name__ in ("_NamespacePath", "NamespacePath")  # the latter from 3.15 on
     assert loaders(space) == loaders(load("ahw_plain"))
     weaving.remove()
     assert_clean(x)
@@ -1208,6 +1298,9 @@ class OwnLoader(importlib.abc.Loader):
         exec(textwrap.dedent(ONE), vars(module))
 
 
+NOT_FROM_3_15 = pytest.mark.skipif(sys.version_info >= (3, 15), reason="imports nothing by load_module")
+
+
 class OldLoader:
     """A loader of the time before specs."""
 
@@ -1236,7 +1329,7 @@ class OwnFinder(importlib.abc.MetaPathFinder):
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])
-@pytest.mark.parametrize("make", [OwnLoader, ExecOnly, OldLoader])
+@pytest.mark.parametrize("make", [OwnLoader, ExecOnly, pytest.param(OldLoader, marks=NOT_FROM_3_15)])
 def test_a_module_with_a_loader_of_its_own_is_woven(
     woven: Weave, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Any], place: str
 ) -> None:
@@ -1263,13 +1356,13 @@ def test_a_module_with_a_loader_of_its_own_is_woven(
             sys.meta_path.remove(finder)
 
 
-def test_check_weaves_what_a_finder_in_front_has_found(woven: Weave) -> None:
+@pytest.mark.filterwarnings("ignore:.* waits. there is no module")
+def test_what_a_finder_in_front_finds_is_woven(woven: Weave) -> None:
     finder = OwnFinder(OwnLoader())
     weaving = woven("ahw_own:one", post=ten)
     sys.meta_path.insert(0, finder)
     try:
         own = load("ahw_own")
-        weaving.check()
         assert (own.one(), weaving.state) == (10, "woven")
         weaving.remove()
         assert_clean(own)
@@ -1318,6 +1411,7 @@ def test_a_finder_that_fails_fails_as_without_weaving(woven: Weave, monkeypatch:
     assert weaving.state == "waiting"
 
 
+@pytest.mark.filterwarnings("ignore:.* waits. there is no module")
 def test_a_module_that_is_not_there_is_not_found_as_without_weaving(woven: Weave) -> None:
     weaving = woven("ahw_none.sub:one", post=ten)
     with pytest.raises(ModuleNotFoundError) as caught:
@@ -1411,7 +1505,8 @@ def test_the_import_hooks_of_wrapt_work_beside_ours(write: Write, order: str) ->
 
 
 def test_check_says_that_a_misspelt_module_is_not_there_and_names_the_nearest(woven: Weave) -> None:
-    weaving = woven("jsonn:dumps", post=ten)
+    with pytest.warns(WeaveWarning):
+        weaving = woven("jsonn:dumps", post=ten)
     assert weaving.state == "waiting"
     with pytest.raises(WeaveError, match=r"'jsonn:dumps'.*no module 'jsonn'.*did you mean 'json'\?"):
         weaving.check()
@@ -1446,9 +1541,124 @@ def test_check_imports_nothing(write: Write, woven: Weave) -> None:
 
 
 def test_check_says_that_no_module_fits_a_glob(woven: Weave) -> None:
-    weaving = woven("ahw_nothing.*:*", post=ten)
-    with pytest.raises(WeaveError, match=r"'ahw_nothing\.\*:\*'.*'ahw_nothing\.\*'"):
+    with pytest.warns(WeaveWarning):
+        weaving = woven("ahw_nothing.*:*", post=ten)
+    with pytest.raises(WeaveError, match=r"'ahw_nothing\.\*:\*'.*no module 'ahw_nothing'"):
         weaving.check()
+    weaving = woven("ahw_nothing*:*", post=ten)
+    with pytest.raises(WeaveError, match=r"'ahw_nothing\*:\*'.*'ahw_nothing\*'"):
+        weaving.check()
+
+
+# A name that nothing can be imported by is warned of at once
+
+
+@pytest.mark.parametrize(
+    ("target", "near"),
+    [
+        ("jsno:dumps", "json"),  # asyncio was imported, and json was not
+        ("jsno.*:*", "json"),
+        ("jsno.decoder:JSONDecoder+.decode", "json"),
+        ("json:dumps, aysncio:run", "asyncio"),
+        ("maht:sin", "math"),
+        ("Json:dumps", "json"),
+        ("pytset:raises", "pytest"),
+        ("_jsno:make_encoder", "_json"),
+    ],
+)
+def test_a_name_that_nothing_can_be_imported_by_is_warned_of_with_the_nearest_installed(
+    target: str, near: str, woven: Weave
+) -> None:
+    # It waited for ever, without a word.
+    wrong = target.rpartition(", ")[2]
+    top = wrong.partition(":")[0].partition(".")[0]
+    with pytest.warns(WeaveWarning) as caught:
+        weaving = woven(target, post=str)
+    assert [str(one.message) for one in caught] == [
+        f"{wrong!r} waits: there is no module {top!r} to import; did you mean {near!r}?"
+    ]
+    assert weaving.state == "waiting"
+
+
+def test_the_nearest_installed_name_is_found_though_it_is_not_imported(write: Write, woven: Weave) -> None:
+    write({"ahw_warehouse.py": ONE})
+    with pytest.warns(WeaveWarning, match=r"did you mean 'ahw_warehouse'\?"):
+        woven("ahw_warehuose:one", post=ten)
+    assert "ahw_warehouse" not in sys.modules
+
+
+def test_no_name_is_suggested_that_is_only_a_little_alike(woven: Weave) -> None:
+    with pytest.warns(WeaveWarning) as caught:
+        woven("ahwxyzzy:one", post=ten)
+    assert str(caught[0].message) == "'ahwxyzzy:one' waits: there is no module 'ahwxyzzy' to import"
+
+
+def test_the_warning_is_of_the_line_that_weaves_also_for_an_aspect(woven: Weave) -> None:
+    class Aspect:
+        @pre("ahw_unknown:one")
+        def note(self) -> None: ...
+
+    for target, hooks_given in (("ahw_unknown:one", {"post": ten}), (Aspect(), {})):
+        with pytest.warns(WeaveWarning) as caught:
+            weave(target, **hooks_given).remove()  # type: ignore[arg-type]
+        assert [one.filename for one in caught] == [__file__]
+
+
+def test_what_was_warned_of_is_woven_once_it_can_be_imported(write: Write, woven: Weave) -> None:
+    with pytest.warns(WeaveWarning):
+        weaving = woven("ahw_later:one", post=ten)
+    write({"ahw_later.py": ONE})
+    assert (load("ahw_later").one(), weaving.state) == (10, "woven")
+
+
+def test_a_warning_of_an_unknown_name_that_is_made_an_error_leaves_nothing(write: Write, woven: Weave) -> None:
+    write({"ahw_a.py": ONE})
+    a = load("ahw_a")
+    finders = list(sys.meta_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(WeaveWarning):
+            weave("ahw_a:one, ahw_unknown:one", post=ten)
+    assert_clean(a)
+    assert sys.meta_path == finders
+
+
+class Editable:
+    """Finds one package, as the finders of editable installs do."""
+
+    def __init__(self, name: str, root: Path) -> None:
+        self.name = name
+        self.root = root
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != self.name:
+            return None
+        return importlib.util.spec_from_file_location(name, self.root / f"{name}.py")
+
+
+class Failing:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name == "ahw_fails":
+            raise RuntimeError("not now")
+        return None
+
+
+def test_what_can_be_imported_in_whatever_way_is_not_warned_of_and_not_imported(
+    write: Write, woven: Weave, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write({"ahw_space/inner/mod.py": ONE, "ahw_a.py": ONE, "ahw_broken.py": "1 / 0", "ahw_lazy.py": "1 / 0"})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "ahw_editable.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Editable("ahw_editable", tmp_path / "elsewhere"), Failing()])
+    monkeypatch.setitem(sys.modules, "ahw_none", None)  # type: ignore[arg-type]
+    lazily("ahw_lazy", root)
+    targets = ["ahw_space.inner.mod:one", "ahw_space.inner:*", "ahw_a:one", "ahw_broken:one", "ahw_editable:one"]
+    targets += ["ahw_lazy.sub:one", "ahw_fails:one", "ahw_none:one", "ahw_*:one", "*:nobody", "wave:open", "winreg:x"]
+    before = set(sys.modules)
+    for target in targets:
+        woven(target, post=ten).remove()
+    assert set(sys.modules) == before
+    assert type(sys.modules["ahw_lazy"]) is not types.ModuleType  # which it becomes when it is loaded
 
 
 def test_a_wrong_name_in_a_module_that_was_waited_for_warns_and_the_import_goes_on(write: Write, woven: Weave) -> None:
@@ -1738,3 +1948,87 @@ def test_a_wrong_name_is_warned_of_once_also_if_others_ask_the_finders_twice(
         assert [one.category for one in told] == [WeaveWarning]
     finally:
         sys.meta_path.remove(finder)
+
+
+# Other threads
+
+
+PART = """
+    import ahw_box
+    class K:
+        pass
+    ahw_box.go()
+    class K:
+        def m(self):
+            return 1
+        made = m.__code__
+"""
+
+
+@pytest.mark.parametrize("pointcut", ["ahw_a:K.m", "ahw_a:L.m", "ahw_a:K.*", "ahw_a:*"])
+def test_what_another_thread_is_importing_is_waited_for(write: Write, woven: Weave, pointcut: str) -> None:
+    write({"ahw_a.py": PART + "    L = K\n", "ahw_box.py": ""})
+    weavings: list[Weaving] = []
+    load("ahw_box").go = lambda: at_once(lambda: weavings.append(woven(pointcut, post=ten)))
+    a = load("ahw_a")
+    assert (a.K().m(), weavings[0].state) == (10, "woven")
+    weavings[0].remove()
+    assert a.K.m.__code__ is a.K.made
+
+
+@pytest.mark.parametrize("pointcut", ["ahw_a:one", "ahw_a:*"])
+def test_a_module_that_another_thread_has_found_and_not_yet_begun_is_waited_for(
+    write: Write, woven: Weave, pointcut: str
+) -> None:
+    # It was past our finder and not yet in `sys.modules`: nobody told of its end.
+    class Slow(Silent):
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+            if name == "ahw_a" and not asked:
+                asked.append(name)  # before: the weaving itself asks the finders whether there is such a module
+                at_once(lambda: weavings.append(woven(pointcut, post=ten)))
+                assert weavings[0].state == "waiting"
+            return None
+
+    write({"ahw_a.py": ONE})
+    asked: list[str] = []
+    weavings: list[Weaving] = []
+    slow = Slow()
+    sys.meta_path.insert(1, slow)
+    try:
+        a = load("ahw_a")
+    finally:
+        sys.meta_path.remove(slow)
+    assert (a.one(), weavings[0].state) == (10, "woven")
+    weavings[0].remove()
+    assert_clean(a)
+
+
+def test_a_name_that_is_not_there_yet_is_not_refused_if_the_import_ends_just_then(
+    write: Write, woven: Weave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # "chooses nothing": that it was missing was looked up before, and that the import had ended after.
+    write({"ahw_a.py": "import ahw_box\nahw_box.go()\n" + textwrap.dedent(ONE), "ahw_box.py": ""})
+    box = load("ahw_box")
+    looked, over, begun = threading.Event(), threading.Event(), threading.Event()
+    box.go = lambda: (begun.set(), looked.wait(20))
+    missing = Weaving._missing
+
+    def look_and_wait(self: Weaving) -> Any:
+        found = missing(self)
+        if threading.current_thread() is here:
+            looked.set()
+            assert over.wait(20)
+        return found
+
+    def importing() -> None:
+        load("ahw_a")
+        over.set()
+
+    here = threading.current_thread()
+    monkeypatch.setattr(Weaving, "_missing", look_and_wait)
+    thread = threading.Thread(target=importing, daemon=True)
+    thread.start()
+    assert begun.wait(20)
+    weaving = woven("ahw_a:one", post=ten)
+    thread.join(20)
+    assert (weaving.state, sys.modules["ahw_a"].one()) == ("woven", 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import subprocess
 import sys
 import threading
 import zlib
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aspecthook import Args, Return, hooks, weave
+from aspecthook import Args, Return, WeaveError, hooks, weave
 from tests.threads import at_once
 
 log: list[object] = []
@@ -153,7 +154,7 @@ def traces() -> list[object]:
     ]
     found: list[object] = []
     for function in functions:
-        found += [id(function.__code__), dict(function.__dict__)]
+        found += [id(function.__code__), id(function.__dict__), dict(function.__dict__)]
     found += [dict(vars(Base)), dict(vars(Child)), dict(vars(one)), id(zlib.crc32), type(zlib.crc32)]
     return found
 
@@ -231,6 +232,36 @@ def test_without_its_block_a_context_hook_acts_nowhere(subject: Subject) -> None
         weaving.remove()
 
 
+def test_a_context_weaving_without_its_block_waits_and_check_says_to_use_with() -> None:
+    # It said "woven", and did nothing.
+    weaving = weave(double, pre=lambda: log.append("pre"), scope="context")
+    try:
+        assert (weaving.state, len(weaving.mounts)) == ("waiting", 1)
+        assert "waiting" in repr(weaving)
+        with pytest.raises(WeaveError, match=r"act nowhere yet.*write `with weave\(\.\.\., scope='context'\):`"):
+            weaving.check()
+        with weaving:
+            assert weaving.state == "woven"
+            weaving.check()
+            with weaving:
+                assert weaving.state == "woven"
+            assert weaving.state == "woven"
+        assert weaving.state == "removed"
+        weaving.check()
+    finally:
+        weaving.remove()
+
+
+def test_a_context_weaving_that_another_thread_has_entered_is_woven() -> None:
+    weaving = weave(double, pre=lambda: log.append("pre"), scope="context")
+    thread = threading.Thread(target=weaving.__enter__)
+    thread.start()
+    thread.join()
+    assert weaving.state == "woven"
+    weaving.remove()
+    assert weaving.state == "removed"
+
+
 @subjects
 def test_tasks_that_run_beside_the_block_are_left_alone(subject: Subject) -> None:
     async def main() -> None:
@@ -255,9 +286,9 @@ def test_tasks_that_run_beside_the_block_are_left_alone(subject: Subject) -> Non
 
 @subjects
 def test_every_kind_is_kept_to_its_context(subject: Subject) -> None:
-    def idle(proceed: Callable[[], object]) -> object:
+    def idle() -> Iterator[None]:  # a generator with one yield serves targets of every style
         log.append("around")
-        return proceed()
+        yield
 
     async def main() -> None:
         with weave(
@@ -493,24 +524,95 @@ def test_a_task_started_inside_that_outlives_the_block_is_left_alone_after_it() 
     assert log == ["pre"]
 
 
+# Threads may inherit the context from 3.14 on, and do without the GIL; who has copied it cannot be told there.
+COPIED = [] if getattr(sys.flags, "thread_inherit_context", False) else ["pre"]
+
+
 def test_threads_do_not_inherit_the_block_unless_they_run_in_a_copy_of_the_context() -> None:
     with weave(double, pre=lambda: log.append("pre"), scope="context"):
         at_once(lambda: double(1))
         assert log == []
         context = contextvars.copy_context()
         at_once(lambda: context.run(double, 1))
-        assert log == ["pre"]
+        assert log == COPIED
 
 
 def test_to_thread_inherits_the_block_and_an_executor_does_not() -> None:
     async def main() -> None:
         with weave(double, pre=lambda: log.append("pre"), scope="context"):
             await asyncio.to_thread(double, 1)
-            assert log == ["pre"]
+            assert log == COPIED
             await asyncio.get_running_loop().run_in_executor(None, double, 1)
 
     asyncio.run(main())
-    assert log == ["pre"]
+    assert log == COPIED
+
+
+def test_a_thread_may_enter_the_block_that_it_was_started_in() -> None:
+    def work() -> None:
+        with weaving:
+            double(1)
+        double(1)
+
+    with weave(double, pre=lambda: log.append("pre"), scope="context") as weaving:
+        at_once(work)
+        assert log == ["pre"]
+        double(1)
+    double(1)
+    assert log == ["pre", "pre"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="threads inherit no context")
+def test_what_is_under_way_is_not_inherited_by_threads_though_the_context_is() -> None:
+    program = """
+import threading
+from aspecthook import events, hookable, hooks, weave
+from aspecthook.testing import Tape
+def in_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+def double(n): return 2 * n
+log = []
+with weave(double, pre=lambda: log.append("context"), scope="context"):
+    in_thread(lambda: double(1))
+    double(1)
+assert log == ["context"], log
+
+log.clear()
+@hookable
+def target(deep): ...
+@target.pre(reentrant=False)
+def once_here(deep):
+    log.append(deep)
+    if not deep:
+        target(1)
+        in_thread(lambda: target(2))
+target(0)
+assert log == [0, 2], log
+
+log.clear()
+event = events.audit("ahw.told")
+@event.on
+def told(args):
+    log.append(args[0])
+    if not args[0]:
+        sys.audit("ahw.told", 1)
+        in_thread(lambda: sys.audit("ahw.told", 2))
+import sys
+sys.audit("ahw.told", 0)
+assert log == [0, 2], log
+
+def outer(): in_thread(inner)
+def inner(): ...
+with Tape().record(outer).record(inner) as tape:
+    outer()
+assert [call.depth for call in tape.calls] == [0, 0]
+"""
+    done = subprocess.run(
+        [sys.executable, "-X", "thread_inherit_context=1", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_callback_scheduled_inside_acts_only_if_it_runs_while_the_block_lasts() -> None:
@@ -1317,7 +1419,7 @@ def test_twenty_tasks_and_eight_threads_count_only_their_own() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert double.__code__ is code
-    assert "__aspecthook__" not in vars(double)
+    assert type(vars(double)) is dict and "__aspecthook__" not in vars(double)
 
 
 def test_twenty_tasks_and_eight_threads_share_one_hook_and_lose_no_call() -> None:

@@ -17,7 +17,17 @@ from typing import Any
 
 import pytest
 
-from aspecthook import HookSignatureError, HookTypeError, Return, WeaveError, Weaving, hookable, hooks, weave
+from aspecthook import (
+    HookSignatureError,
+    HookTypeError,
+    Return,
+    WeaveError,
+    WeaveWarning,
+    Weaving,
+    hookable,
+    hooks,
+    weave,
+)
 from tests.threads import at_once
 
 log: list[object] = []
@@ -59,7 +69,7 @@ def traces() -> list[object]:
     """Give what a weaving might leave behind."""
     functions: list[Any] = [double, triple, count, Cart.total, Cart.weight]
     return [
-        *((id(one.__code__), dict(one.__dict__)) for one in functions),
+        *((id(one.__code__), id(one.__dict__), dict(one.__dict__)) for one in functions),
         dict(vars(Cart)),
         dict(vars(Big)),
         type(zlib.crc32),
@@ -339,7 +349,8 @@ def test_a_weaving_is_woven_and_then_removed() -> None:
 
 
 def test_a_weaving_waits_for_what_is_not_imported() -> None:
-    weaving = weave("weaving_never_imported:thing", pre=note)
+    with pytest.warns(WeaveWarning, match="'weaving_never_imported:thing' waits: there is no module"):
+        weaving = weave("weaving_never_imported:thing", pre=note)
     try:
         assert weaving.state == "waiting"
         assert weaving.mounts == ()
@@ -870,7 +881,7 @@ def test_a_class_woven_by_a_method_it_inherits_is_freed_and_its_hook_goes() -> N
         gc.collect()
         assert weak() is None
         assert Cart.total.__code__ is code
-        assert "__aspecthook__" not in vars(Cart.total)
+        assert type(vars(Cart.total)) is dict and "__aspecthook__" not in vars(Cart.total)
     finally:
         del sys.modules["weaving_classes"]
         if weaving is not None:

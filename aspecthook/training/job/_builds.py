@@ -21,7 +21,7 @@ Images: TypeAlias = NDArray[Any]
 Labels: TypeAlias = NDArray[Any]
 Part: TypeAlias = tuple[Images, Labels]
 
-DATA = Registry("data")
+DATA = Registry("data", imports=True)
 DATA.register(load_digits, name="digits")
 
 
@@ -96,7 +96,7 @@ def _stratified(labels: Labels, part: float, seed: int) -> NDArray[np.bool_]:
 
 def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], classes: int) -> Classifier:
     """Build the model for images of a shape (height, width)."""
-    registry = Registry(f"models of {backend}")
+    registry = Registry(f"models of {backend}", imports=True)
     size = int(np.prod(shape))
     if backend == "numpy":
         registry.register(partial(_mlp, size, classes), name="mlp")
@@ -125,7 +125,7 @@ def _mlp(size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: f
 
 def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> Any:
     """Build the optimizer of a model's parameters."""
-    registry = Registry(f"optimizers of {backend}")
+    registry = Registry(f"optimizers of {backend}", imports=True)
     home: Any = ours if backend == "numpy" else load_torch().optim
     for name in ("SGD", "Adam", "AdamW"):
         registry.register(getattr(home, name), name=name)

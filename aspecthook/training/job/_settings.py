@@ -12,8 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from aspecthook._config import load_toml
-from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook._config import check_depth, load_toml, read_config, shown_path
+from aspecthook._errors import ConfigError, brief, described, nearest
 
 # Any: what TOML has.
 Settings: TypeAlias = dict[str, Any]
@@ -58,14 +58,14 @@ def load_settings(
         >>> load_settings(changes=["run.max_epoch=40"])
         Traceback (most recent call last):
           ...
-        aspecthook.ConfigError: --set run.max_epoch=40: [run] has no 'max_epoch'; ...; did you mean 'max_epochs'?
+        aspecthook.ConfigError: --set run.max_epoch: [run] has no 'max_epoch'; ...; did you mean 'max_epochs'?
     """
     settings: Settings = tomllib.loads(default_text()) if below is None else dict(below)
     known = _known()
     if path is not None:
         settings = _over(settings, _read(Path(path)), str(path), known)
     for change in changes:
-        settings = _over(settings, _parsed(change), f"--set {change}", known)
+        settings = _over(settings, _parsed(change), f"--set {change.partition('=')[0]}", known)
     return settings
 
 
@@ -77,12 +77,16 @@ def _known() -> dict[str, Settings]:
 def _read(path: Path) -> Settings:
     if path.suffix != ".json":
         return load_toml(path)
+    shown, raw = shown_path(path), read_config(path)
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = json.loads(raw)
+        check_depth(found)
+    except RecursionError:
+        raise ConfigError(f"{shown} is no config: its values are nested too deeply; correct it") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is no JSON: {error}; give a TOML file, or the config.json of a run") from None
+        raise ConfigError(f"{shown} is no JSON: {error}; give a TOML file, or the config.json of a run") from None
     if not isinstance(found, dict):
-        raise ConfigError(f"{path} is no config: it holds {brief(found)}; give one with sections such as [run]")
+        raise ConfigError(f"{shown} is no config: it holds {described(found)}; give one with sections such as [run]")
     return cast("Settings", found)
 
 
@@ -90,14 +94,22 @@ def _parsed(change: str) -> Settings:
     key, equals, text = change.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
-        raise ConfigError(f"--set {change}: give section.key=value, such as lr.policy=cosine")
+        raise ConfigError(f"--set {brief(change)}: give section.key=value, such as lr.policy=cosine")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
-    for name in reversed(names):
-        value = {name: value}
+        value = _value(text)
+        for name in reversed(names):
+            value = {name: value}
+        check_depth(value)
+    except RecursionError:
+        raise ConfigError(f"--set {brief(key)}: its value is nested too deeply; correct it") from None
     return cast("Settings", value)
+
+
+def _value(text: str) -> object:
+    try:
+        return cast("object", tomllib.loads(f"value = {text}")["value"])
+    except ValueError:
+        return text.strip()
 
 
 def _over(settings: Settings, changes: Mapping[str, Any], who: str, known: Mapping[str, Settings]) -> Settings:
@@ -108,8 +120,18 @@ def _over(settings: Settings, changes: Mapping[str, Any], who: str, known: Mappi
                 f"{who}: there is no section {section!r}; what there is: {', '.join(_SECTIONS)}"
                 f"{nearest(section, list(_SECTIONS))}"
             )
+        if _has_nul(given):
+            raise ConfigError(f"{who}: [{section}] has a NUL in a string, as no name and no path can; take it out")
         settings = {**settings, section: _section(section, settings.get(section), given, who, known)}
     return settings
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    given: Any = value
+    inner: Any = given.values() if isinstance(value, dict) else given if isinstance(value, list) else ()
+    return any(map(_has_nul, inner))
 
 
 def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Settings]) -> Any:
@@ -120,7 +142,7 @@ def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Sett
     if given is True and name in HOOKS:
         return old or {}
     if not isinstance(given, dict):
-        raise ConfigError(f"{who}: [{name}] is {brief(given)}; give a table, such as {name}.key = ...")
+        raise ConfigError(f"{who}: [{name}] is {described(given)}; give a table, such as {name}.key = ...")
     section = cast("Settings", given)
     if name in known:
         _check(f"{who}: [{name}]", section, known[name])
@@ -158,7 +180,7 @@ def _listed(given: Any, who: str) -> list[Any]:
     rows = cast("list[object]", given)
     if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
         return rows
-    raise ConfigError(f"{who}: hooks is {brief(rows)}; give [[hooks]] tables, each with a type")
+    raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with a type")
 
 
 def filled(settings: Settings) -> Settings:

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from aspecthook._errors import ConfigError, nearest
+from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._runner import Runner
 from aspecthook.training.checkpoints import newest
@@ -97,7 +97,7 @@ def build(settings: Settings) -> Job:
     backend = run["backend"]
     if backend not in _BACKENDS:
         raise ConfigError(
-            f"[run]: there is no back end {backend!r}; give 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
+            f"[run]: there is no back end {brief(backend)}; give 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
         )
     _seed(backend, seed)
     parts = load_data(settings["data"], seed)

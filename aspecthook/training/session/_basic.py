@@ -203,7 +203,7 @@ class LoggingTensorHook(Stateful):
         formatter: Formatter | None = None,
     ) -> None:
         if isinstance(tensors, str):
-            raise HookTypeError(f"LoggingTensorHook({tensors!r}): give a list of names, or a mapping to names")
+            raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
         # A mapping is logged in the order of its keys, as TensorFlow does.
         self.tensors = _sorted(tensors) if is_any(tensors, Mapping) else {name: name for name in tensors}
         never = at_end and every_n_iter is None and every_n_secs is None

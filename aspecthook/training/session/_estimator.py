@@ -10,7 +10,7 @@ from typing import Any, final
 
 from aspecthook import hooks as hooks_of
 from aspecthook._asks import parameters
-from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, nearest
+from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._frozen import is_any
 from aspecthook.training._runner import Runner
@@ -260,7 +260,7 @@ class Estimator:
         assert self._make is not None
         runner = self._called(self._make, mode)
         if not isinstance(runner, Runner):
-            raise HookTypeError(f"the model_fn of an Estimator gave {brief(runner)}; let it give a Runner(...)")
+            raise HookTypeError(f"the model_fn of an Estimator gave {described(runner)}; let it give a Runner(...)")
         if self.model_dir is None:  # there is nothing else to keep what was trained
             self._runner = runner
         return runner

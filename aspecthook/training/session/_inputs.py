@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, final
 
 from aspecthook import hooks as hooks_of
-from aspecthook._errors import HookTypeError, brief
+from aspecthook._errors import HookTypeError, described
 from aspecthook._hook import priority_of
 from aspecthook.training._backends import Backend
 from aspecthook.training._evaluation import _kept
@@ -30,7 +30,7 @@ class Until:
     def __init__(self, runner: Runner, data: Any, steps: int | None) -> None:
         if not hasattr(data, "__iter__"):
             raise HookTypeError(
-                f"input_fn gave {brief(data)}, which cannot be iterated; let it give a loader, or a list"
+                f"input_fn gave {described(data)}, which cannot be iterated; let it give a loader, or a list"
             )
         self._runner, self._data, self._steps = runner, data, steps
         self.count = 0
@@ -113,5 +113,7 @@ def attached(runner: Runner, hooks: Iterable[Any], way: str) -> Generator[None]:
             number = priority_of(getattr(hook, "priority", "NORMAL"), f"the session hook {name}")
             for stage, function in rows(hook, runner, way):
                 mount = hooks_of(getattr(runner, stage.method))
-                stack.enter_context(mount.add(stage.kind, function, *stage.types, name=name, priority=number))
+                stack.enter_context(
+                    mount.add(stage.kind, function, *stage.types, name=name, priority=number, again=True)
+                )
         yield

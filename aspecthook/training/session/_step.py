@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._answers import Args
-from aspecthook._errors import HookAnswerError, brief
+from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 
 from ._fetches import check_name, entry_of, fed, foreign_feed, mapped, names_in
@@ -59,7 +59,9 @@ class Step:
             HookAnswerError: It is no `SessionRunArgs`.
         """
         if not hasattr(answer, "fetches"):
-            raise HookAnswerError(f"{who} answered {brief(answer)} in before_run; answer SessionRunArgs(...), or None")
+            raise HookAnswerError(
+                f"{who} answered {described(answer)} in before_run; answer SessionRunArgs(...), or None"
+            )
         if answer.fetches is not None:
             self.ask(key, who, answer.fetches, runner)
         feed = foreign_feed(answer)

@@ -131,7 +131,7 @@ def test_the_function_is_given_what_it_asks_for(tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(HookTypeError, match="give a function that gives a Runner, or a model"):
         Estimator(3)
-    with pytest.raises(HookTypeError, match="the model_fn of an Estimator gave 3"):
+    with pytest.raises(HookTypeError, match="the model_fn of an Estimator gave an int;"):
         Estimator(lambda: 3).train(lambda: DATA)
     estimator = Estimator(Model(), optimizer=Optimizer())
     assert estimator.train(lambda: DATA).evaluate(lambda: DATA) == {"loss": 2.5, "global_step": 4}

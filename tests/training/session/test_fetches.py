@@ -41,10 +41,10 @@ def watched(runner: Runner) -> list[dict[str, Any]]:
     def loss(result: Any) -> None:
         rows[-1]["loss"] = float(result.item())
 
-    def gradient() -> None:
+    def gradient(runner: Runner) -> None:
         rows[-1]["grad:0.weight"] = held(runner, "0.weight", "grad")
 
-    def end() -> None:
+    def end(runner: Runner) -> None:
         rows[-1]["param:3.bias"] = held(runner, "3.bias", "data")
         rows[-1].setdefault("grad:0.weight", held(runner, "0.weight", "grad"))
 
@@ -129,10 +129,10 @@ def carried(runner: Runner) -> int:
     stages = sum(len(hooks(getattr(runner, name))) for name in ("forward", "optimizer_step"))
     if runner.backend.name == "torch":
         return stages + sum(len(module._forward_hooks) for module in runner.model.modules())
-    from aspecthook._inplace import MARK
+    from aspecthook._mount import mount_of
 
     forwards = {type(module).forward for _, module in runner.model.named_modules()}
-    return stages + sum(MARK in function.__dict__ for function in forwards)
+    return stages + sum(mount_of(function) is not None for function in forwards)
 
 
 @both
@@ -141,7 +141,7 @@ def test_nothing_is_on_stages_and_layers_when_nobody_fetches(library: str) -> No
     seen: list[int] = []
     runner.register_hook(Fetch(["loss", "grad:0.bias", "output:3"], every=4))
     runner.register_hook(Fetch(["param:0.bias", "lr", "global_step"]))
-    hooks(runner.train_iter).post(lambda: seen.append(carried(runner)))
+    hooks(runner.train_iter).post(lambda runner: seen.append(carried(runner)))
     runner.fit(loader())
     assert seen == [3, 3, 0, 0] * 3
     assert carried(runner) == 0
@@ -255,7 +255,7 @@ def test_what_is_no_answer_is_refused() -> None:
 
     runner = plain()
     runner.register_hook(Wrong())
-    with pytest.raises(HookAnswerError, match="Wrong answered \\['loss'\\] in before_run; answer SessionRunArgs"):
+    with pytest.raises(HookAnswerError, match="Wrong answered a list of 1 item in before_run; answer SessionRunArgs"):
         runner.fit([1.0])
 
 

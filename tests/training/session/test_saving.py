@@ -227,7 +227,7 @@ def test_a_resumed_run_is_the_run_that_was_never_ended(
         for hook in hooks_of(folder):
             runner.register_hook(hook)
         hooks(runner.train_iter).post(
-            lambda inner_iter: runner.after_stage(lambda: ended(runner, folder)) if runner.iter + 1 == until else None
+            lambda runner: runner.after_stage(lambda: ended(runner, folder)) if runner.iter + 1 == until else None
         )
         runner.fit(loader())
         return folder / "saved"

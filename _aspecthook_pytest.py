@@ -1,0 +1,258 @@
+"""The entry point of the pytest plugin: its options, fixtures and pytest hooks.
+
+pytest loads this file into every run, also where nobody uses aspecthook. So it imports nothing that pytest has not
+loaded already, and stands outside of the package, whose import would load the core. The rest is imported by the first
+test that needs it. The core tells of every hook that is added by calling `hook_added`, if this module is there.
+
+The invariant: what a fixture has put on comes off at the end of its test, in reverse order, whatever happened.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast, final
+
+import pytest
+
+if TYPE_CHECKING:
+    from aspecthook._hook import Hook
+    from aspecthook._mount import MountPoint
+    from aspecthook.testing import Tape
+    from aspecthook.testing._inject import Injection
+    from aspecthook.weave import Weaving
+
+P = ParamSpec("P")
+
+# The fixtures
+
+
+@pytest.fixture(name="_aspecthook_ends")
+def _ends() -> Iterator[list[Callable[[], None]]]:
+    """What is to be taken off at the end of the test; the errors of all are reported."""
+    ends: list[Callable[[], None]] = []
+    yield ends
+    errors: list[Exception] = []
+    while ends:
+        try:
+            ends.pop()()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup("what was woven in the test could not all be taken off", errors)
+
+
+def _until_end(function: Callable[P, Weaving], ends: list[Callable[[], None]]) -> Callable[P, Weaving]:
+    def weave(*args: P.args, **kwargs: P.kwargs) -> Weaving:
+        weaving = function(*args, **kwargs)
+        ends.append(weaving.remove)
+        return weaving
+
+    weave.__wrapped__ = function  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+    weave.__doc__ = function.__doc__
+    return weave
+
+
+@pytest.fixture
+def weave(_aspecthook_ends: list[Callable[[], None]]) -> Callable[..., Weaving]:
+    """`aspecthook.weave`, but that everything woven comes off at the end of the test, in reverse order."""
+    from aspecthook.weave import weave
+
+    return _until_end(weave, _aspecthook_ends)
+
+
+@pytest.fixture
+def tape(_aspecthook_ends: list[Callable[[], None]], request: pytest.FixtureRequest) -> Tape:
+    """A `Tape` that is stopped at the end of the test: ``tape.record("shop:*")``; a failed test shows its tree."""
+    from aspecthook.testing import Tape
+
+    made = Tape()
+    _aspecthook_ends.append(made.stop)
+    cast("pytest.Item", request.node).stash[TAPE] = made
+    return made
+
+
+@pytest.fixture
+def spy(_aspecthook_ends: list[Callable[[], None]]) -> Callable[..., Tape]:
+    """Record the calls of one target: ``spy(target)`` is a `Tape` with ``.call_count`` and ``.last``."""
+    from aspecthook.testing import Tape
+
+    # Any: the options are those of `Tape.record`, which checks them.
+    def spy(target: object, /, **options: Any) -> Tape:
+        made = Tape()
+        _aspecthook_ends.append(made.stop)
+        return made.record(target, **options)
+
+    return spy
+
+
+@pytest.fixture
+def inject(_aspecthook_ends: list[Callable[[], None]]) -> Callable[[object], Injection]:
+    """Put faults into a function: ``inject(target).fail(OSError, call=2)``; see `Injection`."""
+    from aspecthook.testing._inject import Injection
+    from aspecthook.weave import weave
+
+    return lambda target, /: Injection(target, _until_end(weave, _aspecthook_ends))
+
+
+# What a run knows of the hooks that its tests add
+
+TAPE: pytest.StashKey[Tape] = pytest.StashKey()
+_MODES = ("off", "warn", "error")
+
+watches: list[Watch] = []  # pytest may run inside of a test: the innermost one watches
+mounts: weakref.WeakSet[MountPoint] = weakref.WeakSet()  # every mount point that a hook has been added to
+
+
+def hook_added(mount: MountPoint, hook: Hook) -> None:
+    """Take note of a hook that has been added, anywhere in the process."""
+    mounts.add(mount)
+    if watches:
+        watches[-1].start()
+        watches[-1].note(mount, hook)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer ``--hook-leaks``, and ``hook_leaks`` in the configuration."""
+    text = "what to do about hooks that a test leaves behind: off (the default), warn or error"
+    parser.getgroup("aspecthook").addoption("--hook-leaks", choices=_MODES, help=text)
+    parser.addini("hook_leaks", text, default="off")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Be ready to watch the hooks that are added, for as long as pytest runs."""
+    mode: str = config.getoption("hook_leaks") or config.getini("hook_leaks")
+    if mode not in _MODES:
+        raise pytest.UsageError(f"hook_leaks is {mode!r}; give one of {', '.join(_MODES)}")
+    watch = Watch(config, mode)
+    watches.append(watch)
+    config.add_cleanup(lambda: watches.remove(watch))
+    if mounts or mode != "off":
+        watch.start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Take note of the test that begins. Where no hook is ever added, this is all that a test costs."""
+    watches[-1].begin(item)
+
+
+class Added(NamedTuple):
+    """A hook that a test has added, and where; it keeps nothing alive."""
+
+    mount: weakref.ref[MountPoint]
+    hook: weakref.ref[Hook]
+    place: str
+
+
+@final
+class Watch:
+    """What one run of pytest knows of the test under way: the mount points it has changed, the hooks it has added.
+
+    Its pytest hooks are registered once there is a hook to watch.
+    """
+
+    def __init__(self, config: pytest.Config, mode: str) -> None:
+        self._plugins = config.pluginmanager
+        self._root = f"{config.rootpath}{os.sep}"
+        self.mode = mode
+        self.item: pytest.Item | None = None
+        self.failed = False
+        self._noted = False
+        self._wide: list[str] = []  # the fixtures under way that last longer than a test
+        # They forget what is gone: a test may make and drop a million of them.
+        self.changed: weakref.WeakSet[MountPoint] = weakref.WeakSet()
+        self.changed_by_fixture: dict[str, weakref.WeakSet[MountPoint]] = {}
+        self.added: weakref.WeakKeyDictionary[Hook, Added] = weakref.WeakKeyDictionary()
+
+    def start(self) -> None:
+        """Register the pytest hooks."""
+        if not self._plugins.is_registered(self):
+            self._plugins.register(self, "aspecthook-watch")
+
+    def begin(self, item: pytest.Item) -> None:
+        """Forget the last test, and take note of the next one."""
+        self.item, self.failed = item, False
+        if self._noted:
+            self._noted = False
+            self.changed.clear()
+            self.added.clear()
+
+    def note(self, mount: MountPoint, hook: Hook) -> None:
+        """Take note of a hook that the test under way has added, or one of its fixtures."""
+        place = _attached(self._root) if self.item is not None else None
+        if place is None:
+            return
+        if self._wide:
+            self.changed_by_fixture.setdefault(self._wide[-1], weakref.WeakSet()).add(mount)
+            return
+        self._noted = True
+        self.changed.add(mount)
+        if self.mode != "off":
+            self.added[hook] = Added(weakref.ref(mount), weakref.ref(hook), place)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+        if fixturedef.scope == "function":
+            return (yield)
+        self._wide.append(fixturedef.argname)
+        try:
+            return (yield)
+        finally:
+            self._wide.pop()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.failed:
+            self.failed = True
+            report.sections += self.sections(item, call.excinfo)
+        return report
+
+    def sections(self, item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException] | None) -> list[tuple[str, str]]:
+        """Return what a report of a failed test says of hooks. Whatever goes wrong in making it changes no outcome."""
+        if not mounts:
+            return []  # no hook was ever added, so the package need not be loaded
+        try:
+            from aspecthook.testing import _failures
+
+            return _failures.sections(self, item, excinfo)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # pytest's own, such as that of `pytest.fail`, are no `Exception`
+            return [("hook chains", f"could not be shown: {type(error).__name__}")]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        # Only now has pytest itself let go of what the test and its fixtures have made.
+        item = self.item
+        if item is None or item.nodeid != nodeid:
+            return
+        if TAPE in item.stash:
+            del item.stash[TAPE]
+        if self.added:
+            from aspecthook import pytest_plugin
+
+            pytest_plugin.report_leaks(self, item)
+
+
+def _attached(root: str) -> str | None:
+    """Say which line of the user's has added a hook; None: one of a module that is being imported."""
+    frame: FrameType | None = sys._getframe(3)
+    place: str | None = None
+    while frame is not None:
+        name: object = frame.f_globals.get("__name__")
+        name, file = name if isinstance(name, str) else "", frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return None
+        if name.startswith("_pytest.") and not name.startswith("_pytest.assertion"):
+            break
+        if place is None and name.partition(".")[0] not in ("aspecthook", __name__):
+            place = f"{file.removeprefix(root)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return place

@@ -1,0 +1,289 @@
+"""Law 4 on copies and pickles: a mount point belongs to its function alone.
+
+The invariant: whatever is made of a mounted function by copying it is what would be made of the plain function. Copies
+read its `__dict__`: while the function is mounted, that is one of `Attributes`, which shows and copies only what
+others have put there. Picklers such as cloudpickle and dill take a function apart, first its code, then its `__dict__`:
+the constants of our code travel as a plain tuple (`Constants`), and on arrival an entry of the `__dict__` puts the
+plain code into the function (`PlainCode`). So what arrives needs nothing of this package.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from operator import itemgetter
+from threading import local
+from types import CodeType, FunctionType
+from typing import Any, cast, final
+
+MARK = "__aspecthook__"
+_WRAPPED = "__wrapped__"
+_ABSENT: Any = object()
+_NOTHING: dict[str, Any] = {}
+
+# What pickles in this way arrives as None.
+_AS_NONE: Any = (itemgetter(0), ((None,),))
+
+
+class Attribute:
+    """What a mounted function offers as an attribute, such as ``f.pre``: its own copy wherever it is copied to."""
+
+    __slots__ = ()
+
+    def found_at(self) -> tuple[FunctionType | None, str]:
+        """Return the function whose attribute it is, or None, and the name of the attribute."""
+        raise NotImplementedError
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        function, name = self.found_at()
+        # Where a plain function arrives, it has no such attribute.
+        return getattr, (function, name, None)
+
+
+@final
+class Attributes(dict[str, Any]):
+    """The `__dict__` of a mounted function.
+
+    Looking an attribute up, and reading an entry by its name, finds everything. Iterating over it, as
+    `functools.wraps` does, leaves out the `__wrapped__` of ours that leads `inspect` to the source. Its copies and
+    its pickles, and ``items()``, which cloudpickle reads, leave out all that is ours.
+    """
+
+    __slots__ = ("_before", "_function", "_known", "_wrapped", "mount")
+
+    def __init__(self, function: FunctionType, before: dict[str, Any], mount: object) -> None:
+        known = dict(before)
+        super().__init__(known)
+        self._function = weakref.ref(function)
+        # Its mount point, until that is gone.
+        self.mount: object = mount
+        # What was there before, to be put back, and what was in it.
+        self._before: dict[str, Any] | None = before
+        self._known = known
+        self._wrapped: object = _ABSENT
+
+    def shown(self) -> dict[str, Any]:
+        """Return the entries that are shown."""
+        ours = self._wrapped
+        return {name: value for name, value in list(super().items()) if value is not ours or name != _WRAPPED}
+
+    def copy(self) -> dict[str, Any]:
+        """Return what others have put there."""
+        return {name: value for name, value in self.shown().items() if not self._is_ours(value)}
+
+    def _is_ours(self, value: object) -> bool:
+        return isinstance(value, Attribute) and value.found_at()[0] is self._function()
+
+    # Iterating, which dict.update, `{**attributes}` and dict(attributes) do as soon as __iter__ is not that of dict.
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shown())
+
+    def __len__(self) -> int:
+        return len(self.shown())
+
+    def keys(self) -> Any:
+        return self.shown().keys()
+
+    def values(self) -> Any:
+        return self.shown().values()
+
+    def items(self) -> Any:
+        """Return what travels: what others have put there and, while our code is in the function, the way back."""
+        entries = self.copy()
+        if isinstance(way_back := self._way_back(), PlainCode):
+            entries[MARK] = way_back
+        return entries.items()
+
+    def __eq__(self, other: object) -> bool:
+        return self.shown() == other
+
+    def __ne__(self, other: object) -> bool:
+        return self.shown() != other
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return repr(self.shown())
+
+    # Copying
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        from copy import deepcopy  # somebody has imported it, as it calls this
+
+        made: dict[str, Any] = {}
+        memo[id(self)] = made
+        made.update({name: deepcopy(value, memo) for name, value in self.copy().items()})
+        return made
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        return itemgetter(0), ((self.copy(), self._way_back()),)
+
+    def _way_back(self) -> PlainCode | None:
+        function = self._function()
+        if function is None or function.__dict__ is not self:
+            return None
+        consts = function.__code__.co_consts
+        return PlainCode(function, consts.witness) if isinstance(consts, Constants) else None
+
+    # Coming and going, under the lock. Other threads and signal handlers may write attributes between any two steps.
+
+    @classmethod
+    def put(cls, function: FunctionType, mount: object) -> Attributes:
+        """Give a function its `Attributes`, or return those that it has from the same mount point."""
+        while True:
+            before = function.__dict__
+            if isinstance(before, Attributes) and before.mount is mount:
+                return before
+            made = cls(function, before, mount)
+            if function.__dict__ is before:
+                function.__dict__ = made
+                _follow(made._known, before, made)
+                return made
+
+    def stay(self) -> None:
+        """Note that these are there for good."""
+        self._before, self._known = None, _NOTHING
+
+    def leave(self, function: FunctionType) -> None:
+        """Put back what was there, with what others have changed meanwhile."""
+        before = self._before
+        if before is None or function.__dict__ is not self:
+            return
+        now = self._carry(self._known, before)
+        try:
+            function.__dict__ = before
+        finally:
+            self._carry(now, before)
+            self.mount = None
+
+    def _carry(self, known: dict[str, Any], into: dict[str, Any]) -> dict[str, Any]:
+        now = self.copy()
+        _follow(known, now, into)
+        return now
+
+    def wrap(self, original: object) -> None:
+        """Show `inspect` the function as it was, unless others have something to show."""
+        if _WRAPPED not in self:
+            self._wrapped = original
+            self[_WRAPPED] = original
+
+    def unwrap(self) -> None:
+        """Show it no more."""
+        if self.get(_WRAPPED, None) is self._wrapped:
+            del self[_WRAPPED]
+        self._wrapped = _ABSENT
+
+
+def carried_by(space: object) -> object:
+    """Return what we have put into the `__dict__` of a function or of an object, if that is ours."""
+    if isinstance(space, Attributes):
+        return space.mount
+    return cast("dict[str, object]", space).get(MARK) if isinstance(space, dict) else None
+
+
+def _follow(known: dict[str, Any], now: dict[str, Any], into: dict[str, Any]) -> None:
+    """Change a dict as another one has changed since its entries were those that are known."""
+    for name in {**known, **now}:
+        value = now.get(name, _ABSENT)
+        if value is not known.get(name, _ABSENT):
+            if value is _ABSENT:
+                into.pop(name, None)
+            else:
+                into[name] = value
+
+
+# Picklers that take functions apart
+
+_met = local()
+
+
+class Witness:
+    """Tells whether a pickler knows the code of a function: it is a constant of that code.
+
+    What a pickler has met it does not ask again how to pickle.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        _met.last = self
+        return _AS_NONE
+
+
+@final
+class Constants(tuple[Any, ...]):
+    """The constants of code of ours, and two more that it never loads: its witness and the plain code.
+
+    The plain code is among them so that picklers find the names that it uses and send what they stand for.
+    """
+
+    __slots__ = ()
+
+    # A code object hashes its constants, since line profilers and coverage tools keep code objects in dicts.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+    @property
+    def witness(self) -> Witness:
+        """The witness of the function that the code is for."""
+        return cast("Witness", self[-2])
+
+    @property
+    def plain(self) -> CodeType:
+        """The code that travels instead."""
+        return cast("CodeType", self[-1])
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        # The objects among them may be of any sort, and what arrives never runs.
+        return tuple, ((*[None] * (len(self) - 2), self.witness, self.plain),)
+
+
+@final
+class PlainCode:
+    """Puts the plain code into what a pickler has made of a function and its code; pickles as None otherwise.
+
+    A function that travels by its name, and whose `__dict__` alone is pickled, stays as it is where it arrives.
+    """
+
+    __slots__ = ("_function", "_witness")
+
+    def __init__(self, function: FunctionType, witness: Witness) -> None:
+        self._function = function
+        self._witness = witness
+
+    def __reduce__(self) -> Any:
+        _met.last = None
+        return itemgetter(0), ((self._witness, _Put(self._function, self._witness)),)
+
+
+@final
+class _Put:
+    """Is pickled right after the witness has been."""
+
+    __slots__ = ("_function", "_witness")
+
+    def __init__(self, function: FunctionType, witness: Witness) -> None:
+        self._function = function
+        self._witness = witness
+
+    def __reduce__(self) -> Any:
+        if _met.last is self._witness:
+            return _AS_NONE
+        return setattr, (self._function, "__code__", plain_code(self._function.__code__))
+
+
+def plain_code(code: CodeType) -> CodeType:
+    """Return the code that travels for one of ours, and any other code itself."""
+    while isinstance(consts := code.co_consts, Constants):
+        code = consts.plain
+    return code

@@ -1,0 +1,184 @@
+"""Law 4 on pickles: what takes a mounted function apart, code and all, sends the plain function."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import hookable, hooks, weave
+from tests.copies.makers import MAKERS, WAYS, Made, Unhashable, unpicklable
+
+PICKLERS = ["cloudpickle", "dill"]
+
+
+@pytest.fixture(params=PICKLERS)
+def library(request: pytest.FixtureRequest) -> Any:
+    found = pytest.importorskip(request.param)
+    try:
+        found.dumps(lambda: None)
+    except AttributeError:
+        pytest.skip(f"{request.param} does not know the code objects of this Python")
+    return found
+
+
+def check_plain(arrived: Any, made: Made, plain: Made) -> None:
+    """Check that what has arrived is the function that was not decorated."""
+    assert arrived is not made.function and type(arrived) is FunctionType
+    code, other = arrived.__code__, plain.function.__code__
+    if made.decorate is hookable:
+        assert (code.co_code, code.co_names, code.co_filename) == (other.co_code, other.co_names, other.co_filename)
+    assert type(code.co_consts) is tuple and "aspecthook" not in repr(code.co_consts)
+    space = {name: value for name, value in vars(arrived).items() if name != "__wrapped__"}
+    # An entry that says nothing is all that may be left where the code was ours.
+    assert space.pop("__aspecthook__", None) is None and type(vars(arrived)) is dict
+    assert space == {name: value for name, value in vars(plain.function).items() if name != "__wrapped__"}
+    assert made.use(arrived) == plain.use(plain.function)
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_arrives_is_the_plain_function(library: Any, maker: Callable[[], Made], way: str) -> None:
+    # Each raised "cannot pickle 'weakref' object", or that of whatever the hooks held.
+    made = maker()
+    code = made.function.__code__
+    WAYS[way].put(made)
+    hooked, members = made.function.__code__, list(getattr(made.function, "hooks", ()))
+    check_plain(library.loads(library.dumps(made.function)), made, maker())
+    check_plain(library.loads(library.dumps([made.function, vars(made.function)]))[0], made, maker())
+    # It is sent again from there, and may be hooked there.
+    there = library.loads(library.dumps(made.function))
+    check_plain(library.loads(library.dumps(there)), made, maker())
+    log: list[str] = []
+    with weave(there, pre=lambda: log.append("pre")):
+        made.use(there)
+    assert log
+    check_plain(there, made, maker())
+    assert made.function.__code__ is hooked and list(getattr(made.function, "hooks", ())) == members
+    WAYS[way].off(made)
+    assert made.function.__code__ is code or made.decorate is not hookable
+    check_plain(library.loads(library.dumps(made.function)), made, maker())
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(MAKERS), st.sampled_from(list(WAYS))), min_size=2, max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_functions_that_are_pickled_together(drawn: list[tuple[Callable[[], Made], str]], chance: Any) -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    case = [maker() for maker, _ in drawn]
+    for made, (_, way) in zip(case, drawn, strict=True):
+        WAYS[way].put(made)
+    sent: list[Any] = [[place, thing(made.function)] for place, made in enumerate(case) for thing in THINGS]
+    chance.shuffle(sent)
+    for place, arrived in cloudpickle.loads(cloudpickle.dumps(sent)):
+        if isinstance(arrived, FunctionType):
+            check_plain(arrived, case[place], drawn[place][0]())
+    for made, (_, way) in zip(case, drawn, strict=True):
+        WAYS[way].off(made)
+
+
+THINGS: list[Callable[[Any], object]] = [
+    lambda function: function,
+    vars,
+    lambda function: functools.update_wrapper(functools.partial(function), function),
+    lambda function: getattr(function, "pre", None),
+    lambda function: getattr(function, "hooks", None),
+]
+
+
+@hookable
+def price(qty: int) -> int:
+    return qty * 2
+
+
+def total(qty: int) -> int:
+    return qty * 3
+
+
+@pytest.mark.parametrize("function", [price, total])
+def test_what_travels_by_its_name_stays_as_it_is_where_it_arrives(function: Any) -> None:
+    # Whoever pickles the `__dict__` alone must not have the code of the function taken out.
+    weaving = weave(function, pre=(seen := []).append and (lambda: seen.append("pre")))
+    function(1)
+    code, picklers = function.__code__, [pickle, *(pytest.importorskip(name) for name in PICKLERS)]
+    for library in picklers:
+        partial = functools.update_wrapper(functools.partial(function, 1), function)
+        space, arrived, same = library.loads(library.dumps([vars(function), partial, function]))
+        assert space == {} and same is function and arrived.func is function and arrived() == function(1)
+        assert function.__code__ is code
+        assert getattr(arrived, "pre", None) == getattr(function, "pre", None)
+    weaving.remove()
+    assert len(seen) == 1 + 2 * len(picklers)
+
+
+def test_pickling_it_by_name_needs_nothing_else() -> None:
+    # `pickle.dumps` of a partial that has the attributes of a hookable function raised.
+    partial = functools.update_wrapper(functools.partial(price, 1), price)
+    price.pre(name="mine")(unpicklable())
+    arrived = pickle.loads(pickle.dumps(partial))
+    assert arrived() == 2 and "mine" in arrived.hooks and arrived.hooks is hooks(price)
+    assert pickle.loads(pickle.dumps(hooks(price))) is hooks(price)
+    hooks(price).clear()
+
+
+def test_a_code_that_holds_hooks_without_a_hash_can_be_a_key() -> None:
+    price.pre(Unhashable())
+    price(1)
+    assert {price.__code__: 1}[price.__code__] == 1
+    hooks(price).clear()
+
+
+def test_a_proxy_that_somebody_has_kept_is_pickled_as_what_it_stood_for() -> None:
+    # PicklingError: it's not the same object as zlib.crc32.
+    with weave("zlib:crc32", pre=unpicklable()):
+        kept = zlib.crc32
+        assert pickle.loads(pickle.dumps(kept)) is kept
+    assert kept is not zlib.crc32 and pickle.loads(pickle.dumps(kept)) is zlib.crc32
+
+
+SCRIPT = Path(__file__).parent / "script.py"
+ARRIVAL = """
+import asyncio, sys
+arrived = __import__(sys.argv[1]).loads(sys.stdin.buffer.read())
+shown = {name: use(thing) for name, (thing, use) in arrived.items()}
+assert "aspecthook" not in sys.modules
+print(shown)
+"""
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def python(*args: object, **options: Any) -> Any:
+    done = subprocess.run(
+        [sys.executable, *map(str, args)], capture_output=True, env=environment(), timeout=120, check=False, **options
+    )
+    assert done.returncode == 0, done.stderr.decode()[-6000:]
+    return done.stdout
+
+
+def test_what_a_script_sends_needs_nothing_of_ours_where_it_arrives(library: Any) -> None:
+    name = library.__name__
+    ways = ("plain", "decorated", "hooked", "called", "removed")
+    shown = {way: python("-c", ARRIVAL, name, input=python(SCRIPT, name, way)) for way in ways}
+    assert shown == dict.fromkeys(ways, shown["plain"]) and b"square" in shown["plain"]
+
+
+@pytest.mark.parametrize("way", ["decorated", "hooked", "called"])
+def test_joblib_runs_functions_of_a_script_in_other_processes(way: str) -> None:
+    # A TypeError, hooked or not: joblib sends what a script defines with its code.
+    pytest.importorskip("joblib")
+    assert python(SCRIPT, "joblib", way).split(b"\n")[-2] == b"[0, 1, 4, 9] [0, 2, 4, 6] [1, 1, 2, 6]"

@@ -1,0 +1,491 @@
+"""A function that several classes have: what is woven on one class acts for that class, and for no other."""
+
+from __future__ import annotations
+
+import _json
+import dataclasses
+import datetime
+import enum
+import functools
+import gc
+import inspect
+import json
+import sys
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import pytest
+
+from aspecthook import WeaveError, hooks, weave
+
+HERE = __name__
+log: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> None:
+    log.clear()
+
+
+def note(call: Any) -> None:
+    log.append(call.args[0] if call.args else None)
+
+
+def total(self: Any) -> object:
+    return ("total", type(self).__name__)
+
+
+def make(cls: Any, *args: Any) -> Any:
+    return object.__new__(cls)
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def anything(*args: object) -> tuple[object, ...]:
+    return args
+
+
+def name_of(cls: type) -> str:
+    return cls.__name__
+
+
+def shown(self: Any) -> str:
+    return f"<{type(self).__name__}>"
+
+
+def comparable(cls: Any) -> Any:
+    """Add methods that all classes share, as decorators do."""
+
+    cls.total = total
+    cls.shown = property(shown)
+    cls.name = classmethod(name_of)
+    cls.add = add
+    cls.static = staticmethod(add)
+    cls.anything = anything
+    cls.cached = functools.cached_property(total)
+    cls.cached.__set_name__(cls, "cached")
+    cls.twice = cls.total
+    return cls
+
+
+def closures() -> Callable[[Any], Any]:
+    """Give a decorator that adds methods which are known by no name."""
+
+    def total(self: Any) -> object:
+        return ("closure", type(self).__name__)
+
+    def decorate(cls: Any) -> Any:
+        cls.closure = total
+        return cls
+
+    return decorate
+
+
+close = closures()
+
+
+@close
+@comparable
+class One:
+    __new__: Any = make
+
+
+@close
+@comparable
+class Two:
+    __new__: Any = make
+
+
+class Heir(One):
+    pass
+
+
+class Other:
+    def own(self) -> object:
+        return "own"
+
+    @staticmethod
+    def three(a: int) -> int:
+        return a + 3
+
+
+class Borrower:
+    own = Other.own
+    three = Other.three
+
+
+def uses(cls: Any) -> list[object]:
+    """Use all that is shared, through one class."""
+    one = cls()
+    return [
+        *(one.total(), one.twice(), one.shown, one.name(), cls.name(), one.cached, one.closure()),
+        *(cls.add(1, 2), cls.static(1, 2), one.static(1, 2), cls.anything(None, 2), one.anything()[1:]),
+    ]
+
+
+NAMES = ["total", "twice", "shown", "name", "add", "static", "anything", "cached", "closure", "__new__"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_that_classes_share_is_woven_for_the_class_that_was_named(name: str) -> None:
+    # It was woven for all of them: a hook on `Color.__new__` ran for every enum of the program.
+    plain = uses(One), uses(Heir), uses(Two)
+    before = dict(vars(One)), dict(vars(Two)), total.__code__, add.__code__, anything.__code__
+    with weave(f"{HERE}:One.{name}", pre=note) as weaving:
+        assert uses(Two) == plain[2]
+        total(Two()), add(1, 2), anything(1), name_of(int)
+        assert log == []
+        assert (uses(One), len(log) > 0) == (plain[0], True)
+        log.clear()
+        assert (uses(Heir), len(log) > 0) == (plain[1], True)
+        assert weaving.state == "woven"
+    log.clear()
+    assert (uses(One), uses(Heir), uses(Two), log) == (*plain, [])
+    assert (dict(vars(One)), dict(vars(Two)), total.__code__, add.__code__, anything.__code__) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hook_on_two_of_the_classes_that_share_a_function_acts_for_both_once_a_call(name: str) -> None:
+    with weave(f"{HERE}:One.{name}", pre=note):
+        uses(One)
+        counted = len(log)
+        log.clear()
+        with weave(f"{HERE}:One.{name}, {HERE}:Two.{name}", pre=note):
+            uses(One)
+            assert len(log) == counted
+            uses(Two)
+            assert len(log) == 2 * counted
+        log.clear()
+        uses(Two)
+        assert log == []
+        uses(One)
+        assert len(log) == counted
+
+
+def test_a_function_woven_by_its_module_too_acts_for_all_once_a_call() -> None:
+    with weave(f"{HERE}:total, {HERE}:add, {HERE}:One.total, {HERE}:One.add, {HERE}:Two.add", pre=note):
+        for call in (One().total, Two().total, lambda: One.add(1, 2), lambda: Two.add(1, 2), lambda: add(1, 2)):
+            log.clear()
+            call()
+            assert len(log) == 1
+
+
+def test_a_class_that_is_given_itself_shares_nothing_of_its_weaving() -> None:
+    with weave(One, pre=note):
+        uses(Two)
+        assert log == []
+        uses(One)
+        assert log
+
+
+def test_a_borrowed_method_acts_for_the_borrower_and_the_lenders_own_for_all() -> None:
+    borrower: Any = Borrower
+    with weave(f"{HERE}:Borrower.own, {HERE}:Borrower.three", pre=note):
+        Other().own(), Other.three(1)
+        assert log == []
+        assert (borrower().own(), borrower.three(1), len(log)) == ("own", 4, 2)
+    log.clear()
+    with weave(f"{HERE}:Other.own", pre=note):
+        Other().own(), borrower().own()
+        assert len(log) == 2
+
+
+def test_hooks_on_a_shared_function_itself_act_for_all() -> None:
+    with weave(total, pre=note):
+        One().total(), Two().total()
+    assert len(log) == 2
+
+
+def test_a_context_weaving_of_one_class_leaves_the_others() -> None:
+    with weave(f"{HERE}:One.total", pre=note, scope="context"), weave(f"{HERE}:Two.total", pre=note):
+        One().total(), Two().total()
+        assert len(log) == 2
+    log.clear()
+    with weave(f"{HERE}:One.total", pre=note, scope="context"):
+        Two().total()
+        assert log == []
+        Heir().total()
+        assert len(log) == 1
+
+
+def test_a_class_that_shares_a_function_is_freed_and_takes_its_hook_with_it() -> None:
+    made: Any = comparable(type("Dying", (), {}))
+    weaving = weave(made, pre=note)
+    made().total()
+    assert log
+    gone = weakref.ref(made)
+    del made
+    log.clear()
+    gc.collect()
+    assert gone() is None
+    One().total()
+    assert (log, "__aspecthook__" in vars(total)) == ([], False)
+    weaving.remove()
+
+
+def test_a_function_between_classes_is_told_from_one_that_is_the_classs_own() -> None:
+    # What a class itself defines costs no look at the class, whatever decorators have made of it.
+    with weave(f"{HERE}:Other.own, {HERE}:Plain.*", pre=note) as weaving:
+        assert len(weaving.mounts) == 5
+        assert {hook.gate for mount in weaving.mounts for hook in mount} == {None}
+
+
+def loudly(function: Callable[..., Any]) -> Callable[..., Any]:
+    def loud(*args: Any) -> Any:
+        return function(*args)
+
+    return loud
+
+
+@dataclasses.dataclass
+class Plain:
+    size: int = 1
+
+    def own(self) -> int:
+        return self.size
+
+    @loudly
+    def decorated(self) -> int:
+        return self.size
+
+    @functools.wraps(own)
+    def wrapped(self) -> int:
+        return self.size
+
+    renamed = lambda self: self.size
+
+
+# What the standard library shares
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Size(enum.Enum):
+    BIG = 1
+
+
+def test_a_pointcut_on_the_new_of_one_enum_leaves_the_others() -> None:
+    plain = inspect.getattr_static(Color, "__new__")
+    with weave(f"{HERE}:Color.__new__", pre=note):
+        assert (Size(1), log) == (Size.BIG, [])
+        assert Color(2) is Color.BLUE
+        assert log == [Color]
+    assert inspect.getattr_static(Color, "__new__") is plain
+
+
+@functools.total_ordering
+class Version:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self.number == other.number
+
+    def __lt__(self, other: Version) -> bool:
+        return self.number < other.number
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@functools.total_ordering
+class Weight:
+    def __lt__(self, other: object) -> bool:
+        return False
+
+
+def test_the_methods_that_total_ordering_adds_act_for_the_class_that_was_named() -> None:
+    one, weight = Version(1), Weight()
+    with weave(f"{HERE}:Version.__gt__, {HERE}:Version.__ge__", pre=note):
+        assert (weight > Weight(), weight >= Weight(), log) == (True, True, [])
+        assert (Version(2) > one, one >= Version(1)) == (True, True)
+        assert len(log) == 2
+
+
+class Named(Protocol):
+    def name(self) -> str: ...
+
+
+class Sized(Protocol):
+    def size(self) -> int: ...
+
+
+class Waits(Awaitable[int], Protocol):
+    def name(self) -> str: ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    def name(self) -> str: ...
+
+
+class Thing(Named, Sized):
+    def name(self) -> str:
+        return "thing"
+
+
+class Coroutine:
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+def test_the_init_of_one_protocol_leaves_the_others() -> None:
+    class Second(Sized):
+        pass
+
+    class First(Named):
+        pass
+
+    with weave(f"{HERE}:Named.__init__", pre=note):
+        Second()
+        assert log == []
+        First()
+        assert len(log) == 1
+    with pytest.raises(TypeError, match="Protocols cannot be instantiated"):
+        Named()  # type: ignore[misc]
+
+
+def test_a_glob_over_protocols_leaves_checks_of_instances_as_they_are() -> None:
+    # On 3.11 the `__subclasshook__` of a Protocol looks at its caller; with a hook in between, `isinstance` of
+    # something that has nothing to do with it raised "Instance and class checks can only be used with ...".
+    def checks() -> list[object]:
+        found: list[object] = []
+        for value in (Coroutine(), Thing(), 3, Other()):
+            for cls in (Awaitable, Checked, Named, Waits):
+                try:
+                    found.append(isinstance(value, cls))
+                except TypeError as error:
+                    found.append(str(error))
+        return found
+
+    plain = checks()
+    with weave(f"{HERE}:*.__*__", pre=lambda: None):
+        assert checks() == plain
+    assert checks() == plain
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="it does not look at its caller any more")
+def test_a_hook_of_protocols_that_looks_at_its_caller_is_refused() -> None:
+    with pytest.raises(WeaveError, match="looks at who calls it"):
+        weave(f"{HERE}:Checked.__subclasshook__", pre=note)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ice:
+    size: int
+
+
+def test_what_dataclasses_share_acts_for_the_class_that_was_named() -> None:
+    get: Any = Ice(1)
+    mine: Any = Frozen(1)
+    with weave(f"{HERE}:Frozen.__getstate__", pre=note):
+        get.__getstate__()
+        assert log == []
+        mine.__getstate__()
+        assert log == [mine]
+
+
+def test_one_hook_on_many_classes_that_share_a_function_acts_for_each() -> None:
+    made = [enum.Enum(f"Enum{number}", {"A": 1}) for number in range(40)]
+    weavings = [weave_new(one) for one in made]
+    for one in made:
+        one(1)  # type: ignore[call-overload]
+    assert log == made
+    Size(1)
+    assert log == made
+    for weaving in weavings:
+        weaving.remove()
+    made[0](1)  # type: ignore[call-overload]
+    assert log == made
+    assert "__aspecthook__" not in vars(enum.Enum.__new__)
+
+
+def weave_new(cls: Any) -> Any:
+    module = sys.modules[HERE]
+    setattr(module, cls.__name__, cls)
+    try:
+        return weave(f"{HERE}:{cls.__name__}.__new__", pre=note)
+    finally:
+        delattr(module, cls.__name__)
+
+
+def test_a_proxy_for_an_ordinary_function_of_a_class_takes_any_first_argument() -> None:
+    one: Any = One
+    with weave(f"{HERE}:One.anything", pre=note):
+        assert one.anything(None, 2) == (None, 2)
+        assert log == [None]
+        assert len(hooks(vars(One)["anything"])) == 1
+
+
+# What a class inherits from C code: a proxy in the class must not come before the other bases of an heir
+
+
+class Bare:
+    pass
+
+
+class Base:
+    def __init__(self, *args: object) -> None:
+        self.args = args
+        super().__init__()
+
+    def __repr__(self) -> str:
+        return "a base"
+
+    def __new__(cls, *args: object) -> Any:
+        log.append("new")
+        return super().__new__(cls)
+
+
+class Both(Bare, Base):
+    pass
+
+
+class Left(Bare):
+    pass
+
+
+@pytest.mark.parametrize("name", ["__init__", "__repr__"])
+def test_a_proxy_for_what_a_class_inherits_leaves_the_other_bases_of_its_heirs_their_turn(name: str) -> None:
+    # `sqlalchemy*:*.__init__` put proxies for `object.__init__` into mixins, which ended the chain of `super()`.
+    both: Any
+    with weave(f"{HERE}:Bare.{name}, {HERE}:Left.{name}", pre=note):
+        both = Both(1, 2)
+        log.clear()
+        assert (Both(3).args, repr(both), both.args) == ((3,), "a base", (1, 2))
+        assert [type(one).__name__ for one in log if one != "new"] == ["Both"]
+        log.clear()
+        left = Left()
+        assert (repr(left).startswith("<"), log) == (True, [left])
+    assert [name in vars(cls) for cls in (Bare, Left, Both)] == [False] * 3
+
+
+class Day(Bare, datetime.date):
+    pass
+
+
+def test_a_proxy_for_the_new_that_a_class_inherits_from_c_code_makes_instances_of_its_heirs() -> None:
+    class Late(Day):
+        pass
+
+    with weave(f"{HERE}:Day.__new__", pre=note):
+        assert (Day(2024, 1, 2).day, Late(2024, 1, 3).day) == (2, 3)
+        assert log == [Day, Late]
+    assert Late(2024, 1, 4).day == 4
+
+
+def test_the_new_of_a_c_class_itself_is_refused_as_it_cannot_be_put_back() -> None:
+    # It was woven, and afterwards nothing could make an instance any more: "... is not safe, use object.__new__()".
+    with pytest.raises(WeaveError, match="is how C code makes instances of Scanner, and CPython"):
+        weave("_json:make_scanner.__new__", pre=note)
+    assert _json.make_scanner(json.JSONDecoder())("1", 0) == (1, 1)
