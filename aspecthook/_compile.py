@@ -13,6 +13,7 @@ import gc
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from sys import version, version_info
@@ -372,6 +373,7 @@ class _Entry(tuple[Any, ...]):
 
 def show(code: CodeType, source: Callable[[], str]) -> None:
     """Let tracebacks and debuggers find the source of `code` for as long as it lives."""
+    _sweep()
     filename = code.co_filename
     _shown[filename] = weakref.ref(code, partial(_forget, filename))
     entry = _Entry((0, None, (), filename))
@@ -381,19 +383,35 @@ def show(code: CodeType, source: Callable[[], str]) -> None:
 
 def hide(code: CodeType) -> None:
     """Let the source go before its code does: that of the stand-in, and every one where code lives until collected."""
+    _sweep()
     linecache.cache.pop(code.co_filename, None)
+
+
+# Names of code that is gone. A collection may end code while `linecache.checkcache` goes through the entries, which
+# fails if one vanishes (before CPython 3.14). So an entry is emptied at once, and taken out at the next change.
+_gone: list[str] = []
+
+
+def _sweep() -> None:
+    with suppress(IndexError):  # none is left
+        while True:
+            linecache.cache.pop(_gone.pop(), None)
 
 
 def _forget(
     filename: str,
     _: object,
     shown: dict[str, Any] = _shown,
+    gone: list[str] = _gone,
     cache: dict[str, Any] = linecache.cache,
     unused: dict[str, list[str]] | None = _unused,
 ) -> None:
     # Bound as defaults: as the interpreter ends, modules are emptied in any order.
     shown.pop(filename, None)
-    cache.pop(filename, None)
+    entry = cache.get(filename)
+    if type(entry) is _Entry:
+        entry.source, entry.lines = str, []
+        gone.append(filename)
     if unused is not None:
         unused.setdefault(filename.rpartition("#")[0], []).append(filename)
 

@@ -71,7 +71,7 @@ def shown() -> set[str]:
     """Give the names of the generated sources that `linecache` has."""
     for _ in range(3):  # without the GIL, what one round frees another one finds
         gc.collect()
-    return {name for name in linecache.cache if name.startswith("<aspecthook ")}
+    return {name for name in list(linecache.cache) if name.startswith("<aspecthook ") and linecache.getlines(name)}
 
 
 def explained(function: Any) -> str:
@@ -409,6 +409,23 @@ def test_the_source_survives_that_linecache_checks_its_files(f: Any) -> None:
     linecache.checkcache()
     caller = frames(f, "tea")[-2]
     assert caller.line == f"answer = pre_1(qty)  # {place(fail)}"
+
+
+@code_can_die
+def test_code_that_is_collected_takes_no_entry_out_of_linecache() -> None:
+    # `linecache.checkcache`, which debuggers call, failed when an entry vanished while it looked at another one.
+    f = new_price()
+    f.pre(clamp)
+    f("tea")
+    filename, before = f.__code__.co_filename, set(linecache.cache)
+    assert filename in before
+    del f
+    gc.collect()
+    assert set(linecache.cache) == before
+    assert not linecache.getlines(filename)
+    again = new_price()
+    again.pre(clamp)  # a change takes it out
+    assert filename not in linecache.cache
 
 
 def test_explain_prints_the_source_that_tracebacks_show(f: Any) -> None:

@@ -92,7 +92,8 @@ def _called(item: pytest.Item, error: BaseException | None, mounts: Iterable[Mou
     for mount in list(mounts):
         if any(mount._place_of(code) is not None for code in codes):
             yield mount
-    yield from _reached(cast("dict[str, object]", getattr(item, "funcargs", {})).values(), frozenset())
+    fixtures = cast("dict[str, object]", getattr(item, "funcargs", None) or {})  # None when the test has ended
+    yield from _reached(fixtures.values(), frozenset())
     root = f"{item.config.rootpath}{os.sep}"
     for frame in frames:
         file = frame.f_code.co_filename

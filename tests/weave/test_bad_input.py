@@ -238,10 +238,14 @@ def test_a_good_term_beside_a_bad_one_leaves_nothing(shop: Any) -> None:
 # Targets that are values
 
 
-@pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, [ten], {"a": ten}, object(), Return(1)])
+@pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, [ten], {"a": ten}, object()])
 def test_a_target_that_is_a_value_is_refused(target: object) -> None:
     message = refused(target, brief(target), type(target).__name__)
     assert "function" in message
+
+
+def test_a_target_that_is_an_answer_is_refused() -> None:
+    assert "function" in refused(Return(1), "Return(1)", "Return")
 
 
 @pytest.mark.parametrize("target", [None, 5, [], object()])
