@@ -24,13 +24,13 @@ class Big:
     """Something that is looked after: it must be gone when nobody needs it any more."""
 
 
-@contextmanager
 def entries() -> int:
     """Count what `linecache` has once a change of hooks has taken out what is gone."""
     compiled._sweep()
     return len(linecache.cache)
 
 
+@contextmanager
 def no_collector() -> Iterator[None]:
     """Let what dies here die of reference counts alone."""
     gc.collect()
