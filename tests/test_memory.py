@@ -42,7 +42,7 @@ def make(*, lasting: bool) -> types.FunctionType:
 
 # Free-threaded 3.13 never frees parts of code objects that Python code has made; each mount point needs some of its
 # own.
-FEW = 20 if compiled.FREE_THREADED and sys.version_info < (3, 14) else 0.1
+FEW = 20 if compiled.FREE_THREADED and sys.version_info < (3, 14) else 0.3
 
 
 def growth(step: Callable[[], object], times: int) -> float:
