@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import json
 import math
 import random
@@ -160,6 +161,7 @@ def search(kind: type[Any], hook: Callable[[Any, Attempt], None], data: tuple[Bi
         models.append(weakref.ref(runner.model))
         found.append((attempt.best, attempt.path))
     del runner, attempt
+    gc.collect()  # on a Python without the GIL, classes and closures go no sooner
     print("  models of finished runs that are still alive:", sum(model() is not None for model in models))
     return max(found, key=itemgetter(0))[1]
 

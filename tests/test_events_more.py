@@ -17,6 +17,7 @@ import logging
 import random
 import sys
 import threading
+import time
 import types
 import typing
 import weakref
@@ -735,12 +736,17 @@ def test_a_hundred_thousand_subscriptions_leave_nothing_behind() -> None:
                 said()
             handle.remove()
 
+    def collect() -> None:
+        for _ in range(3):  # without the GIL, what one round frees another one finds
+            gc.collect()
+
     churn(200)
-    gc.collect()
+    collect()
     before = len(gc.get_objects())
     churn(10_000)
-    gc.collect()
-    assert len(gc.get_objects()) - before < 100
+    collect()
+    # Without the GIL, code lives until it is collected, and a list of references to code is looked through seldom.
+    assert len(gc.get_objects()) - before < 500
 
 
 # Weak subscribers
@@ -866,6 +872,7 @@ def test_weak_subscribers_die_in_any_thread() -> None:
         while not over.is_set():
             said()
             gc.collect(0)
+            time.sleep(0.001)  # without the GIL, each collection stops all threads
 
     thread = threading.Thread(target=emit)
     thread.start()

@@ -1604,11 +1604,13 @@ hooks(events.garbage_collecting).clear()
 gc.set_threshold(0)
 seen = len(told)
 gc.collect()
-print(told.count("start") >= 100, told.count("new") >= 100, len(told) == seen, gc.callbacks)
+# Nobody hears of the collections in the middle of a change.
+print(told.count("start") >= 50, told.count("new") >= 100, len(told) == seen, gc.callbacks)
 """
     assert printed(program) == ["True True True []"]
 
 
+@pytest.mark.skipif("free-threading" in sys.version, reason="no threshold makes a collection come at each point there")
 def test_a_collection_in_the_middle_of_compiling_compiles_nothing() -> None:
     """CPython 3.11 cannot make a syntax tree in the middle of another."""
     program = """

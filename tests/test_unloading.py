@@ -357,7 +357,7 @@ def test_modules_whose_functions_were_hooked_are_not_remembered(tmp_path: Path) 
         load(f"unloaded{number}")
         del sys.modules[f"unloaded{number}"]
     gc.collect()
-    assert not [name for name in unloading._watched if name.startswith("unloaded")]
+    assert not [name for name in unloading._watched if str(name).startswith("unloaded")]
 
 
 def test_the_interpreter_ends_without_a_word(tmp_path: Path) -> None:

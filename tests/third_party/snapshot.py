@@ -155,9 +155,16 @@ def _signature(value: Any) -> object:
             module.pop("__builtins__", None)
     if not isinstance(value, FunctionType):
         return str(signature)  # made anew each time, of its text
-    # By identity: what the defaults and annotations of a library mean by `==` is its own affair.
-    parts = [(one.name, one.kind, id(one.default), id(one.annotation)) for one in signature.parameters.values()]
-    return (*parts, id(signature.return_annotation))
+    # By identity: what the defaults of a library mean by `==` is its own affair.
+    parts = [
+        (one.name, one.kind, id(one.default), _annotation(one.annotation)) for one in signature.parameters.values()
+    ]
+    return (*parts, _annotation(signature.return_annotation))
+
+
+def _annotation(value: object) -> object:
+    """Give what tells annotations apart: from Python 3.14 on, `int | None` is made anew for each function that has it."""
+    return id(value) if isinstance(value, (type, str)) else repr(value)
 
 
 def _pickle(value: Any) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -184,7 +185,8 @@ def test_hooks_of_a_context_act_in_the_tasks_and_threads_started_in_it() -> None
             await asyncio.to_thread(textwrap.dedent, "thread")  # it runs in a copy of this context
             await asyncio.get_running_loop().run_in_executor(None, textwrap.dedent, "executor")  # and this does not
         textwrap.dedent("after")
-        assert seen == ["task", "thread"]
+        # Where every thread begins with a copy, which thread is ours cannot be told, and none is.
+        assert seen == (["task"] if getattr(sys.flags, "thread_inherit_context", False) else ["task", "thread"])
 
     with no_trace_left("textwrap"):
         run(main)
