@@ -163,7 +163,7 @@ def _signature(value: Any) -> object:
 
 
 def _annotation(value: object) -> object:
-    """Give what tells annotations apart: from Python 3.14 on, `int | None` is made anew for each function that has it."""
+    """Give what tells annotations apart: from Python 3.14 on, `int | None` is another object in each copy."""
     return id(value) if isinstance(value, (type, str)) else repr(value)
 
 
