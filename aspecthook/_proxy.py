@@ -43,10 +43,23 @@ if TYPE_CHECKING:
 else:
     _Base = wrapt.ObjectProxy
 
-# The proxies. No class has annotations of its own: they would hide those of what a proxy stands for.
+# The proxies. No class has annotations of its own: they would hide those of what a proxy stands for. And until 3.13 a
+# class makes an empty dict of them when it is asked for them, if it has nothing of that name in its own namespace.
+
+
+def _annotate(proxy: Any, annotations: dict[str, Any]) -> None:
+    proxy.__wrapped__.__annotations__ = annotations
+
+
+_ANNOTATIONS: Any = property(attrgetter("__wrapped__.__annotations__"), _annotate)
 
 
 class _Shell(_Base):
+    __annotations__ = _ANNOTATIONS
+
+    def __init_subclass__(cls) -> None:
+        cls.__annotations__ = _ANNOTATIONS
+
     def __init__(self, original: object, call: Callable[..., Any], path: tuple[object, str] | None = None) -> None:
         super().__init__(original)
         self._self_call = call

@@ -231,6 +231,8 @@ def waiting_for_the_lock() -> None:
     busy = threading.Event()
 
     def change_all_the_time() -> None:
+        # A signal that came to this thread would strike the other one late, when its work is over.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         while not busy.is_set():
             under_lock(time.sleep)(1e-5)
 

@@ -463,6 +463,17 @@ def test_type_hints_answer_while_woven_as_before(shop: Shop, at: str) -> None:
         assert outcome(lambda: typing.get_type_hints(find(shop))) == before
 
 
+@pytest.mark.parametrize("at", ["cached", "decorated", "Cart.remember"])
+def test_type_hints_answer_while_woven_although_somebody_has_asked_our_class_for_its_own(shop: Shop, at: str) -> None:
+    # Until Python 3.13 the class of the proxy was given an empty dict of annotations then, which its instances showed.
+    find = operator.attrgetter(at)
+    hints = typing.get_type_hints(find(shop))
+    with weave(f"{NAME}:{at}", post=lambda: None):
+        for kind in type(find(shop)).__mro__:
+            getattr(kind, "__annotations__", None)
+        assert typing.get_type_hints(find(shop)) == hints != {}
+
+
 # One instance, one class, one module
 
 
