@@ -78,3 +78,16 @@ async def settled_async(made: Any) -> None:
 async def finished(awaitable: Awaitable[Any]) -> Any:
     """Make a coroutine of an awaitable."""
     return await awaitable
+
+
+def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
+    """Call a plain function, and give its result or what it raised."""
+    try:
+        return (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs), None
+    except BaseException as error:
+        return None, error
+
+
+def code_of_given(given: Given) -> list[str]:
+    """Give the code of what a call was given: the positional arguments, and the others if there are some."""
+    return [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]

@@ -17,6 +17,18 @@ from aspecthook.weave._aspects import _MARKS as MARKS
 
 from ._shortened import shortened
 
+CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"})
+
+
+def never() -> bool:
+    """A `when` that always says no."""
+    return False
+
+
+def odd(call: Any) -> bool:
+    """A `when` that says whether an argument is an odd number."""
+    return any(isinstance(value, int) and value % 2 for value in call.arguments.values())
+
 
 @final
 class Candidate:
@@ -28,7 +40,7 @@ class Candidate:
         pre auth, before='audit'
     """
 
-    __slots__ = ("_drawn", "function", "kind", "options", "types")
+    __slots__ = ("_drawn", "function", "kind", "options", "origin", "types")
 
     def __init__(
         self, kind: Kind, function: Callable[..., Any], /, *types: type[BaseException], **options: Unpack[Options]
@@ -37,6 +49,7 @@ class Candidate:
         self.function = function
         self.types = types
         self.options = options
+        self.origin = self  # what this one is a variant of
         self._drawn: frozenset[str] = frozenset()
 
     @property
@@ -45,14 +58,22 @@ class Candidate:
         return self.options.get("name") or name_of(self.function)
 
     def leaves_open(self, option: str) -> bool:
-        """Say whether an option is not the candidate's own."""
+        """Say whether an option, or any of the ``"conditions"``, is not the candidate's own."""
+        if option == "conditions":
+            return not self.options.keys() & CONDITIONS
         return option not in self.options or option in self._drawn
 
     def varied(self, options: Options) -> Candidate:
         """Give the same hook with options that are not its own."""
         made = Candidate(self.kind, self.function, *self.types, **cast("Options", {**self.options, **options}))
+        made.origin = self.origin
         made._drawn = self._drawn | options.keys()
         return made
+
+    @property
+    def drawn(self) -> dict[str, object]:
+        """The options that are not its own."""
+        return {name: value for name, value in self.options.items() if name in self._drawn}
 
     def __repr__(self) -> str:
         shown = [f"{name}={shortened(value)}" for name, value in self.options.items() if name != "name"]
@@ -74,15 +95,34 @@ def read(given: Iterable[Any]) -> Iterator[Candidate]:
             yield Candidate(mark.kind, one, *mark.types, **mark.options)
 
 
-def variants(names: Iterable[str]) -> list[Options]:
-    """Give what may be said of a hook beside others of these names: first nothing, then one thing, then two."""
-    several = list(dict.fromkeys(names))
+def variants(others: list[Candidate]) -> list[Options]:
+    """Give what may be said of the place of a hook beside these: first nothing, then one thing, then two."""
+    names = list(dict.fromkeys(one.name for one in others))
     found: list[Options] = [{}, {"priority": 10}, {"priority": 90}]
-    found += [Options(before=name) for name in several]
-    found += [Options(after=name) for name in several]
-    found += [Options(before=name, after=other) for name, other in pairwise([*several, *several[:1]])]
-    found += [Options(priority=90, before=name) for name in several]
+    found += [Options(before=name) for name in names]
+    found += [Options(after=name) for name in names]
+    found += [Options(before=name, after=other) for name, other in pairwise([*names, *names[:1]])]
+    found += [Options(priority=90, before=name) for name in names]
+    found += [Options(after=one.function) for one in others]
+    found += [Options(before=list(pair)) for pair in pairwise(names)]
     return found
+
+
+def conditions(kind: Kind) -> list[Options]:
+    """Give the conditions that may be drawn for a hook."""
+    found: list[Options] = [
+        {"once": True},
+        {"times": 2},
+        {"every": 2},
+        {"reentrant": False},
+        {"when": odd},
+        {"when": never},
+        {"when": odd, "every": 2},
+        {"times": 2, "every": 2},
+        {"times": 2, "reentrant": False},
+    ]
+    # What an around hook raises cannot be told from what the target raised through it.
+    return found if kind == "around" else [*found, {"isolate": True}]
 
 
 @cache
@@ -95,11 +135,12 @@ def marked_names(owner: type[Any]) -> list[str]:
 def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
     signature = mount._get_site().signature
-    names: dict[Kind, str] = {"pre": "abc", "post": "abc", "on": "abc"}
+    own: list[Options] = [{"name": "a"}, {"name": "b", "before": "a"}, {"name": "c", "priority": 10}]
+    own += [{"name": "once", "once": True}, {"name": "second", "every": 2}, {"name": "odd", "when": odd}]
     return [
-        Candidate(kind, _noting(ran, kind, name, signature.style), name=name)
+        Candidate(kind, _noting(ran, kind, options["name"], signature.style), **options)
         for kind in kinds_of(signature)
-        for name in names.get(kind, "ab")
+        for options in own
     ]
 
 

@@ -11,28 +11,23 @@ from hypothesis.stateful import Rule
 from aspecthook._hook import Options
 
 from ._calls import Given
-from ._candidates import Candidate
+from ._candidates import Candidate, conditions
+from ._guests import Guest
 from ._model import Row
 
 if TYPE_CHECKING:
     from ._machine import HookMachine
 
-AGAIN = "again"
-
 
 class Calling(Given):
-    """A call, and what disturbs it: nothing, a hook that calls again, or one of this kind that fails."""
+    """A call, and the hook that is there for it alone, if one is."""
 
-    def __new__(cls, args: Any, kwargs: Any, disturbance: str | None) -> Calling:
+    guest: Guest | None = None
+
+    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None) -> Calling:
         made = super().__new__(cls, args, kwargs)
-        made.disturbance = disturbance
+        made.guest = guest
         return made
-
-    disturbance: str | None
-
-    def __repr__(self) -> str:
-        how = {None: "", AGAIN: "again=True"}.get(self.disturbance, f"failing={self.disturbance!r}")
-        return ", ".join(filter(None, [super().__repr__(), how]))
 
 
 # What is drawn. Smaller choices come first: nothing said, nothing constrained, the first candidate.
@@ -41,27 +36,83 @@ PRIORITIES = st.sampled_from((50, 10, 90))
 _SMALL = st.integers(0, 3)
 
 
+# How often each rule is chosen beside the others, the user's own too: hooks mostly come and are called, since a call
+# without hooks tells nothing.
+_WEIGHTS = {
+    "add": 12,
+    "call": 10,
+    "remove": 4,
+    "move": 3,
+    "pause": 2,
+    "resume": 2,
+    "resume_all": 6,
+    "pause_all": 1,
+    "rebuild": 1,
+    "clear": 1,
+}
+_OF_USERS = 5
+
+
 @st.composite
 def steps(draw: st.DrawFn, machine: HookMachine, is_valid: Callable[[Rule], bool]) -> tuple[Rule, dict[str, Any]]:
     """Draw a step with as few choices as can be: Hypothesis takes whole steps out of a failure only while they are few.
 
     (Its own strategy draws a rule until one is enabled, and which rules are to be enabled at all.)
     """
-    valid = [one for one in machine.steps if is_valid(one)]
+    valid = [one for one in machine.steps if is_valid(one) for _ in range(weight(one))]
     chosen = valid[draw(st.integers(0, len(valid) - 1))]
     return chosen, {name: draw(strategy) for name, strategy in chosen.arguments_strategies.items()}
+
+
+def weight(one: Rule) -> int:
+    """Say how often a rule is chosen beside the others."""
+    return _WEIGHTS.get(one.function.__name__, 1) if one.function.__module__.startswith(__package__) else _OF_USERS
+
+
+def place(one: Rule) -> int:
+    """Say where a rule stands among others; Hypothesis shrinks towards the first."""
+    names = list(_WEIGHTS)
+    ours = one.function.__module__.startswith(__package__)
+    return names.index(one.function.__name__) + 1 if ours else 0
 
 
 @st.composite
 def additions(draw: st.DrawFn) -> Candidate:
     """Draw a hook to be added."""
+    return _addition(draw, cast("HookMachine", draw(st.runner())))
+
+
+@st.composite
+def beginnings(draw: st.DrawFn) -> list[Candidate]:
+    """Draw the hooks that are there from the beginning."""
     machine = cast("HookMachine", draw(st.runner()))
+    count = draw(st.integers(0, min(len(machine._candidates), _BEGIN_WITH)))
+    return [_addition(draw, machine) for _ in range(count)]
+
+
+_BEGIN_WITH = 6
+
+
+def _addition(draw: st.DrawFn, machine: HookMachine) -> Candidate:
     pool = machine._candidates
     candidate = pool[draw(st.integers(0, len(pool) - 1))]
-    drawable = machine._variants[candidate.kind]
-    options = drawable[draw(st.integers(0, len(drawable) - 1))]
-    open_ = [name for name in machine.vary if candidate.leaves_open(name)]
-    return candidate.varied(cast("Options", {name: value for name, value in options.items() if name in open_}))
+    orders = machine._variants[candidate.kind]
+    drawn = orders[draw(st.integers(0, len(orders) - 1))]
+    chosen = {name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)}
+    if "conditions" in machine.vary and candidate.leaves_open("conditions"):
+        several = conditions(candidate.kind)
+        which = draw(st.integers(0, 2 * len(several)))  # most hooks have none
+        chosen |= several[which - 1] if 0 < which <= len(several) else {}
+    rows = [row for row in machine._own_rows() if row.kind == candidate.kind]
+    if (
+        rows
+        and "before" in machine.vary
+        and not chosen.keys() & {"before", "after"}
+        and candidate.leaves_open("before")
+    ):
+        handle = draw(st.integers(0, 8 * len(rows)))
+        chosen |= {"before": rows[handle - 1].hook} if 0 < handle <= len(rows) else {}
+    return candidate.varied(cast("Options", chosen))
 
 
 @st.composite
@@ -78,13 +129,14 @@ def arguments(draw: st.DrawFn) -> Given:
 
 @st.composite
 def callings(draw: st.DrawFn) -> Calling:
-    """Draw a call."""
+    """Draw a call, every second one with a guest."""
     machine = cast("HookMachine", draw(st.runner()))
     given = draw(arguments())
-    # Most calls are plain; and where nothing is attached, there is nothing to disturb.
-    place = draw(st.integers(0, 2 * len(machine.disturb)))
-    disturbed = machine._rows and 0 < place <= len(machine.disturb)
-    return Calling(given.args, given.kwargs, machine.disturb[place - 1] if disturbed else None)
+    guests = machine._guests
+    which = draw(st.integers(0, 2 * len(guests)))
+    # Where nothing is attached, there is nothing to disturb.
+    guest = guests[which - 1] if machine._rows and 0 < which <= len(guests) else None
+    return Calling(given.args, given.kwargs, guest)
 
 
 @st.composite

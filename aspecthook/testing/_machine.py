@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import sys
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, cast
 
+from hypothesis import currently_in_test_context
 from hypothesis import strategies as st
-from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, precondition, rule
+from hypothesis import target as aim
+from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
 
-from aspecthook._asks import KINDS, Kind
-from aspecthook._errors import HookOrderError
-from aspecthook._hook import Hook
+from aspecthook._asks import KINDS
+from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, nearest
+from aspecthook._hook import Hook, Options
 from aspecthook._hookable import hookable, hooks
 from aspecthook._mount import MountPoint
 
-from ._calls import Given, blank_of, bound_of, finished, settled
-from ._candidates import Candidate, answering_hooks, marked_names, read, small_hooks, variants
-from ._draws import AGAIN, PRIORITIES, Calling, additions, callings, own, steps
+from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome
+from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants
+from ._draws import PRIORITIES, Calling, additions, beginnings, callings, own, place, steps
+from ._guests import ADDS, AGAIN, ANSWERS, DEEDS, REMOVES, Guest, PlannedError, function_of, guests_of
 from ._laws import (
     broken,
     check_call,
@@ -36,31 +42,39 @@ from ._laws import (
     laws_in,
     unchanged,
 )
-from ._model import Counts, Played, Row, acting, inherited, of_kind, ordered, row_of, rows_of
+from ._model import Counts, Played, Row, acting, inherited, interpreted, of_kind, ordered, row_of, rows_of
+from ._small_world import explored, samples
+from ._story import with_story
 from ._trace import Trace, trace_of
 
-
-class PlannedError(Exception):
-    """What a hook raises that fails as planned."""
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class HookMachine(RuleBasedStateMachine):
     """A Hypothesis state machine for a mount point of your own and the hooks that may be put on it.
 
     Subclass it, give it a mount point with `make` and hooks with `candidates`, state what must be true of every call
-    with `law`, and run it: ``TestHandling = Handling.TestCase``. Its rules add hooks, with options drawn for what a
-    candidate leaves open, also contradictory ones; remove, pause, resume and move them; take them all off; put them on
-    a copy in other orders; call, also from within a hook, also with a hook that fails. After each, the laws must hold.
-    Your own ``@rule`` methods may change the mount point as they like. A rule that you do not want is left out by
-    ``clear = None``.
+    with `law`, and run it: ``TestHandling = Handling.TestCase``.
+
+    First come all short stories: up to three of the candidates, in each order, added, called, one removed, called
+    again. (Of more than eight candidates, as many stories as take about a second.) Then Hypothesis makes up longer
+    ones. The rules add hooks, with options drawn for what a candidate leaves open, also contradictory ones; remove,
+    pause, resume and move them; take them all off; put them on a copy in other orders; call, also with a guest: a hook
+    of the kit's own that is there for one call, and fails, answers, calls again, or adds and removes hooks. After each
+    change a call is made, and the laws must hold. Your own ``@rule`` methods may change the mount point as they like. A
+    rule that you do not want is left out by ``clear = None``.
+
+    When a law is broken, the error ends with a test function that shows it, to be pasted.
 
     Attributes:
         candidates: The hooks: `Candidate` objects, or functions marked with `aspecthook.pre` and so on; may also be a
             property. Methods of the machine that are so marked are candidates as well. If nothing is said, small
             hooks of the kit's own are added; with ``()``, none.
         arguments: A strategy of ``(args, kwargs)`` for the calls; else small ints for all parameters.
-        vary: Which options are drawn for a candidate that does not give them.
-        disturb: What a call may be disturbed by: a hook that calls ``"again"``, or one of a kind that fails.
+        vary: What is drawn for a candidate that does not say it; ``"conditions"`` are `when`, `once`, `times`, `every`,
+            `reentrant` and `isolate`. A law which says that a hook runs in each call needs ``vary`` without them.
+        disturb: What the guests of a call may do; ``()``: there are none. A law of yours is not asked about calls whose
+            guest answers something.
         mount: The mount point under test.
         target: What `make` gave.
 
@@ -90,12 +104,22 @@ class HookMachine(RuleBasedStateMachine):
     # Any: candidates are of two sorts, arguments of any.
     candidates: Sequence[Any] | None = None
     arguments: st.SearchStrategy[tuple[Sequence[Any], dict[str, Any]]] | None = None
-    vary: Sequence[str] = ("priority", "before", "after")
-    disturb: Sequence[str] = (AGAIN, "pre", "post", "exception", "around", "always")
+    vary: Sequence[str] = ("priority", "before", "after", "conditions")
+    disturb: Sequence[str] = DEEDS
+
+    # What a story is written with: `state.add("pre audit", when=state.odd)`.
+    odd = staticmethod(odd)
+    never = staticmethod(never)
 
     _loop: asyncio.Runner | None = None
     _pause: AbstractContextManager[None] | None = None
     _had_hooks = False
+    _in_small_world = False
+    _calls_itself = False  # so that nobody can count the calls that its hooks see
+    _short_failure: Exception | None = None
+    # The newest machine of a class: after a failure, the one that has played the shortest story.
+    _last: HookMachine | None = None
+    _known_samples: list[Given]
 
     # To be overridden
 
@@ -127,27 +151,87 @@ class HookMachine(RuleBasedStateMachine):
 
     # Setting up and tearing down
 
+    @classmethod
+    @cache
+    def _to_test_case(cls) -> Any:
+        # What Hypothesis makes of `TestCase`.
+        plain: Any = super()._to_test_case()
+
+        class Case(plain):  # type: ignore[misc]
+            settings = plain.settings
+
+            def runTest(self) -> None:  # noqa: N802  # the name that `unittest` looks for
+                cls._short_failure = None
+                explored(cls)
+                try:
+                    super().runTest()
+                except Exception as error:
+                    last: HookMachine | None = vars(cls).get("_last")
+                    raise with_story(error, cls, last._lines if last is not None else ())  # noqa: B904
+
+            runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
+            runTest._hypothesis_state_machine_class = cls  # type: ignore[attr-defined]
+
+        Case.__name__ = Case.__qualname__ = plain.__name__
+        Case.__module__ = plain.__module__
+        return Case
+
     def __init__(self) -> None:
         super().__init__()
+        type(self)._last = self
         self.target = self.make()
         self.mount: MountPoint = hooks(self.target)
+        self._lines: list[str] = []
         # What the kit's own hooks note, and whether there are no others.
         self._ran: list[str] = []
         self._is_small = False
         self._candidates = self._read_candidates()
-        self._variants = {kind: variants(one.name for one in self._candidates if one.kind == kind) for kind in KINDS}
+        self._keys = _keyed(self._candidates)
+        self._variants = {kind: variants([one for one in self._candidates if one.kind == kind]) for kind in KINDS}
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(type(self))]
         self._rows = rows_of(self.mount)
         self._owned: dict[int, Candidate] = {}
+        self._counts = Counts()
+        self._nested: dict[int, list[Played]] = {}
         self._read_parameters()
+        self._guests = guests_of(self.mount, tuple(self.disturb))
+        if not self._names:
+            self._guests = [one for one in self._guests if one.does != "changes"]
+        self._calls = 0
+        self._is_checked = False
+        self._seen: Counter[str] = Counter()
         self._choose_steps()
+        self._refuse_nothing_to_do()
+        if currently_in_test_context() and not self._in_small_world:
+            self._explore_once()
+        self._samples = samples(type(self), self)
+
+    @classmethod
+    def _explore_once(cls) -> None:
+        """Play the short stories, if nobody has, for whoever runs a machine without its `TestCase`.
+
+        What one of them raises is raised again by each machine: Hypothesis looks whether a failure comes again.
+        """
+        if "_short_failure" not in vars(cls):
+            cls._short_failure = None
+            try:
+                explored(cls)
+            except Exception as error:
+                cls._short_failure = error
+        if cls._short_failure is not None:
+            raise cls._short_failure
+
+    def _refuse_nothing_to_do(self) -> None:
+        if not self._candidates and not self._rows and all(_is_ours(one) for one in self.rules):
+            raise HookTypeError(
+                f"{type(self).__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
+                "give candidates, or mark methods as `pre` does"
+            )
 
     def _choose_steps(self) -> None:
         is_valid = getattr(getattr(self, "_rules_strategy", None), "is_valid", None)
         if is_valid is not None:  # else Hypothesis has changed inside, and chooses by itself
-            self.steps = sorted(
-                self.rules, key=lambda one: (one.function.__module__ == __name__, one.function.__name__)
-            )
+            self.steps = sorted(self.rules, key=place)
             self._rules_strategy = cast("RuleStrategy", steps(self, is_valid))
 
     def _read_candidates(self) -> list[Candidate]:
@@ -160,12 +244,15 @@ class HookMachine(RuleBasedStateMachine):
 
     def _read_parameters(self) -> None:
         parameters = list(inspect.signature(blank_of(self.mount)).parameters.values())[len(bound_of(self.target)) :]
-        self._positional = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
+        by_position = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        self._positional = len(by_position)
         self._keywords = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        self._names = [*by_position, *self._keywords]
 
     def teardown(self) -> None:
         """Take off what the machine has put on; what was there before is there again."""
         try:
+            self._aim()
             if self._pause is not None:
                 self._pause.__exit__(None, None, None)
             for row in self._own_rows():
@@ -176,13 +263,64 @@ class HookMachine(RuleBasedStateMachine):
             if self._loop is not None:
                 self._loop.close()
 
+    def _aim(self) -> None:
+        """Tell Hypothesis what makes a story a good one: calls in which many hooks act, and of many kinds."""
+        if currently_in_test_context() and not self._in_small_world:
+            aim(float(self._seen["hooks"]), label="hooks that act in one call")
+            aim(float(self._seen["kinds"]), label="kinds of hooks in one call")
+
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
-        """Print a step of the kit's own without the names of its parameters."""
-        if not _is_ours(rule):
-            return super()._repr_step(rule, data, result)
-        code = rule.function.__code__  # the data come in the order of their names
-        shown = [data[name] for name in code.co_varnames[1 : code.co_argcount]]
-        return f"state.{rule.function.__name__}({', '.join(shown)})"
+        """Give the code of a step: of the kit's own, as it has noted it; a user's own is noted here."""
+        if _is_ours(rule):
+            return self._lines[-1]
+        text: str = super()._repr_step(rule, data, result)
+        self._lines.append(f"{text}\nstate.check()")
+        return text
+
+    def _note(self, method: str, *args: str, **options: str) -> None:
+        shown = [*args, *(f"{name}={value}" for name, value in options.items())]
+        self._lines.append(f"state.{method}({', '.join(shown)})")
+
+    # How a story names hooks
+
+    def function(self, key: str) -> Callable[..., Any]:
+        """Give the function of a candidate: ``"pre audit"``."""
+        return self._candidate(key).function
+
+    def hook(self, key: str) -> Hook:
+        """Give the handle of a hook that the machine has added; ``"pre audit#2"`` is the second of that name."""
+        return cast("Hook", self._row(key).hook)
+
+    def _candidate(self, key: str) -> Candidate:
+        if key not in self._keys:
+            raise HookLookupError(f"{type(self).__name__} has no candidate {key!r}{nearest(key, list(self._keys))}")
+        return self._keys[key]
+
+    def _row(self, key: str) -> Row:
+        known = {self._key(row): row for row in self._own_rows()}
+        if key not in known:
+            raise HookLookupError(f"the machine has added no {key!r} that is still on{nearest(key, list(known))}")
+        return known[key]
+
+    def _key(self, row: Row) -> str:
+        alike = [one for one in self._own_rows() if (one.kind, one.name) == (row.kind, row.name)]
+        number = next(place for place, one in enumerate(alike, 1) if one.hook is row.hook)
+        return repr(row) if number == 1 else f"{row!r}#{number}"
+
+    def _key_of(self, candidate: Candidate) -> str:
+        return next(key for key, one in self._keys.items() if one is candidate.origin)
+
+    def _code(self, value: object) -> str:
+        """Give the code of an option's value."""
+        if isinstance(value, (list, tuple)):
+            return f"[{', '.join(map(self._code, cast('Sequence[object]', value)))}]"
+        if value in (odd, never):
+            return f"state.{'odd' if value is odd else 'never'}"
+        if isinstance(value, Hook):
+            return f"state.hook({self._key(next(row for row in self._rows if row.hook is value))!r})"
+        if callable(value):
+            return f"state.function({next(key for key, one in self._keys.items() if one.function == value)!r})"
+        return repr(value)
 
     # The model
 
@@ -204,21 +342,50 @@ class HookMachine(RuleBasedStateMachine):
     # Any: Hypothesis's own arguments. Not an @invariant, which would be printed as a step after each step.
     def check_invariants(self, *args: Any, **kwargs: Any) -> None:
         """Check what holds whatever has happened, the user's own rules included; then the user's own invariants."""
+        if not self._is_checked:  # as the kit's own rules do themselves
+            self.check()
+        self._is_checked = False
+        super().check_invariants(*args, **kwargs)
+
+    def check(self, *, calls: bool = True) -> None:
+        """Check what holds whatever has happened, and make a call."""
         self._take_over()
         self._had_hooks = self._had_hooks or bool(self._rows or inherited(self.mount))
         check_order(self.mount, self._rows)
         check_plain(self.mount)
-        super().check_invariants(*args, **kwargs)
+        if calls and self._had_hooks and not self._in_small_world and type(self).call is not None:
+            self._call_sample()
+        self._is_checked = True
+
+    def _call_sample(self) -> None:
+        sample = self._samples[self._calls % len(self._samples)]
+        self._calls += 1
+        self._call(sample)
 
     # Rules: changing
 
+    @initialize(hooks=beginnings())
+    def begin(self, hooks: list[Candidate]) -> None:
+        """Have some hooks from the beginning."""
+        begun = len(self._lines)
+        for hook in hooks:
+            self._add(hook)
+        self._lines[begun:] = ["\n".join(self._lines[begun:])]
+        self.check()
+
     @precondition(lambda self: self._candidates)
     @rule(hook=additions())
-    def add(self, hook: Candidate) -> None:
+    # Any: options are what `add` of a mount point takes.
+    def add(self, hook: Candidate | str, **options: Any) -> None:
         """Add a hook, or have it refused."""
-        self._add(hook)
+        candidate = self._candidate(hook) if isinstance(hook, str) else hook
+        self._add(candidate.varied(cast("Options", options)) if options else candidate)
+        self.check()
 
-    def _add(self, candidate: Candidate) -> None:
+    def _add(self, candidate: Candidate, *, is_noted: bool = False) -> None:
+        if not is_noted:
+            drawn = {name: self._code(value) for name, value in candidate.drawn.items()}
+            self._note("add", repr(self._key_of(candidate)), **drawn)
         row = row_of(None, candidate.kind, candidate.name, candidate.function, candidate.options)
         if ordered(of_kind([*inherited(self.mount), *self._rows, row], row.kind)) is None:
             self._add_in_vain(candidate)
@@ -227,8 +394,14 @@ class HookMachine(RuleBasedStateMachine):
             hook = self.attach(candidate)
         except HookOrderError as error:
             raise broken("refusal", self.mount, f"{candidate!r} was refused, though it has a place: {error}") from error
+        except AspecthookError as error:
+            raise HookTypeError(
+                f"{type(self).__name__}: the candidate {candidate!r} cannot be added to {self.mount.name}: {error}"
+            ) from error
         self._rows.append(row._replace(hook=hook))
         self._owned[id(hook)] = candidate
+        if not self._calls_itself:
+            self._counts.know(hook)
         self._agree(f"with {candidate!r} added")
 
     def _add_in_vain(self, candidate: Candidate) -> None:
@@ -241,11 +414,18 @@ class HookMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self._own_rows())
     @rule(hook=own())
-    def remove(self, hook: Row) -> None:
+    def remove(self, hook: Row | str) -> None:
         """Take a hook off, twice: the second time changes nothing."""
-        self._remove(hook)
-        with unchanged(self.mount, f"removing {hook!r} again"):
-            cast("Hook", hook.hook).remove()
+        row = self._read_row("remove", hook)
+        self._remove(row)
+        with unchanged(self.mount, f"removing {row!r} again"):
+            cast("Hook", row.hook).remove()
+        self.check()
+
+    def _read_row(self, method: str, hook: Row | str, *args: str) -> Row:
+        row = self._row(hook) if isinstance(hook, str) else hook
+        self._note(method, repr(self._key(row)), *args)
+        return row
 
     def _remove(self, row: Row) -> None:
         self.detach(cast("Hook", row.hook))
@@ -254,133 +434,232 @@ class HookMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self._movable())
     @rule(hook=own(movable=True), priority=PRIORITIES)
-    def move(self, hook: Row, priority: int) -> None:
+    def move(self, hook: Row | str, priority: int) -> None:
         """Take a hook off and put it on again with another priority."""
-        candidate = self._owned[id(hook.hook)]
-        self._remove(hook)
-        self._add(candidate.varied({"priority": priority}))
+        row = self._read_row("move", hook, repr(priority))
+        candidate = self._owned[id(row.hook)]
+        self._remove(row)
+        self._add(candidate.varied({"priority": priority}), is_noted=True)
+        self.check()
 
     @precondition(lambda self: self._own_rows())
     @rule(hook=own())
-    def pause(self, hook: Row) -> None:
+    def pause(self, hook: Row | str) -> None:
         """Keep one hook from acting."""
-        self.mount.set_paused((cast("Hook", hook.hook),), paused=True)
-        self._agree(f"with {hook!r} paused")
+        row = self._read_row("pause", hook)
+        self.mount.set_paused((cast("Hook", row.hook),), paused=True)
+        self._agree(f"with {row!r} paused")
+        self.check()
 
     @precondition(lambda self: any(cast("Hook", row.hook).paused for row in self._own_rows()))
     @rule(hook=own())
-    def resume(self, hook: Row) -> None:
+    def resume(self, hook: Row | str) -> None:
         """Let one hook act again, if it was paused."""
-        self.mount.set_paused((cast("Hook", hook.hook),), paused=False)
-        self._agree(f"with {hook!r} resumed")
+        row = self._read_row("resume", hook)
+        self.mount.set_paused((cast("Hook", row.hook),), paused=False)
+        self._agree(f"with {row!r} resumed")
+        self.check()
 
     @precondition(lambda self: self._rows and self._pause is None)
     @rule()
     def pause_all(self) -> None:
         """Keep all hooks from acting."""
+        self._note("pause_all")
         self._pause = self.mount.paused()
         self._pause.__enter__()
         self._agree("paused")
+        self.check()
 
     @precondition(lambda self: self._pause is not None)
     @rule()
     def resume_all(self) -> None:
         """Let all hooks act again."""
+        self._note("resume_all")
         pause, self._pause = self._pause, None
         if pause is not None:
             pause.__exit__(None, None, None)
         self._agree("resumed")
+        self.check()
 
     @precondition(lambda self: self._rows and len(self._rows) == len(self._own_rows()))
     @rule()
     def clear(self) -> None:
         """Take all hooks off."""
+        self._note("clear")
         self.mount.clear()
         self._rows = []
         self._agree("cleared")
+        self.check()
 
     @precondition(lambda self: len(self._rows) > 1)
     @rule()
     def rebuild(self) -> None:
         """Put the hooks on a copy of the target in other orders: theirs is the same."""
+        self._note("rebuild")
         check_determinism(self.mount)
+        self._is_checked = True
 
     # Rules: calling
 
     # Before there were hooks a call tells nothing, and would stay in the shortest list of steps.
     @precondition(lambda self: self._had_hooks)
     @rule(given=callings())
-    def call(self, given: Calling) -> None:
-        """Make one call: as it is, with a hook that calls again, or with one that fails."""
-        if given.disturbance is None:
-            self._call(given)
+    def call(
+        self, given: Sequence[object], kwargs: Mapping[str, object] | None = None, guest: Guest | str | None = None
+    ) -> None:
+        """Make one call, with a guest or without: a hook of the kit's own that is there for this call."""
+        if isinstance(given, Calling):
+            calling = given
+        else:
+            read = Guest.read(guest) if isinstance(guest, str) else guest
+            calling = Calling(tuple(given), dict(kwargs or {}), read)
+        shown = {} if calling.guest is None else {"guest": repr(str(calling.guest))}
+        self._note("call", *code_of_given(calling), **shown)
+        if calling.guest is None:
+            self._call(calling)
             if self._is_small:
-                self._call_live(given)
-            return
-        again = given.disturbance == AGAIN
-        kind, function = ("pre", self._again(given)) if again else (given.disturbance, _failing(given.disturbance))
-        with self._guest(cast("Kind", kind), function, "again" if again else "failing"):
-            self._call(given)
+                self._call_live(calling)
+        else:
+            with self._guest(calling.guest, calling):
+                self._call(calling, laws=calling.guest.does not in ANSWERS)
+        self.check(calls=False)
 
-    def _call(self, given: Given) -> None:
+    def _call(self, given: Given, *, laws: bool = True) -> None:
+        self._nested = {}
         rows = acting(self.mount, self._rows)
         self._ran.clear()
         made: Any = trace_of(self.target)(*given.args, **given.kwargs)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
-        check_call(Played(self.mount, rows, trace, bound_of(self.target), given, Counts(), {}))
-        for one in self._laws:
-            check_law(one, self.mount, trace)
+        check_call(self._played(rows, trace, given))
+        self._look_at(trace)
+        self._take_off_used_up()
+        if laws:
+            for one in self._laws:
+                check_law(one, self.mount, trace)
+
+    def _played(self, rows: list[Row], trace: Trace, given: Given) -> Played:
+        return Played(self.mount, rows, trace, bound_of(self.target), given, self._counts, self._nested)
+
+    def _look_at(self, trace: Trace) -> None:
+        ran = [step for step in trace.steps if step.kind != "target"]
+        self._seen["hooks"] = max(self._seen["hooks"], len(ran))
+        self._seen["kinds"] = max(self._seen["kinds"], len({step.kind for step in ran}))
+
+    def _take_off_used_up(self) -> None:
+        """Take the hooks that have acted as often as they may off the list; they must be off the mount point too."""
+        present = {id(hook) for hook in self.mount.members}
+        used_up = {id(row.hook): self._counts.is_used_up(cast("Hook", row.hook)) for row in self._rows}
+        self._rows = [
+            row
+            for row in self._rows
+            if not used_up[id(row.hook)] and (used_up[id(row.hook)] is False or id(row.hook) in present)
+        ]
+        if self._is_small:
+            self._agree("after a call")
+        else:  # the user's own hooks may have changed the chain
+            gone = [row for row in self._rows if id(row.hook) not in present and _is_counted(row)]
+            left = [hook for hook in self.mount.members if used_up.get(id(hook))]
+            if gone or left:
+                self._agree("after a call")
 
     def _call_live(self, given: Given) -> None:
-        """Call the function itself: the same hooks run as in the trace. Only hooks of our own note that they do."""
-        traced = list(self._ran)
+        """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
+        if self.mount._get_site().signature.style != "function":
+            return
+        rows = acting(self.mount, self._rows)
         self._ran.clear()
-        made = settled(self.target, given)
-        if made is not None:
-            self.wait_for(made)
-        if self._ran != traced:
-            raise broken("a call", self.mount, f"a traced call runs {traced}, and a call itself runs {self._ran}")
-
-    def _again(self, given: Given) -> Callable[..., Any]:
-        entered: list[bool] = []
-
-        def again() -> None:
-            if not entered:
-                entered.append(True)
-                settled(self.target, given)
-
-        async def again_async() -> None:
-            if not entered:
-                entered.append(True)
-                made = settled(self.target, given)
-                await made if made is not None else None
-
-        style = self.mount._get_site().signature.style
-        return again_async if "async" in style or style == "coroutine" else again
+        result, exc = outcome(self.target, given)
+        ran = list(self._ran)
+        is_own = type(self).make is HookMachine.make
+        self._ran.clear()
+        bound = bound_of(self.target)
+        known = interpreted(self.mount, rows, bound, given, self._counts, None if is_own else (result, exc))
+        if self._ran != ran:
+            raise broken("a call", self.mount, f"a call runs {ran}, and should run {self._ran}")
+        if is_own and (known[0], type(known[1])) != (result, type(exc)):
+            raise broken("a call", self.mount, f"a call gives {(result, exc)}, and should give {known}")
+        self._take_off_used_up()
 
     @contextmanager
-    def _guest(self, kind: Kind, function: Callable[..., Any], name: str) -> Generator[None]:
+    def _guest(self, guest: Guest, given: Given) -> Generator[None]:
         """Have one more hook for the length of a block."""
-        hook = self.mount.add(kind, function, name=name)
-        self._rows.append(row_of(hook, kind, name, function, {}))
-        self._agree(f"with {name!r} added")
+        late: list[Hook] = []
+        entered: list[bool] = []
+        waits = self.mount._get_site().signature.style == "coroutine"
+
+        def act() -> Any:
+            if entered:
+                return None
+            entered.append(True)
+            if guest.does == AGAIN:
+                return self._call_again(hook, given, waits=waits)
+            if guest.does == ADDS:
+                late.append(self.mount.add("pre", lambda: None, name="late"))
+                self._rows.append(row_of(late[0], "pre", "late", None, {}))
+            if guest.does == REMOVES:
+                self._remove_some()
+            return None
+
+        named = {self._names[0]: self._other_value()} if guest.does == "changes" else {}
+        function = function_of(guest, waits=waits, changes=named, act=act)
+        hook = self.mount.add(guest.kind, function, **guest.options)
+        self._counts.know(hook)
+        self._rows.append(row_of(hook, guest.kind, hook.name, function, guest.options))
+        self._agree(f"with the guest {str(guest)!r} added")
+        logger = logging.getLogger("aspecthook")
+        logger.addFilter(_is_of_others)
         try:
             yield
         finally:
-            hook.remove()
-        self._take_over()
+            logger.removeFilter(_is_of_others)
+            for one in (hook, *late):
+                one.remove()
+            ended = {id(one) for one in (hook, *late)}
+            self._rows = [row for row in self._rows if id(row.hook) not in ended]
+        self._agree("with the guest gone")
+
+    def _call_again(self, hook: Hook, given: Given, *, waits: bool) -> Any:
+        present = {id(one) for one in self.mount.members}
+        rows = acting(self.mount, [row for row in self._rows if id(row.hook) in present])
+        made: Any = trace_of(self.target)(*given.args, **given.kwargs)
+
+        def note(trace: Trace) -> None:
+            self._nested.setdefault(id(hook), []).append(self._played(rows, trace, given))
+
+        async def later() -> None:
+            note(await made)
+
+        return later() if waits else note(made)
+
+    def _remove_some(self) -> None:
+        own = self._own_rows()
+        if own:
+            self.detach(cast("Hook", own[0].hook))
+            self._rows = [row for row in self._rows if row.hook is not own[0].hook]
+
+    def _other_value(self) -> object:
+        """Give a value for the first parameter that some other call is given."""
+        given = self._samples[-1]
+        return given.args[0] if given.args else given.kwargs.get(self._names[0])
+
+
+def _keyed(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
+    found: dict[str, Candidate] = {}
+    for one in candidates:
+        key = f"{one.kind} {one.name}"
+        alike = sum(known.partition("#")[0] == key for known in found)
+        found[key if not alike else f"{key}#{alike + 1}"] = one
+    return found
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Keep out of the log what a guest raises as planned."""
+    return not (record.exc_info and isinstance(record.exc_info[1], PlannedError))
+
+
+def _is_counted(row: Row) -> bool:
+    return bool(cast("Hook", row.hook).options.keys() & {"once", "times"})
 
 
 def _is_ours(rule: Rule) -> bool:
     return bool(rule.function.__module__ == __name__)
-
-
-def _failing(kind: str) -> Callable[..., Any]:
-    def failing() -> None:
-        raise PlannedError("planned")
-
-    def failing_around() -> Generator[None]:  # with one yield, it serves targets of every style
-        failing()
-        yield
-
-    return failing_around if kind == "around" else failing

@@ -116,8 +116,9 @@ class Counts:
     Of a hook whose past is not known, and of one whose calls could not all be followed, anything is believed.
     """
 
-    def __init__(self, known: Iterable[object] = ()) -> None:
-        self.known = {id(hook) for hook in known}
+    def __init__(self) -> None:
+        # By their ids, which nothing else may have: so they are kept.
+        self.known: dict[int, object] = {}
         self.asked: dict[int, int] = {}
         self.acted: dict[int, int] = {}
         self.acting: list[object] = []
@@ -148,7 +149,12 @@ class Counts:
 
     def forget(self) -> None:
         """Know nothing any more, as a call was made that cannot be followed."""
-        self.known.clear()
+        for one in (self.known, self.asked, self.acted):
+            one.clear()
+
+    def know(self, hook: object) -> None:
+        """Know the past of a hook, which has just been added."""
+        self.known[id(hook)] = hook
 
 
 # A call played again
@@ -179,6 +185,54 @@ def differs(played: Played) -> str | None:
         return _phases(chain, trace)
     with _contexts(trace) as contexts:
         return _Replay(played, chain).play(values) or contexts()
+
+
+def interpreted(
+    mount: MountPoint,
+    rows: list[Row],
+    bound: tuple[object, ...],
+    given: Given,
+    counts: Counts,
+    came: tuple[object, BaseException | None] | None,
+) -> tuple[object, BaseException | None]:
+    """Make a call by the interpreter of law 1, on the hooks themselves: give its result, or what it raised.
+
+    Args:
+        mount: The mount point.
+        rows: The hooks that should act in the call.
+        bound: What a bound method passes by itself.
+        given: What the call is given.
+        counts: How often the hooks have acted.
+        came: What the target is to give or to raise; None: it is called.
+    """
+    values = _values(mount, (*bound, *given.args), given.kwargs)
+    if values is None:
+        return None, TypeError()
+    chain = _chain(rows)
+    for kind in KINDS:
+        setattr(chain, kind, tuple([_counted(hook, counts) for hook in getattr(chain, kind)]))
+    place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+    original = place.original if place is not None and place.opened else mount.function
+
+    def target(*args: Any, **kwargs: Any) -> object:
+        if came is None:
+            return original(*args, **kwargs)
+        if came[1] is not None:
+            raise came[1]
+        return came[0]
+
+    emission = mount._get_site().signature.emission
+    site = Site(mount.name, mount._code(), lambda: mount.function, _find_nothing, emission)
+    try:
+        return _law.run(chain, Call(site, values), target), None
+    except BaseException as error:
+        return None, error
+
+
+def _counted(hook: Hook, counts: Counts) -> Hook:
+    double = copy.copy(hook)
+    double.guard = cast("Any", _Admission(counts, hook, lambda: False))
+    return double
 
 
 def _chain(rows: list[Row]) -> Chain:
@@ -286,14 +340,15 @@ class _Admission:
 
     reentrant = True  # the interpreter need not tell it when a run ends: `Counts.acting` says what is running
 
-    def __init__(self, replay: _Replay, hook: Hook) -> None:
-        self.replay = replay
+    def __init__(self, counts: Counts, hook: Hook, has_run: Callable[[], bool]) -> None:
+        self.counts = counts
         self.hook = hook
+        self.has_run = has_run  # what is believed where nothing is known
 
     def admit(self) -> bool:
         """Say whether the hook runs now."""
-        admitted = self.replay.counts.admits(self.hook)
-        return self.replay.is_next(self.hook.kind, self.hook.name) if admitted is None else admitted
+        admitted = self.counts.admits(self.hook)
+        return self.has_run() if admitted is None else admitted
 
 
 @final
@@ -338,10 +393,10 @@ class _Replay:
     def double(self, hook: Hook) -> Hook:
         """Make a hook that answers what this one has answered, where its turn is."""
         double = copy.copy(hook)
-        double.guard = cast("Any", _Admission(self, hook))
+        double.guard = cast("Any", _Admission(self.counts, hook, lambda: self.is_next(hook.kind, hook.name)))
         if hook.gate is not None:  # nobody notes what it says
             double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
-            self.counts.known.discard(id(hook))
+            self.counts.known.pop(id(hook), None)
         if hook.when is not None:
             double.when, double.when_awaits = self.predicate, False
         double.flavour = "generator" if hook.flavour == "generator" else "plain"
@@ -417,9 +472,12 @@ class _Replay:
             wrong = differs(one)
             if wrong is not None:
                 raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
-        if hook.isolate and isinstance(step.raised, Exception):
-            return None
-        return _outcome(step)
+        try:
+            return _outcome(step)
+        except Exception:
+            if not hook.isolate:
+                raise
+            return None  # here, so that nobody logs it a second time
 
     def compare_given(self, who: str, should: Step, step: Step) -> None:
         """Check what a hook or its predicate was given."""

@@ -1,0 +1,174 @@
+"""Hooks of the kit's own that are there for one call of a `HookMachine`: they fail, answer, call again, add, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, cast, final
+
+from aspecthook._answers import Args, Return
+from aspecthook._asks import Kind, kinds_of
+from aspecthook._hook import Options
+from aspecthook._mount import MountPoint
+
+
+class PlannedError(Exception):
+    """What a hook raises that fails as planned."""
+
+
+class PlannedStop(KeyboardInterrupt):
+    """What a hook raises that stops all, as an interrupt does: it is no `Exception`."""
+
+
+@final
+class Mark:
+    """What a guest answers: an object that nothing else makes or changes."""
+
+    def __repr__(self) -> str:
+        return "<a mark>"
+
+
+MARK = Mark()
+AGAIN, ADDS, REMOVES = "again", "adds", "removes"
+# After these a call is no longer what a law of the user's own speaks of.
+ANSWERS = ("changes", "returns", "returns None", "replaces", "handles", "skips", "twice", "answers")
+# What each kind of guest may do.
+_OF_ALL = ("fails", "stops", AGAIN)
+_DEEDS: dict[Kind, tuple[str, ...]] = {
+    "pre": (*_OF_ALL, "fails alone", "changes", "returns", "returns None", ADDS, REMOVES),
+    "around": (*_OF_ALL, "fails late", "skips", "twice", "changes", "replaces"),
+    "exception": (*_OF_ALL, "fails alone", "handles", "returns None"),
+    "post": (*_OF_ALL, "fails alone", "replaces", "returns None"),
+    "always": (*_OF_ALL, "fails alone", "answers"),
+    "item": _OF_ALL,
+    "on": _OF_ALL,
+}
+DEEDS = tuple(dict.fromkeys(deed for deeds in _DEEDS.values() for deed in deeds))
+# What needs `proceed`, which is not for targets that are streams.
+_PROCEEDING = ("skips", "twice", "changes")
+_PLACES = {"first": 0, "": 50, "last": 100}
+
+
+class Guest(NamedTuple):
+    """A hook that is there for one call: its kind, what it does, and whether it is the first or the last to run."""
+
+    kind: Kind
+    does: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [f"{self.kind}:", self.does, self.place]))
+
+    @classmethod
+    def read(cls, text: str) -> Guest:
+        """Read what `str` gives."""
+        kind, _, rest = text.partition(": ")
+        words = rest.split(" ")
+        place = words.pop() if words[-1] in _PLACES else ""
+        return cls(cast("Kind", kind), " ".join(words), place)
+
+    @property
+    def options(self) -> Options:
+        """What it is added with."""
+        options = Options(name=f"guest that {self.does}", priority=_PLACES[self.place])
+        return Options(**options, isolate=True) if self.does == "fails alone" else options
+
+
+def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
+    """Give all that a call of this mount point may be disturbed by, the simplest first."""
+    signature = mount._get_site().signature
+    streams = "generator" in signature.style
+    found = [
+        Guest(kind, deed, place)
+        for place in ("", "first", "last")
+        for kind in kinds_of(signature)
+        for deed in _DEEDS[kind]
+        if deed in deeds and not (streams and (deed == AGAIN or (kind == "around" and deed in _PROCEEDING)))
+    ]
+    return [one for one in found if one.kind in ("pre", "around") or one.does != "changes"]
+
+
+def function_of(guest: Guest, *, waits: bool, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
+    """Make the function of a guest.
+
+    Args:
+        guest: What it is.
+        waits: Whether the target is a coroutine function.
+        changes: The arguments that are changed, if they are.
+        act: What is done to call again, to add or to remove; of a coroutine function it may give an awaitable.
+    """
+    if guest.kind == "around":
+        return _around(guest.does, changes, act, waits=waits)
+    if guest.does in (AGAIN, ADDS, REMOVES):
+        return _acting_later(act) if waits else _acting(act)
+    answers: dict[str, Callable[[], object]] = {
+        "fails": _fail,
+        "fails alone": _fail,
+        "stops": _stop,
+        "changes": lambda: Args(**changes),
+        "returns": lambda: Return(MARK),
+        "returns None": lambda: Return(None),
+        "replaces": lambda: MARK,
+        "handles": lambda: Return(MARK),
+        "answers": lambda: MARK,
+    }
+    return answers[guest.does]
+
+
+def _fail() -> None:
+    raise PlannedError("planned")
+
+
+def _stop() -> None:
+    raise PlannedStop("planned")
+
+
+def _acting(act: Callable[[], Any]) -> Callable[[], None]:
+    def acting() -> None:
+        act()
+
+    return acting
+
+
+def _acting_later(act: Callable[[], Any]) -> Callable[[], Any]:
+    async def acting() -> None:
+        made = act()
+        if made is not None:
+            await made
+
+    return acting
+
+
+def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, waits: bool) -> Callable[..., Any]:
+    def watching() -> Generator[None, Any, object]:  # with one yield, it serves targets of every style
+        if does == "fails":
+            _fail()
+        if does == "stops":
+            _stop()
+        if does == AGAIN:
+            act()
+        yield
+        if does == "fails late":
+            _fail()
+        return MARK if does == "replaces" else None
+
+    def proceeding(proceed: Callable[..., Any]) -> object:
+        if does == "skips":
+            return MARK
+        if does == "twice":
+            proceed()
+        return proceed(**changes) if does == "changes" else proceed()
+
+    async def proceeding_later(proceed: Callable[..., Any]) -> object:
+        if does == AGAIN:
+            made = act()
+            if made is not None:
+                await made
+        if does == "skips":
+            return MARK
+        if does == "twice":
+            await proceed()
+        return await (proceed(**changes) if does == "changes" else proceed())
+
+    if waits and (does == AGAIN or does in _PROCEEDING):
+        return proceeding_later
+    return proceeding if does in _PROCEEDING else watching

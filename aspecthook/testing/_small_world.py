@@ -1,0 +1,131 @@
+"""The short stories, all of them: up to three hooks, in each order, added, called, one taken off, called again.
+
+The invariant: nothing here is random. A law that such a story breaks is found in every run, and by the shortest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, cast
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ._calls import Given, outcome
+from ._story import with_story
+
+if TYPE_CHECKING:
+    from ._machine import HookMachine
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+_MOST = 400  # stories of one size, which take about a second; all there are of eight candidates
+_SAMPLES = 4
+_SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known
+
+
+def explored(machine: type[HookMachine]) -> None:
+    """Play all short stories, or as many as take about a second; raise what the shortest one raises that fails."""
+    before, machine._in_small_world = machine._in_small_world, True
+    try:
+        first = machine()
+        keys = list(first._keys)
+        left_out = any(getattr(machine, name) is None for name in ("add", "remove", "call"))
+        # What a rule of the user's own sets up, that is not there yet.
+        if left_out or any(
+            not one.function.__module__.startswith(__package__) for one in first._initialize_rules_to_run
+        ):
+            return
+        machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
+        for added, removed in _stories(keys):
+            _play(machine, added, removed)
+    finally:
+        machine._in_small_world = before
+
+
+def _stories(keys: list[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for size in (1, 2, 3):
+        found = list(permutations(keys, size))
+        step = 1 + len(found) // (_MOST + 1)  # of many candidates, some of the stories, spread evenly
+        for number, added in enumerate(found[::step]):
+            yield added, added[number % size]
+
+
+def _play(machine: type[HookMachine], added: tuple[str, ...], removed: str) -> None:
+    state = machine()
+    try:
+        try:
+            for key in added:
+                state.add(key)
+            for sample in state._samples:
+                state.call(sample)
+            if any(removed == state._key(row) for row in state._own_rows()):  # else it has acted as often as it may
+                state.remove(removed)
+                state.call(state._samples[0])
+        finally:
+            state.teardown()
+    except Exception as error:
+        raise with_story(error, machine, state._lines)  # noqa: B904
+
+
+def _calls_itself(machine: type[HookMachine], key: str) -> bool:
+    """Say whether a hook, or the target, calls the mount point again, so that nobody can follow its counts."""
+    state = machine()
+    entered: list[bool] = []
+    try:
+        state.attach(state._keys[key])
+        with state.mount.add("pre", lambda: entered.append(True), name="witness", priority=0):
+            made, _ = outcome(state.target, state._samples[0])
+            if hasattr(made, "__await__"):
+                state.wait_for(cast("Any", _quietly(made)))
+    except Exception:  # what is wrong with it comes out when it is added
+        return False
+    finally:
+        state.teardown()
+    return len(entered) > 1
+
+
+# Any: what a coroutine function gives.
+async def _quietly(awaitable: Any) -> None:
+    try:
+        await awaitable
+    except Exception:
+        pass
+
+
+def samples(machine: type[HookMachine], state: HookMachine) -> list[Given]:
+    """Give some arguments for calls, always the same."""
+    known: list[Given] | None = vars(machine).get("_known_samples")
+    if known is None:
+        known = machine._known_samples = _drawn(state.arguments) if state.arguments is not None else _small(state)
+    return known
+
+
+def _small(state: HookMachine) -> list[Given]:
+    if not state._names:
+        return [Given((), {})]
+    return [
+        Given(tuple([number] * state._positional), dict.fromkeys(state._keywords, number))
+        for number in _SMALL[:_SAMPLES]
+    ]
+
+
+def _drawn(arguments: st.SearchStrategy[Any]) -> list[Given]:
+    found: list[Given] = []
+
+    @settings(
+        max_examples=_SAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(arguments)
+    def draw(drawn: Any) -> None:
+        args, kwargs = drawn
+        found.append(Given(tuple(args), dict(kwargs)))
+
+    draw()
+    return found
