@@ -8,6 +8,16 @@ if TYPE_CHECKING:
     from ._candidates import Candidate
     from ._laws import LawError, law, run_laws
     from ._machine import HookMachine
+    from ._ready import (
+        always_last,
+        before,
+        commutes,
+        exactly_once,
+        idempotent,
+        never_together,
+        sees_changes_of,
+    )
+    from ._repeat import NotRepeatableError
     from ._strategies import (
         HookSpec,
         OrderSpec,
@@ -31,22 +41,30 @@ __all__ = [
     "HookMachine",
     "HookSpec",
     "LawError",
+    "NotRepeatableError",
     "OrderSpec",
     "Outcome",
     "Step",
     "Tape",
     "Target",
     "Trace",
+    "always_last",
     "answers",
     "assert_calls",
     "assert_order",
+    "before",
     "called",
     "chains",
+    "commutes",
+    "exactly_once",
     "failures",
     "hooks_for",
+    "idempotent",
     "law",
+    "never_together",
     "orders",
     "run_laws",
+    "sees_changes_of",
     "signature",
     "signatures",
     "targets",
@@ -58,6 +76,10 @@ _MODULES = {
     "_candidates": ("Candidate",),
     "_laws": ("LawError", "law", "run_laws"),
     "_machine": ("HookMachine",),
+    "_ready": (
+        *("always_last", "before", "commutes", "exactly_once", "idempotent", "never_together", "sees_changes_of"),
+    ),
+    "_repeat": ("NotRepeatableError",),
     "_strategies": (
         *("HookSpec", "OrderSpec", "Outcome", "Target", "answers", "chains", "failures", "hooks_for", "orders"),
         *("signature", "signatures", "targets"),

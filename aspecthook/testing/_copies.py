@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from aspecthook._hook import type_of
+
 # What a bound method passes by itself, the arguments, the keyword arguments. Any: they are of any type.
 Everything = tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]
 
@@ -29,7 +31,7 @@ def _kept(value: Any) -> Any:
 
 
 def _is_data(value: Any) -> bool:
-    kind: type[object] = type(value)
+    kind: type[Any] = type_of(value)
     if kind in (list, tuple, set, frozenset):
         return all(map(_is_data, value))
     if kind is dict:

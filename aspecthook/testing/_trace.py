@@ -86,7 +86,7 @@ class Trace:
         ((3,), {}, {'n': 3})
     """
 
-    __slots__ = ("_again", "_chain", "args", "arguments", "exc", "kwargs", "label", "result", "steps")
+    __slots__ = ("_again", "_chain", "_target", "args", "arguments", "exc", "kwargs", "label", "result", "steps")
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -97,6 +97,7 @@ class Trace:
         self.arguments: dict[str, Any] = {}
         self.result: Any = None
         self.exc: BaseException | None = None
+        self._target = ""  # its name
         # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
         self._chain = Chain(())
         self._again: Callable[[Chain], Trace | Awaitable[Trace]] | None = None
@@ -180,6 +181,7 @@ def make_call(
         chain: The hooks, in an order that need not be that of law 2.
     """
     trace = Trace(mount.name)
+    trace._target = mount.function.__name__
     trace.args, trace.kwargs = given
     trace.arguments = _arguments(mount, (*bound, *given.args), given.kwargs)
     kept = kept_of((bound, given.args, given.kwargs))
