@@ -93,7 +93,7 @@ def _law(word: str, names: tuple[object, ...], broken: Broken) -> ReadyLaw:
 def before(first: str, second: str) -> ReadyLaw:
     """Return the law that one hook runs before another.
 
-    It says nothing of a call in which either did not run. The target goes by its own name.
+    The law does not apply to a call in which one of them did not run. Either may be the target, by its own name.
 
     Example:
         >>> from aspecthook import hookable
@@ -121,8 +121,8 @@ def before(first: str, second: str) -> ReadyLaw:
 def exactly_once(*names: str) -> ReadyLaw:
     """Return the law that each of these hooks runs exactly once in a call.
 
-    It says nothing of a hook that is not there in the call, or is paused. If several hooks have one name, each of them
-    runs once.
+    The law does not apply to a hook that is paused or not there. If several hooks have one name, each runs once. One
+    of the names may be that of the target.
 
     Example:
         >>> from aspecthook import hookable
@@ -172,9 +172,9 @@ def never_together(first: str, second: str) -> ReadyLaw:
 
 
 def always_last(name: str) -> ReadyLaw:
-    """Return the law that no hook, and not the target either, begins to run after a hook has.
+    """Return the law that nothing begins to run after a hook has begun: no other hook, and not the target.
 
-    It says nothing of a call in which the hook did not run.
+    The law does not apply to a call in which the hook did not run.
 
     Example:
         >>> from aspecthook import hookable
@@ -199,12 +199,11 @@ def always_last(name: str) -> ReadyLaw:
 
 
 def sees_changes_of(reader: str, writer: str) -> ReadyLaw:
-    """Return the law that a hook, or the target, is given the arguments and the result as another hook has left them.
+    """Return the law that one hook is given the arguments and the result as another hook has left them.
 
-    The changes of a hook are its `Args`, and the result that it sets. The law is broken if the reader is given, under
-    such a name, something else than the writer answered. If another hook has changed the same thing after the writer,
-    the reader is to be given that. It says nothing of what the reader does not ask for by name, nor of a call in which
-    the writer changes nothing.
+    The changes of the writer are its `Args`, and the result that it sets. The reader must be given what the writer
+    answered, or what a later hook has made of it. The law does not apply to what the reader does not ask for by name,
+    nor to a call in which the writer changes nothing. The reader, or the writer of a result, may also be the target.
 
     Example:
         >>> from aspecthook import Args, hookable
@@ -289,10 +288,10 @@ def _due(trace: Trace, changes: list[_Change], place: int, writer: str) -> _Chan
 def commutes(first: str, second: str) -> ReadyLaw:
     """Return the law that the outcome of a call does not depend on the order of two hooks of one kind.
 
-    The call is made again with the two side by side in either order, so the target and its hooks must be repeatable.
-    Each of these calls gets deep copies of the arguments, and of the object of a method, where they can be copied:
-    plain data as it was given, other objects as the call before has left them. What `before` and `after` say of the two
-    is left aside. Hooks with ``once``, ``times`` or ``every`` run in each of these calls, which use up none.
+    The call is made again with the two side by side in either order, even where ``before`` or ``after`` forbids one of
+    them. So the target and its hooks must be repeatable. Each of these calls is given deep copies of the arguments, and
+    of the object of a method, where they can be copied: plain data as it was before the traced call, other objects as
+    that call has left them. Hooks with ``once``, ``times`` or ``every`` run in each of these calls and are not used up.
 
     Raises:
         NotRepeatableError: (The law itself.) The same call, in the same order, had two outcomes.
@@ -347,7 +346,7 @@ def _exchanged(row: Row, first: int, second: int) -> Row:
 
 
 def idempotent(name: str) -> ReadyLaw:
-    """Return the law that a hook which runs twice in a row changes nothing more than one that runs once.
+    """Return the law that a call has the same outcome if a hook runs twice in a row.
 
     The call is made again with the hook doubled, as `commutes` makes it.
 

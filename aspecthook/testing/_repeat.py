@@ -1,8 +1,8 @@
 """The same call made again with its hooks in another order, and how the outcomes of two calls are compared.
 
 The invariant: a call that is made again gets a copy of the arguments as they were given, and uses up no hook that
-counts its runs. All else is the target's own: one that keeps something from call to call is not repeatable, which is
-said and not taken for a matter of order.
+counts its runs. What a target or a hook keeps elsewhere from call to call makes the call not repeatable; that is
+reported as such, and never as a difference between orders.
 """
 
 from __future__ import annotations
@@ -73,11 +73,16 @@ def steady(trace: Trace, wait: Wait = wait_for) -> Trace:
     third = repeated(trace, trace._chain, wait)
     if same_outcome(again, third):
         return third
-    other = shortened(again.result) == shortened(third.result) and again.exc is third.exc is None
-    hint = "; results are compared with ==, and these two are not equal" if other else ""
-    raise NotRepeatableError(
-        f"{trace.label} is not repeatable: the same call {came(again)}, and then {came(third)}{hint}; nothing can be "
-        "said of the order of its hooks until the same arguments give the same outcome"
+    raise not_repeatable(again, third)
+
+
+def not_repeatable(one: Trace, other: Trace) -> NotRepeatableError:
+    """Make the error for a call that was made twice and had two outcomes."""
+    hint = "; results are compared with ==, and these two are not equal" if came(one) == came(other) else ""
+    outcomes = f"the same call {came(one)}, and then {came(other)}{hint}"
+    return NotRepeatableError(
+        f"{one.label} is not repeatable: {outcomes}; the order of its hooks can be judged only where the same arguments "
+        "lead to the same outcome"
     )
 
 

@@ -180,6 +180,23 @@ def make_call(
         given: What the call is given.
         chain: The hooks, in an order that need not be that of law 2.
     """
+    trace = untraced(mount, bound, given)
+    call = _compiled(mount, trace, chain)
+    style = mount._get_site().signature.style
+    if style == "coroutine":
+        return _awaited(trace, lambda: call(*bound, *given.args, **given.kwargs))
+    if style == "async generator":
+        return _collected(trace, lambda: call(*bound, *given.args, **given.kwargs))
+    try:
+        result = call(*bound, *given.args, **given.kwargs)
+        trace.result = list(result) if style == "generator" else result
+    except BaseException as error:  # the trace holds it
+        trace.exc = error
+    return trace
+
+
+def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trace:
+    """Return the trace of a call that is not made yet."""
     trace = Trace(mount.name)
     trace._target = mount.function.__name__
     trace.args, trace.kwargs = given
@@ -192,17 +209,6 @@ def make_call(
 
     again.__dict__["function"] = mount.function  # mount points do not keep their functions alive
     trace._again = again
-    call = _compiled(mount, trace, chain)
-    style = mount._get_site().signature.style
-    if style == "coroutine":
-        return _awaited(trace, lambda: call(*bound, *given.args, **given.kwargs))
-    if style == "async generator":
-        return _collected(trace, lambda: call(*bound, *given.args, **given.kwargs))
-    try:
-        result = call(*bound, *given.args, **given.kwargs)
-        trace.result = list(result) if style == "generator" else result
-    except BaseException as error:  # the trace holds it
-        trace.exc = error
     return trace
 
 
