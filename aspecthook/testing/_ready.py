@@ -279,7 +279,7 @@ def _due(trace: Trace, changes: list[_Change], place: int, writer: str) -> _Chan
     if written is None or written.began > place:
         return written
     # Others may have changed it further.
-    return [one for one in changes if one.began < place and one.when >= written.when][-1]
+    return [one for one in changes if one.began < place][-1]
 
 
 # Laws for which the call is made again

@@ -81,8 +81,8 @@ def not_repeatable(one: Trace, other: Trace) -> NotRepeatableError:
     hint = "; results are compared with ==, and these two are not equal" if came(one) == came(other) else ""
     outcomes = f"the same call {came(one)}, and then {came(other)}{hint}"
     return NotRepeatableError(
-        f"{one.label} is not repeatable: {outcomes}; the order of its hooks can be judged only where the same arguments "
-        "lead to the same outcome"
+        f"{one.label} is not repeatable: {outcomes}; the order of its hooks can be judged only where the same "
+        "arguments lead to the same outcome"
     )
 
 

@@ -21,6 +21,7 @@ from aspecthook.testing import (
     trace_of,
     underconstrained,
 )
+from aspecthook.testing._orders import _chosen
 from tests.properties.test_order import Row, expected, precedes, rows
 
 FEW = settings(max_examples=60, deadline=None)
@@ -427,20 +428,35 @@ def test_more_orders_than_are_tried_are_sampled_and_that_is_said() -> None:
         assert_order_free(target, args=(1,), most=50)
 
 
-def test_a_sample_never_breaks_a_constraint_and_is_the_same_each_time() -> None:
-    target = arithmetic([("add", number) for number in range(6)])
-    target.pre(lambda: seen.append([]), name="start", priority=0, before=[f"add{number}" for number in range(6)])
-    for number in range(6):
-        hooks(target).add(
-            "pre", lambda number=number: seen[-1].append(number), name=f"see{number}", after=f"add{number}"
-        )
-    seen: list[list[int]] = []
-    assert_order_free(target, args=(1,), most=40)
-    before, seen = seen, []
-    assert_order_free(target, args=(1,), most=40)
-    assert seen == before
-    assert len({tuple(row) for row in seen}) > 10
-    assert all(sorted(row) == list(range(6)) for row in seen)
+@given(rows(count=5).map(orderable), st.integers(1, 12), st.booleans())
+@FEW
+def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
+    drawn: list[Row], most: int, keep: bool
+) -> None:
+    target = mounted(drawn)
+    chain = hooks(target)._active()
+    chosen, is_sample = _chosen(chain, most, keep=keep)
+    every = list(orders_of(target, keep_priorities=keep))
+    names = [tuple(hook.name for hook in one.everything()) for one in chosen]
+    assert len(set(names)) == len(names) == min(most, len(every))
+    assert set(names) <= set(every) and names[0] == every[0]
+    assert is_sample == (most < len(every))
+    again, _ = _chosen(chain, most, keep=keep)
+    assert [one.everything() for one in again] == [one.everything() for one in chosen]
+
+
+def test_two_neighbours_are_found_on_the_way_to_a_very_different_order() -> None:
+    # No swap of two neighbours of the present order matters; that of `add` and `double`, which are none, does.
+    target = arithmetic([])
+    target.pre(lambda: None, name="first")
+    target.pre(lambda n: Args(n=n + 1), name="add")
+    target.pre(lambda: None, name="look")
+    target.pre(lambda n: Args(n=n * 2), name="double")
+    with pytest.raises(AssertionError) as caught:
+        assert_order_free(target, args=(1,), most=5)
+    one, other = (line.removeprefix("  pre: ").split(", ") for line in str(caught.value).splitlines()[2:6:2])
+    place = one.index("add")
+    assert one[place : place + 2] == ["add", "double"] and other[place : place + 2] == ["double", "add"]
 
 
 # Examples: underconstrained
