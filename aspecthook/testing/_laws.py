@@ -17,7 +17,7 @@ from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_in, finished
-from ._model import Row, acting, differs, of_kind, ordered, precedes, rows_of
+from ._model import Counts, Played, Row, acting, differs, of_kind, ordered, precedes, rows_of
 from ._ready import ReadyLaw
 from ._shortened import shortened
 from ._trace import Trace, draw_chain, trace_of
@@ -313,11 +313,11 @@ def check_explained(mount: MountPoint) -> None:
         raise broken("explain", mount, f"its explanation is {text!r}")
 
 
-def check_call(mount: MountPoint, rows: list[Row], trace: Trace, bound: tuple[object, ...], given: Given) -> None:
+def check_call(played: Played) -> None:
     """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks."""
-    wrong = differs(mount, rows, trace, bound, given)
+    wrong = differs(played)
     if wrong is not None:
-        raise broken("a call", mount, wrong, trace)
+        raise broken("a call", played.mount, wrong, played.trace)
 
 
 # Any: a mount point of any sort, and its own arguments.
@@ -372,7 +372,7 @@ def run_laws(
         given = Given(tuple(args or ()), dict(kwargs or {}))
         rows = acting(mount, rows_of(mount))
         trace = _traced(function, given)
-        check_call(mount, rows, trace, bound_of(function), given)
+        check_call(Played(mount, rows, trace, bound_of(function), given, Counts(), {}))
         for one in laws:
             check_law(one, mount, trace)
 

@@ -36,7 +36,7 @@ from ._laws import (
     laws_in,
     unchanged,
 )
-from ._model import Row, acting, inherited, of_kind, ordered, row_of, rows_of
+from ._model import Counts, Played, Row, acting, inherited, of_kind, ordered, row_of, rows_of
 from ._trace import Trace, trace_of
 
 
@@ -327,7 +327,7 @@ class HookMachine(RuleBasedStateMachine):
         self._ran.clear()
         made: Any = trace_of(self.target)(*given.args, **given.kwargs)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
-        check_call(self.mount, rows, trace, bound_of(self.target), given)
+        check_call(Played(self.mount, rows, trace, bound_of(self.target), given, Counts(), {}))
         for one in self._laws:
             check_law(one, self.mount, trace)
 

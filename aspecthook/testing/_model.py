@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook import _law
@@ -19,12 +20,11 @@ from aspecthook._hook import Hook, Priority
 from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 from aspecthook._order import Chain
-from aspecthook._runtime import settled
 from aspecthook._weak import Mention
 
 from ._calls import Given, blank_of
 from ._shortened import shortened
-from ._trace import TARGET, Step, Trace, _noting
+from ._trace import TARGET, Proceeding, Step, Trace, _noting, _words, with_proceed
 
 # Law 2, read aloud. It knows nothing of graphs.
 
@@ -107,27 +107,78 @@ def of_kind(rows: Iterable[Row], kind: str) -> list[Row]:
     return [row for row in rows if row.kind == kind]
 
 
+# Conditions that count, told naively.
+
+
+class Counts:
+    """How often hooks have been asked to act, and which of them are acting: what `once`, `times` and `every` go by.
+
+    Of a hook whose past is not known, and of one whose calls could not all be followed, anything is believed.
+    """
+
+    def __init__(self, known: Iterable[object] = ()) -> None:
+        self.known = {id(hook) for hook in known}
+        self.asked: dict[int, int] = {}
+        self.acted: dict[int, int] = {}
+        self.acting: list[object] = []
+
+    def admits(self, hook: Hook) -> bool | None:
+        """Say whether a hook acts that is asked to now, and count it; None: that is not known."""
+        options = hook.options
+        if options.get("reentrant") is False and any(one is hook for one in self.acting):
+            return False
+        every, times = options.get("every"), 1 if options.get("once") else options.get("times")
+        if (every or times) and id(hook) not in self.known:
+            return None
+        if every:
+            self.asked[id(hook)] = self.asked.get(id(hook), 0) + 1
+            if self.asked[id(hook)] % every:
+                return False
+        if times:
+            self.acted[id(hook)] = self.acted.get(id(hook), 0) + 1
+            return self.acted[id(hook)] <= times
+        return True
+
+    def is_used_up(self, hook: Hook) -> bool | None:
+        """Say whether a hook has acted as often as it may, and so has come off; None: that is not known."""
+        times = 1 if hook.options.get("once") else hook.options.get("times")
+        if not times:
+            return False
+        return self.acted.get(id(hook), 0) >= times if id(hook) in self.known else None
+
+    def forget(self) -> None:
+        """Know nothing any more, as a call was made that cannot be followed."""
+        self.known.clear()
+
+
 # A call played again
 
 
-def differs(mount: MountPoint, rows: list[Row], trace: Trace, bound: tuple[object, ...], given: Given) -> str | None:
-    """Say in what a traced call differs from what the laws say, if it does.
+class Played(NamedTuple):
+    """A call that has been made, and all that is needed to play it again."""
 
-    Args:
-        mount: The mount point.
-        rows: The hooks that should act in the call, in the order in which they were added.
-        trace: The call.
-        bound: What a bound method passes by itself.
-        given: What the call was given.
-    """
+    mount: MountPoint
+    rows: list[Row]  # the hooks that should act in the call, in the order in which they were added
+    trace: Trace
+    bound: tuple[object, ...]  # what a bound method passes by itself
+    given: Given
+    counts: Counts
+    nested: dict[int, list[Played]]  # by the hook that has made them
+
+
+def differs(played: Played) -> str | None:
+    """Say in what a traced call differs from what the laws say, if it does."""
+    mount, rows, trace, bound, given = played[:5]
     chain = _chain(rows)
     values = _values(mount, (*bound, *given.args), given.kwargs)
     if values is None:
         return None if not trace.steps and isinstance(trace.exc, TypeError) else "it ran, but its arguments do not fit"
     style = mount._get_site().signature.style
     if "generator" in style or not _is_plain(chain, trace) or _is_beyond(mount, chain):
+        played.counts.forget()
         return _phases(chain, trace)
-    return _Replay(mount, chain, trace).play(values)
+    with _contexts(trace) as contexts:
+        return _Replay(played, chain).play(values) or contexts()
 
 
 def _chain(rows: list[Row]) -> Chain:
@@ -148,10 +199,6 @@ def _values(mount: MountPoint, args: tuple[object, ...], kwargs: dict[str, Any])
     return tuple([bound.arguments[name] for name in mount._get_site().signature.names])
 
 
-def _is_conditional(hook: Hook) -> bool:
-    return hook.when is not None or hook.gate is not None or hook.guard is not None
-
-
 # What a generator raises when it is closed, and what Python makes into another exception where it leaves one.
 _UNCLEAR = (GeneratorExit, StopIteration, StopAsyncIteration)
 
@@ -159,17 +206,14 @@ _UNCLEAR = (GeneratorExit, StopIteration, StopAsyncIteration)
 def _is_plain(chain: Chain, trace: Trace) -> bool:
     """Say whether the steps tell all that came of them, so that the call can be played again.
 
-    What an async generator came to, and what an awaitable gave that a sync hook answered, is not in its step; nor is
-    what a condition raised.
+    What an async generator came to is not in its step, nor what an awaitable gave that a sync hook answered. Of what
+    proceeds several times at once, nothing tells which steps are whose.
     """
     if any(hook.flavour == "async generator" for hook in chain.around):
         return False
     if any(isinstance(step.answer, Awaitable) or isinstance(step.raised, _UNCLEAR) for step in trace.steps):
         return False
-    raised = [step.raised for step in trace.steps]
-    seen = [trace.exc, *(step.given.get("exc") for step in trace.steps)]
-    known = all(error is None or error in raised for error in seen)
-    return known or not any(_is_conditional(hook) for hook in chain.everything())
+    return all(one.has_ended for step in trace.steps for one in step._proceeded)
 
 
 def _is_beyond(mount: MountPoint, chain: Chain) -> bool:
@@ -195,35 +239,89 @@ def _phases(chain: Chain, trace: Trace) -> str | None:
     return None
 
 
+@contextmanager
+def _contexts(trace: Trace) -> Generator[Callable[[], str | None]]:
+    """Let exceptions be raised again; give what says whether they were chained as they are then, and put all back.
+
+    Between two exceptions of this call there may be others, which a hook has handled by itself.
+    """
+    raised = {id(error): error for error in [*(step.raised for step in trace.steps), trace.exc] if error is not None}
+    before = [(error, error.__context__, error.__traceback__) for error in raised.values()]
+
+    def first(error: BaseException) -> BaseException | None:
+        seen: set[int] = {id(error)}
+        context = error.__context__
+        while context is not None and id(context) not in raised and id(context) not in seen:
+            seen.add(id(context))
+            context = context.__context__
+        return context if context is not None and id(context) in raised else None
+
+    was = {key: first(error) for key, error in raised.items()}
+    for error in raised.values():
+        error.__context__ = None
+
+    def compare() -> str | None:
+        for key, error in raised.items():
+            should = first(error)
+            if was[key] is not should:
+                return f"the __context__ of {shortened(error)} should be {shortened(should)}"
+        return None
+
+    try:
+        yield compare
+    finally:
+        for error, context, traceback in before:
+            error.__context__ = context
+            error.__traceback__ = traceback
+
+
 @final
 class _Astray(BaseException):
     """Ends a replay; no exception hook takes it."""
 
 
 @final
+class _Admission:
+    """Stands for the conditions of a hook that count."""
+
+    reentrant = True  # the interpreter need not tell it when a run ends: `Counts.acting` says what is running
+
+    def __init__(self, replay: _Replay, hook: Hook) -> None:
+        self.replay = replay
+        self.hook = hook
+
+    def admit(self) -> bool:
+        """Say whether the hook runs now."""
+        admitted = self.replay.counts.admits(self.hook)
+        return self.replay.is_next(self.hook.kind, self.hook.name) if admitted is None else admitted
+
+
+@final
 class _Replay:
     """Plays a call again: every hook, and the target, answers what it has answered."""
 
-    def __init__(self, mount: MountPoint, chain: Chain, trace: Trace) -> None:
-        self.mount = mount
-        self.trace = trace
-        self.shadow = Trace(trace.label)
+    def __init__(self, played: Played, chain: Chain) -> None:
+        self.mount = played.mount
+        self.trace = played.trace
+        self.counts = played.counts
+        self.nested = played.nested
+        self.shadow = Trace(self.trace.label)
         self.at = 0
+        self.asked = 0
         self.wrong: str | None = None
-        plain = mount._code()
-        emission = mount._get_site().signature.emission
-        self.site = Site(mount.name, plain, lambda: mount.function, _find_nothing, emission)
+        signature = self.mount._get_site().signature
+        self.site = Site(
+            self.mount.name, self.mount._code(), lambda: played.mount.function, _find_nothing, signature.emission
+        )
         self.hooked = bool(chain.everything())
-        self.around = chain.around
         self.chain = Chain(())
         for kind in KINDS:
-            if kind != "around":
-                setattr(self.chain, kind, tuple([self.double(hook) for hook in getattr(chain, kind)]))
+            setattr(self.chain, kind, tuple([self.double(hook) for hook in getattr(chain, kind)]))
 
     def play(self, values: tuple[object, ...]) -> str | None:
         """Play the call, and say in what it differs."""
         try:
-            result: object = _law.run(self.chain, Call(self.site, values), self.inside)
+            result: object = _law.run(self.chain, Call(self.site, values), self.target)
             exc = None
         except _Astray:
             return self.wrong
@@ -231,6 +329,8 @@ class _Replay:
             result, exc = None, error
         if self.wrong is None and self.at < len(self.trace.steps):
             return f"{self.trace.steps[self.at]!r} ran, and nothing should have"
+        if self.wrong is None and self.asked < len(self.trace._asked):
+            return f"the `when` of {_who(self.trace._asked[self.asked])} was asked, and should not have been"
         if self.wrong is None and not (_same(result, self.trace.result) and _same(exc, self.trace.exc)):
             return f"it should have {'raised ' + shortened(exc) if exc is not None else 'given ' + shortened(result)}"
         return self.wrong
@@ -238,31 +338,111 @@ class _Replay:
     def double(self, hook: Hook) -> Hook:
         """Make a hook that answers what this one has answered, where its turn is."""
         double = copy.copy(hook)
-        double.gate = double.guard = double.when = None
-        double.flavour = "plain"
-        if _is_conditional(hook):
-            double.when, double.when_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
-        double.function = self.stand_in(hook)
+        double.guard = cast("Any", _Admission(self, hook))
+        if hook.gate is not None:  # nobody notes what it says
+            double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
+            self.counts.known.discard(id(hook))
+        if hook.when is not None:
+            double.when, double.when_awaits = self.predicate, False
+        double.flavour = "generator" if hook.flavour == "generator" else "plain"
+        if double.flavour == "generator":
+            double.function = self.generator(hook)
+        else:
+            double.function = self.stand_in(hook)
         return _noting(double, self.site.signature.names, self.shadow)
+
+    def predicate(self, *_args: object, **_kwargs: object) -> object:
+        """Answer what a `when` has answered, if it was asked when and for what it should be."""
+        should = self.shadow._asked[-1]
+        known = self.trace._asked[self.asked] if self.asked < len(self.trace._asked) else None
+        if known is None or _who(known) != _who(should) or known._at != self.at:
+            steps = self.trace.steps
+            place = f"before {_who(steps[self.at])}" if self.at < len(steps) else "at the end"
+            raise self.astray(f"the `when` of {_who(should)} should have been asked {place}")
+        self.asked += 1
+        self.compare_given(f"the `when` of {_who(known)}", should, known)
+        return _outcome(known)
 
     def stand_in(self, hook: Hook) -> Callable[..., object]:
         """Make a function that takes anything and answers what the hook has answered."""
+        words = _words(hook.asks, self.site.signature.names)
+        proceeds: list[Callable[..., object]] = []
 
-        def stand_in(*_args: object, **_kwargs: object) -> object:
-            return self.answer(hook)
+        def keep(proceed: Callable[..., object]) -> None:
+            proceeds.append(proceed)
+
+        def stand_in(*args: Any, **kwargs: Any) -> object:
+            if hook.proceeds:
+                with_proceed(words, args, kwargs, keep)
+            step = self.begin(hook)
+            try:
+                for noted in step._proceeded:
+                    self.proceed(step, noted, proceeds[-1])
+                return self.answer(hook, step)
+            finally:
+                self.counts.acting.remove(hook)
 
         return stand_in
 
-    def answer(self, hook: Hook) -> object:
-        """Answer what the hook has answered, if it was its turn and it was given what it should be."""
+    def generator(self, hook: Hook) -> Callable[..., Generator[None, Any, object]]:
+        """Make a generator that does what the hook has done, which is one."""
+
+        def generator(*_args: object, **_kwargs: object) -> Generator[None, Any, object]:
+            step = self.begin(hook)
+            try:
+                for noted in step._proceeded:
+                    try:
+                        result = yield
+                    except BaseException as error:
+                        self.compare(step, noted, None, error)
+                    else:
+                        self.compare(step, noted, result, None)
+                return self.answer(hook, step)
+            finally:
+                self.counts.acting.remove(hook)
+
+        return generator
+
+    def begin(self, hook: Hook) -> Step:
+        """Begin what a hook does, if it was its turn and it was given what it should be."""
         should = self.shadow.steps[-1]
         step = self.take(should.kind, should.name)
-        for name, value in should.given.items():
-            if name != "call" and not _same(value, step.given.get(name)):
-                raise self.astray(f"{step!r} should have been given {name}={shortened(value)}")
+        self.compare_given(repr(step), should, step)
+        self.counts.acting.append(hook)
+        return step
+
+    def answer(self, hook: Hook, step: Step) -> object:
+        """Answer what the hook has answered, after the calls that it has made."""
+        for one in self.nested.pop(id(hook), ()):
+            wrong = differs(one)
+            if wrong is not None:
+                raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
         if hook.isolate and isinstance(step.raised, Exception):
             return None
         return _outcome(step)
+
+    def compare_given(self, who: str, should: Step, step: Step) -> None:
+        """Check what a hook or its predicate was given."""
+        for name, value in should.given.items():
+            if name != "call" and not _same(value, step.given.get(name)):
+                raise self.astray(f"{who} should have been given {name}={shortened(value)}")
+
+    def proceed(self, step: Step, noted: Proceeding, proceed: Callable[..., object]) -> None:
+        """Proceed as an around hook has done, and check what comes of it."""
+        try:
+            result = proceed(*noted.args, **noted.kwargs)
+        except _Astray:
+            raise
+        except BaseException as error:
+            self.compare(step, noted, None, error)
+        else:
+            self.compare(step, noted, result, None)
+
+    def compare(self, step: Step, noted: Proceeding, result: object, error: BaseException | None) -> None:
+        """Check what came of what is inside of an around hook."""
+        if not (_same(result, noted.result) and _same(error, noted.raised)):
+            came = f"raised {shortened(error)}" if error is not None else f"given {shortened(result)}"
+            raise self.astray(f"what is inside of {_who(step)} should have {came}")
 
     def is_next(self, kind: str, name: str) -> bool:
         """Say whether this is what ran next."""
@@ -283,71 +463,23 @@ class _Replay:
         self.wrong = self.wrong or wrong
         return _Astray()
 
-    # Inside the around hooks: how often each proceeded is read from the steps.
-
-    def inside(self, *args: Any, **kwargs: Any) -> object:
-        """Give what came of the around hooks and the target."""
-        # Around hooks may have given it anything; and without hooks it is called as it was written, defaults left out.
-        if self.hooked and not self.around:
-            self.check_target(args, kwargs)
-        return self.level(0)
-
-    def check_target(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
-        """Check what the target was given."""
-        if self.at < len(self.trace.steps) and self.trace.steps[self.at].kind == TARGET:
-            step, signature = self.trace.steps[self.at], self.site.signature
+    def target(self, *args: Any, **kwargs: Any) -> object:
+        """Give what came of the target, if it was given what it should be."""
+        step, signature = self.take(TARGET, self.mount.function.__name__), self.site.signature
+        if self.hooked:  # without hooks it is called as it was written, defaults left out
             named = signature.names[: signature.positional]
             for name, value in [*zip(named, args, strict=False), *kwargs.items()]:
                 if not _same(value, step.given.get(name)):
                     raise self.astray(f"{step!r} should have been given {name}={shortened(value)}")
+        return _outcome(step)
 
-    def level(self, depth: int) -> object:
-        """Give what came of what is inside at this depth."""
-        if depth == len(self.around):
-            return _outcome(self.take(TARGET, self.mount.function.__name__))
-        hook = self.around[depth]
-        if _is_conditional(hook) and not self.is_next("around", hook.name):
-            return self.level(depth + 1)
-        step = self.take("around", hook.name)
-        inner: Callable[[], object] | None = None
-        while self.begins(depth + 1):
-            inner = self.kept(depth + 1)
-        if hook.flavour == "generator" and step.raised is None:
-            if inner is None:
-                raise HookAnswerError("it did not yield")
-            if step.answer is None:
-                return inner()
-        return settled(self.site, "around", hook.function, _outcome(step))
 
-    def kept(self, depth: int) -> Callable[[], object]:
-        """Play what is inside, and keep what came of it."""
-        try:
-            result = self.level(depth)
-        except _Astray:
-            raise
-        except BaseException as error:
-            return _raiser(error)
-        return lambda: result
-
-    def begins(self, depth: int) -> bool:
-        """Say whether the next step begins what is inside at this depth."""
-        for hook in self.around[depth:]:
-            if self.is_next("around", hook.name):
-                return True
-            if not _is_conditional(hook):
-                return False
-        return self.is_next(TARGET, self.mount.function.__name__)
+def _who(step: Step) -> str:
+    return f"{step.kind} {step.name}"
 
 
 def _find_nothing(_kind: str, _function: object) -> None:
     """Find no hook for messages: nobody reads those of a replay."""
-
-
-def _raiser(error: BaseException) -> Callable[[], object]:
-    def fail() -> object:
-        raise error
-
-    return fail
 
 
 def _outcome(step: Step) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from itertools import pairwise
 from types import FunctionType
 from typing import Any, cast, final
 
-from aspecthook._asks import KINDS
+from aspecthook._asks import KINDS, Asks
 from aspecthook._changes import under_lock
 from aspecthook._errors import HookLookupError, nearest, plural
 from aspecthook._guard import Guard
@@ -26,6 +26,8 @@ from aspecthook._order import Chain
 from ._calls import Given, blank_of, bound_of
 from ._copies import copy_of, kept_of
 from ._shortened import shortened
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 TARGET = "target"
 
@@ -43,14 +45,16 @@ class Step:
         target double(n=3) → 6
     """
 
-    __slots__ = ("answer", "given", "kind", "name", "raised")
+    __slots__ = ("_at", "_proceeded", "answer", "given", "kind", "name", "raised")
 
-    def __init__(self, kind: str, name: str, given: dict[str, object]) -> None:
+    def __init__(self, kind: str, name: str, given: dict[str, object], at: int = 0) -> None:
         self.kind = kind
         self.name = name
         self.given = given
         self.answer: object = None
         self.raised: BaseException | None = None
+        self._at = at  # how many steps had begun before
+        self._proceeded: list[Proceeding] = []
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.line}"
@@ -61,6 +65,20 @@ class Step:
         given = ", ".join(f"{name}={shortened(value)}" for name, value in self.given.items())
         came = f"raised {shortened(self.raised)}" if self.raised is not None else f"→ {shortened(self.answer)}"
         return f"{self.name}({given}) {came}"
+
+
+@final
+class Proceeding:
+    """One time that an around hook proceeded: with what, and what came of it; the `yield` of a generator is one."""
+
+    __slots__ = ("args", "has_ended", "kwargs", "raised", "result")
+
+    def __init__(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> None:
+        self.args = args
+        self.kwargs = dict(kwargs or {})
+        self.result: object = None
+        self.raised: BaseException | None = None
+        self.has_ended = False
 
 
 @final
@@ -86,7 +104,19 @@ class Trace:
         ((3,), {}, {'n': 3})
     """
 
-    __slots__ = ("_again", "_chain", "_target", "args", "arguments", "exc", "kwargs", "label", "result", "steps")
+    __slots__ = (
+        "_again",
+        "_asked",
+        "_chain",
+        "_target",
+        "args",
+        "arguments",
+        "exc",
+        "kwargs",
+        "label",
+        "result",
+        "steps",
+    )
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -97,6 +127,7 @@ class Trace:
         self.arguments: dict[str, Any] = {}
         self.result: Any = None
         self.exc: BaseException | None = None
+        self._asked: list[Step] = []  # the predicates `when`
         self._target = ""  # its name
         # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
         self._chain = Chain(())
@@ -260,26 +291,108 @@ def _noting(hook: Hook, names: tuple[str, ...], trace: Trace, *, counts: bool = 
     clone = copy.copy(hook)
     if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
         clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
-    asked = [
-        (how, names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0]) for how, what in hook.asks
-    ]
-
-    def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
-        words = [word for how, word in asked if not how]
-        values: dict[str, object] = dict(zip(words, args, strict=False))
-        if len(args) > len(words):
-            values["args"] = args[len(words) :]
-        return {word: value for word, value in (values | kwargs).items() if word != "proceed"}
+    words = _words(hook.asks, names)
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-        step = Step(hook.kind, hook.name, given(args, kwargs))
+        step = Step(hook.kind, hook.name, _given(words, args, kwargs), len(trace.steps))
         trace.steps.append(step)
         return step
 
-    clone.function = _RECORDERS[hook.flavour](hook.function, begin)
+    recorder = (_AROUND if hook.kind == "around" else _RECORDERS)[hook.flavour]
+    clone.function = recorder(hook.function, begin)
+    if hook.proceeds:
+        clone.function = _with_proceed_noted(clone.function, words, trace, waits=hook.flavour == "async")
+    if hook.when is not None:
+        assert hook.when_asks is not None
+        asked = _words(hook.when_asks, names)
+
+        def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+            step = Step(hook.kind, hook.name, _given(asked, args, kwargs), len(trace.steps))
+            trace._asked.append(step)
+            return step
+
+        clone.when = _RECORDERS["async" if hook.when_awaits else "plain"](hook.when, ask)
     clone.ref = clone.inner = None  # it is kept for the length of the call
     clone.reshape()
     return clone
+
+
+def _words(asks: Asks, names: tuple[str, ...]) -> list[str]:
+    """Return the names of what is passed by position."""
+    return [
+        names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0] for how, what in asks if not how
+    ]
+
+
+def _given(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
+    values: dict[str, object] = dict(zip(words, args, strict=False))
+    if len(args) > len(words):
+        values["args"] = args[len(words) :]
+    return {word: value for word, value in (values | kwargs).items() if word != "proceed"}
+
+
+def with_proceed(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any], wrap: Callable[[Any], Any]) -> Any:
+    """Return the arguments of an around hook with another `proceed`."""
+    if "proceed" in kwargs:
+        return args, {**kwargs, "proceed": wrap(kwargs["proceed"])}
+    place = words.index("proceed")
+    return (*args[:place], wrap(args[place]), *args[place + 1 :]), kwargs
+
+
+def _with_proceed_noted(
+    function: Callable[..., Any], words: list[str], trace: Trace, *, waits: bool
+) -> Callable[..., Any]:
+    """Let an around hook note each time that it proceeds. Its step is the next one that begins."""
+
+    def wrap(proceed: Callable[..., Any]) -> Callable[..., Any]:
+        place = len(trace.steps)
+
+        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proceeding:
+            noted = Proceeding(args, kwargs)
+            trace.steps[place]._proceeded.append(noted)
+            return noted
+
+        return (_noting_later if waits else _noting_now)(proceed, begin)
+
+    def around(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = with_proceed(words, args, kwargs, wrap)
+        return function(*args, **kwargs)
+
+    async def later(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = with_proceed(words, args, kwargs, wrap)
+        return await function(*args, **kwargs)
+
+    return later if waits else around
+
+
+def _noting_now(proceed: Callable[..., Any], begin: Callable[..., Proceeding]) -> Callable[..., Any]:
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        noted = begin(args, kwargs)
+        try:
+            noted.result = proceed(*args, **kwargs)
+        except BaseException as error:
+            noted.raised = error
+            raise
+        finally:
+            noted.has_ended = True
+        return noted.result
+
+    return noted
+
+
+def _noting_later(proceed: Callable[..., Any], begin: Callable[..., Proceeding]) -> Callable[..., Any]:
+    async def noted(*args: Any, **kwargs: Any) -> Any:
+        noted = begin(args, kwargs)
+        try:
+            noted.result = await proceed(*args, **kwargs)
+        except BaseException as error:
+            noted.raised = error
+            raise
+        finally:
+            noted.has_ended = True
+        return noted.result
+
+    return noted
 
 
 Begin = Callable[[tuple[Any, ...], dict[str, Any]], Step]
@@ -335,12 +448,49 @@ def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[...
     return stream
 
 
+def _around_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        step = begin(args, kwargs)
+        made: Generator[Any, Any, Any] = function(*args, **kwargs)
+        try:
+            step.answer = yield from _yielding(made, step)
+        except BaseException as error:
+            step.raised = error
+            raise
+        return step.answer
+
+    return generator
+
+
+def _yielding(made: Generator[Any, Any, Any], step: Step) -> Generator[Any, Any, Any]:
+    """Do what `yield from` does (PEP 380), and note what the generator is given where it yields."""
+    try:
+        item = next(made)
+        while True:
+            noted = Proceeding()
+            step._proceeded.append(noted)
+            try:
+                noted.result = yield item
+            except GeneratorExit:
+                made.close()
+                raise
+            except BaseException as error:
+                noted.raised, noted.has_ended = error, True
+                item = made.throw(error)
+            else:
+                noted.has_ended = True
+                item = made.send(noted.result)
+    except StopIteration as stop:
+        return stop.value
+
+
 _RECORDERS: dict[str, Callable[[Callable[..., Any], Begin], Callable[..., Any]]] = {
     "plain": _plain,
     "async": _async,
     "generator": _generator,
     "async generator": _async_generator,
 }
+_AROUND = {**_RECORDERS, "generator": _around_generator}
 
 
 def _noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:

@@ -376,9 +376,13 @@ def swap(kind: str, chain: Any) -> None:
     [
         (partial(drop, "pre"), ("tea", 3), "pre at_least_one should have run instead of"),
         (partial(swap, "pre"), ("tea", 3), "pre guest_list should have run instead of pre at_least_one"),
-        (partial(drop, "post"), ("tea", 3), ""),
+        (partial(drop, "post"), ("tea", 3), "the `when` of post discount should have been asked before always note"),
         (partial(swap, "around"), ("tea", 7), "around twice should have run instead of around watched"),
-        (partial(drop, "around"), ("tea", 3), ""),
+        (
+            partial(drop, "around"),
+            ("tea", 3),
+            "the `when` of around watched should have been asked before target price",
+        ),
         (partial(drop, "exception"), ("gold",), "exception unknown should have run instead of always note"),
         (partial(drop, "always"), ("tea",), "always note should have run at the end"),
     ],
@@ -387,12 +391,8 @@ def test_a_call_that_does_something_else_is_found(
     plant: Callable[[Any], None], args: tuple[Any, ...], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = price()
-    with bound_with(monkeypatch, plant):
-        if what:
-            with pytest.raises(LawError, match=f"breaks the law 'a call': {what}"):
-                run_laws(target, args=args)
-        else:  # what is left out may be what had a condition
-            run_laws(target, args=args)
+    with bound_with(monkeypatch, plant), pytest.raises(LawError, match=f"breaks the law 'a call': {what}"):
+        run_laws(target, args=args)
 
 
 def test_a_result_that_is_not_the_last_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

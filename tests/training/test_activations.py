@@ -80,10 +80,10 @@ def test_epochs_between_are_not_looked_at_and_validation_does_not_count() -> Non
     seen: list[bool] = []
     hooks(runner.train_iter).pre(lambda epoch, model: seen.append("forward" in vars(model[0])))
 
-    def validate() -> None:
-        runner.mode = "val"
-        runner.model(torch.full((1, 2), 100.0))
-        runner.mode = "train"
+    def validate(self: Runner) -> None:  # one that refers to the runner itself would keep it alive
+        self.mode = "val"
+        self.model(torch.full((1, 2), 100.0))
+        self.mode = "train"
 
     hooks(runner.train_iter).post(validate)
     runner.fit(data())
