@@ -139,8 +139,8 @@ def assert_order_free(
     the calls and are not used up. Each call of a coroutine function runs in an event loop of its own.
 
     If there are more orders than `most` (720 if it is not given, with a warning), a sample is tried: the present order,
-    those in which two neighbours are swapped, the most different one, and random ones. The sample of one chain is
-    always the same.
+    those in which two neighbours are swapped (unless priorities are kept), the most different one, and random ones. The
+    sample of one chain is always the same.
 
     Args:
         function: Anything that `aspecthook.hooks` takes.
@@ -226,9 +226,9 @@ def _chosen(chain: Chain, most: int, *, keep: bool) -> tuple[list[Chain], bool]:
 
 def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
     yield chain
-    for kind, row, place in _neighbours(chain):
-        if not keep or row[place].priority == row[place + 1].priority:
-            yield with_row(chain, kind, _swapped(row, place))
+    # Where priorities count, a swap may make a hook ready that has to run before the second of the two.
+    for kind, row, place in () if keep else _neighbours(chain):
+        yield with_row(chain, kind, _swapped(row, place))
     yield _drawn(chain, lambda ready: ready[::-1], keep=keep)
     while True:
         yield _drawn(chain, lambda ready: random.sample(ready, len(ready)), keep=keep)

@@ -428,12 +428,25 @@ def test_more_orders_than_are_tried_are_sampled_and_that_is_said() -> None:
         assert_order_free(target, args=(1,), most=50)
 
 
-@given(rows(count=5).map(orderable), st.integers(1, 12), st.booleans())
+PAIRS = [(one, other) for other in range(5) for one in range(other)]
+
+
+@given(
+    st.lists(st.sampled_from([30, 50]), min_size=5, max_size=5),
+    st.lists(st.sampled_from(PAIRS), max_size=3),
+    st.integers(1, 12),
+    st.booleans(),
+)
 @FEW
 def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
-    drawn: list[Row], most: int, keep: bool
+    priorities: list[int], pairs: list[tuple[int, int]], most: int, keep: bool
 ) -> None:
-    target = mounted(drawn)
+    @hookable
+    def target() -> None: ...
+
+    for number, priority in enumerate(priorities):
+        after = [str(one) for one, other in pairs if other == number]
+        target.pre(lambda: None, name=str(number), priority=priority, after=after)
     chain = hooks(target)._active()
     chosen, is_sample = _chosen(chain, most, keep=keep)
     every = list(orders_of(target, keep_priorities=keep))

@@ -221,6 +221,17 @@ def test_sees_changes_of_arguments_that_an_around_hook_replaces() -> None:
     assert sentence(target, sees_changes_of("price", "at_least_one"), "tea", 0) == told
 
 
+def test_of_two_around_hooks_the_inner_one_changes_the_result_first() -> None:
+    @hookable
+    def target(n: int) -> int:
+        return n
+
+    target.around(lambda proceed: proceed() + 1, name="outer")
+    target.around(lambda proceed: proceed() * 2, name="inner")
+    target.always(lambda result: None, name="note")
+    run_laws(target, sees_changes_of("note", "inner"), sees_changes_of("note", "outer"), args=(3,))
+
+
 def test_sees_changes_of_a_call_that_fails_afterwards() -> None:
     target = price()
 
