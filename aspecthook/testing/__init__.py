@@ -8,6 +8,17 @@ if TYPE_CHECKING:
     from ._candidates import Candidate
     from ._laws import LawError, law, run_laws
     from ._machine import HookMachine
+    from ._orders import Underconstrained, assert_order_free, orders_of, underconstrained
+    from ._ready import (
+        always_last,
+        before,
+        commutes,
+        exactly_once,
+        idempotent,
+        never_together,
+        sees_changes_of,
+    )
+    from ._repeat import NotRepeatableError
     from ._strategies import (
         HookSpec,
         OrderSpec,
@@ -31,26 +42,38 @@ __all__ = [
     "HookMachine",
     "HookSpec",
     "LawError",
+    "NotRepeatableError",
     "OrderSpec",
     "Outcome",
     "Step",
     "Tape",
     "Target",
     "Trace",
+    "Underconstrained",
+    "always_last",
     "answers",
     "assert_calls",
     "assert_order",
+    "assert_order_free",
+    "before",
     "called",
     "chains",
+    "commutes",
+    "exactly_once",
     "failures",
     "hooks_for",
+    "idempotent",
     "law",
+    "never_together",
     "orders",
+    "orders_of",
     "run_laws",
+    "sees_changes_of",
     "signature",
     "signatures",
     "targets",
     "trace_of",
+    "underconstrained",
 ]
 
 # Each is loaded when it is asked for: who only traces does not wait for hypothesis.
@@ -58,6 +81,11 @@ _MODULES = {
     "_candidates": ("Candidate",),
     "_laws": ("LawError", "law", "run_laws"),
     "_machine": ("HookMachine",),
+    "_orders": ("Underconstrained", "assert_order_free", "orders_of", "underconstrained"),
+    "_ready": (
+        *("always_last", "before", "commutes", "exactly_once", "idempotent", "never_together", "sees_changes_of"),
+    ),
+    "_repeat": ("NotRepeatableError",),
     "_strategies": (
         *("HookSpec", "OrderSpec", "Outcome", "Target", "answers", "chains", "failures", "hooks_for", "orders"),
         *("signature", "signatures", "targets"),

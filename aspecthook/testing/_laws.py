@@ -18,6 +18,7 @@ from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_in, finished
 from ._model import Counts, Played, Row, acting, differs, of_kind, ordered, precedes, rows_of
+from ._ready import ReadyLaw
 from ._shortened import shortened
 from ._trace import Trace, draw_chain, trace_of
 
@@ -46,7 +47,17 @@ class LawError(AssertionError):
 
 def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
     """Make the error for a law that a mount point breaks."""
-    parts = [f"{mount.name} breaks the law {name!r}: {what}"]
+    return _drawn(f"{mount.name} breaks the law {name!r}: {what}", name, mount, trace)
+
+
+def _failed(name: str, mount: MountPoint, error: Exception, trace: Trace) -> LawError:
+    """Make the error for a law that could not say whether it holds."""
+    what = f"the law {name!r} raised {shortened(error)} on this call, instead of returning what must be true"
+    return _drawn(f"{mount.name}: {what}", name, mount, trace)
+
+
+def _drawn(what: str, name: str, mount: MountPoint, trace: Trace | None) -> LawError:
+    parts = [what]
     parts += [f"the call:\n{_indented(trace.draw())}"] if trace is not None else []
     error = LawError("\n\n".join([*parts, f"the chain:\n{_indented(_chain(mount))}"]))
     error.law, error.trace = name, trace
@@ -105,6 +116,9 @@ def laws_in(owner: type[Any]) -> list[tuple[Any, bool]]:
     found: list[tuple[Any, bool]] = []
     for name in dir(owner):
         static = getattr_static(owner, name)
+        if isinstance(static, ReadyLaw):
+            found.append((static, True))
+            continue
         function = _inside(static)
         if isinstance(function, FunctionType) and getattr(function, _LAW, False):
             found.append((function, static is function and len(signature(function).parameters) > 1))
@@ -115,18 +129,32 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
     """Check one of the user's laws on one call.
 
     Raises:
-        LawError: It does not hold.
+        LawError: It does not hold, or it raised something else than an AssertionError.
         HookTypeError: It answered None, which is neither yes nor no.
     """
-    name = getattr(predicate, "__name__", shortened(predicate))
+    is_ready = isinstance(predicate, ReadyLaw)
+    name = repr(predicate) if is_ready else getattr(predicate, "__name__", shortened(predicate))
     try:
         answer = predicate(trace)
     except AssertionError as error:
-        raise broken(name, mount, f"it says {error}", trace) from error
+        raise broken(name, mount, str(error) if is_ready else f"it says {error}", trace) from error
+    except Exception as error:
+        if is_ready or _is_a_verdict(error):
+            raise
+        raise _failed(name, mount, error, trace) from error
     if isinstance(answer, NoneType):
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
         raise broken(name, mount, f"it answered {shortened(answer)}", trace)
+
+
+def _is_a_verdict(error: Exception) -> bool:
+    """Whether an exception is meant for whoever runs the test: `hypothesis.assume`, `unittest.SkipTest`."""
+    from unittest import SkipTest
+
+    from hypothesis.errors import HypothesisException
+
+    return isinstance(error, (HypothesisException, SkipTest))
 
 
 # The laws of every mount point
@@ -309,12 +337,13 @@ def run_laws(
 
     Args:
         function: Anything that `aspecthook.hooks` takes.
-        laws: Predicates on the trace of the call, marked with `law` or not.
+        laws: Predicates on the trace of the call, marked with `law` or not; or ready ones, such as `before`.
         args: The arguments of the call, without which (and without `kwargs`) none is made.
         kwargs: Its keyword arguments.
 
     Raises:
-        LawError: A law is broken.
+        LawError: A law is broken, or one of the laws given raised something else than an AssertionError.
+        HookLookupError: A ready law names a hook that is not there.
 
     Example:
         >>> from aspecthook import hookable
@@ -328,6 +357,9 @@ def run_laws(
         >>> run_laws(total, lambda trace: trace.before("total", "to_cents"), args=(10,))
     """
     mount = hooks(function)
+    for one in laws:
+        if isinstance(one, ReadyLaw):
+            one.check_names(mount)
     with unchanged(mount, "checking the laws"):
         check_order(mount, rows_of(mount))
         check_plain(mount)

@@ -7,20 +7,24 @@ see is changed, and no call of theirs is noted.
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from itertools import pairwise
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, cast, final
 
-from aspecthook._asks import Asks
+from aspecthook._asks import KINDS, Asks
 from aspecthook._changes import under_lock
 from aspecthook._errors import HookLookupError, nearest, plural
+from aspecthook._guard import Guard
 from aspecthook._hook import Hook
 from aspecthook._hookable import hooks
 from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 from aspecthook._order import Chain
 
+from ._calls import Given, blank_of, bound_of
+from ._copies import copy_of, kept_of
 from ._shortened import shortened
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -81,6 +85,10 @@ class Proceeding:
 class Trace:
     """What happened in one call: its ``steps`` in the order in which they began, and its ``result`` or ``exc``.
 
+    It also has what the call was given, whether or not the target ran: ``args`` and ``kwargs`` as they were written,
+    and ``arguments`` by the names of the parameters, defaults filled in (empty if they do not fit the target). These
+    are the objects themselves: where a hook changes one in place, the trace shows what became of it.
+
     Example:
         >>> from aspecthook import hookable
         >>> @hookable
@@ -92,16 +100,38 @@ class Trace:
         >>> trace = trace_of(double)(3)
         >>> trace.names, trace.result, trace.before("double", "increase")
         (('double', 'increase'), 7, True)
+        >>> trace.args, trace.kwargs, trace.arguments
+        ((3,), {}, {'n': 3})
     """
 
-    __slots__ = ("_asked", "exc", "label", "result", "steps")
+    __slots__ = (
+        "_again",
+        "_asked",
+        "_chain",
+        "_target",
+        "args",
+        "arguments",
+        "exc",
+        "kwargs",
+        "label",
+        "result",
+        "steps",
+    )
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.steps: list[Step] = []
-        self._asked: list[Step] = []  # the predicates `when`
-        self.result: object = None
+        # Any: a law compares them as it likes, and only the target knows their types.
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: dict[str, Any] = {}
+        self.arguments: dict[str, Any] = {}
+        self.result: Any = None
         self.exc: BaseException | None = None
+        self._asked: list[Step] = []  # the predicates `when`
+        self._target = ""  # its name
+        # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
+        self._chain = Chain(())
+        self._again: Callable[[Chain], Trace | Awaitable[Trace]] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -162,25 +192,65 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
           target  price(item='tea', qty=1) → 2.0
     """
     mount = hooks(function)
-    bound = (function.__self__,) if isinstance(function, MethodType) else ()
-    style = mount._get_site().signature.style
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        trace = Trace(mount.name)
-        call = _compiled(mount, trace)
-        if style == "coroutine":
-            return _awaited(trace, lambda: call(*bound, *args, **kwargs))
-        if style == "async generator":
-            return _collected(trace, lambda: call(*bound, *args, **kwargs))
-        try:
-            result = call(*bound, *args, **kwargs)
-            trace.result = list(result) if style == "generator" else result
-        except BaseException as error:  # the trace holds it
-            trace.exc = error
-        return trace
+        return make_call(mount, bound_of(function), Given(args, kwargs))
 
     traced.__dict__["function"] = function  # mount points do not keep their functions alive
     return traced
+
+
+def make_call(
+    mount: MountPoint, bound: tuple[object, ...], given: Given, chain: Chain | None = None
+) -> Trace | Awaitable[Trace]:
+    """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
+
+    Args:
+        mount: The mount point.
+        bound: What a bound method passes by itself.
+        given: What the call is given.
+        chain: The hooks, in an order that need not be that of law 2.
+    """
+    trace = untraced(mount, bound, given)
+    call = _compiled(mount, trace, chain)
+    style = mount._get_site().signature.style
+    if style == "coroutine":
+        return _awaited(trace, lambda: call(*bound, *given.args, **given.kwargs))
+    if style == "async generator":
+        return _collected(trace, lambda: call(*bound, *given.args, **given.kwargs))
+    try:
+        result = call(*bound, *given.args, **given.kwargs)
+        trace.result = list(result) if style == "generator" else result
+    except BaseException as error:  # the trace holds it
+        trace.exc = error
+    return trace
+
+
+def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trace:
+    """Return the trace of a call that is not made yet."""
+    trace = Trace(mount.name)
+    trace._target = mount.function.__name__
+    trace.args, trace.kwargs = given
+    trace.arguments = _arguments(mount, (*bound, *given.args), given.kwargs)
+    kept = kept_of((bound, given.args, given.kwargs))
+
+    def again(other: Chain) -> Trace | Awaitable[Trace]:
+        bound, args, kwargs = copy_of(kept)
+        return make_call(mount, bound, Given(args, kwargs), other)
+
+    again.__dict__["function"] = mount.function  # mount points do not keep their functions alive
+    trace._again = again
+    return trace
+
+
+def _arguments(mount: MountPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        bound = inspect.signature(blank_of(mount)).bind(*args, **kwargs)
+    except TypeError:  # they do not fit, as the call itself will say
+        return {}
+    bound.apply_defaults()
+    signature = mount._get_site().signature
+    return signature.arguments(tuple([bound.arguments[name] for name in signature.names]))
 
 
 async def _awaited(trace: Trace, call: Callable[[], Any]) -> Trace:
@@ -200,21 +270,27 @@ async def _collected(trace: Trace, call: Callable[[], Any]) -> Trace:
 
 
 @under_lock
-def _compiled(mount: MountPoint, trace: Trace) -> Callable[..., Any]:
-    """Compile the chain as it is now, on clones that note what they do."""
+def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[..., Any]:
+    """Compile the chain as it is now, or another one, on clones that note what they do."""
     place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
     names = mount._get_site().signature.names
-    chain = Chain(tuple([_noting(hook, names, trace) for hook in mount._active().everything()]))
-    if place is None or not place.opened:
+    trace._chain = mount._active() if chain is None else chain
+    clones = Chain(())
+    for kind in KINDS:
+        row: tuple[Hook, ...] = getattr(trace._chain, kind)
+        setattr(clones, kind, tuple([_noting(hook, names, trace, counts=chain is None) for hook in row]))
+    if place is None or not (place.opened or clones.everything()):
         return _noting_target(mount.function, mount, trace)
-    call: Any = place.bind(chain, target=_noting_target(place.original, mount, trace))
+    call: Any = place.bind(clones, target=_noting_target(place.original, mount, trace))
     function: Any = mount.function
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return cast("Callable[..., Any]", call)
 
 
-def _noting(hook: Hook, names: tuple[str, ...], trace: Trace) -> Hook:
+def _noting(hook: Hook, names: tuple[str, ...], trace: Trace, *, counts: bool = True) -> Hook:
     clone = copy.copy(hook)
+    if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
+        clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
     words = _words(hook.asks, names)
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:

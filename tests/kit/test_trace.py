@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -213,3 +214,41 @@ def test_assert_order_reads_the_chain_and_takes_the_targets_own_name() -> None:
 def test_what_is_no_mount_point_cannot_be_traced() -> None:
     with pytest.raises(HookLookupError):
         trace_of(make)
+
+
+def test_a_trace_has_what_the_call_was_given_though_a_hook_skips_the_target() -> None:
+    price = make()
+    price.pre(lambda item: Return(7.0) if item == "tea" else None, name="cache")
+    trace = trace_of(price)("tea", 0, 5, 6, extra=1)
+    assert not trace.ran("price")
+    assert (trace.args, trace.kwargs, trace.result) == (("tea", 0, 5, 6), {"extra": 1}, 7.0)
+    assert trace.arguments == {"item": "tea", "qty": 0, "rest": (5, 6), "tax": 0.0, "more": {"extra": 1}}
+
+
+def test_arguments_that_do_not_fit_have_no_names() -> None:
+    trace = trace_of(make())(colour=1)
+    assert (trace.args, trace.kwargs, trace.arguments) == ((), {"colour": 1}, {})
+    assert isinstance(trace.exc, TypeError)
+
+
+def test_the_arguments_of_a_method_have_its_object_and_those_of_a_wrapper_the_names_that_it_shows() -> None:
+    class Account:
+        @hookable
+        def withdraw(self, amount: int = 1) -> int:
+            return amount
+
+    mine = Account()
+    trace = trace_of(mine.withdraw)(2)
+    assert (trace.args, trace.arguments) == ((2,), {"self": mine, "amount": 2})
+
+    def plain(item: str, qty: int = 1) -> str:
+        return item * qty
+
+    @hookable
+    @functools.wraps(plain)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return plain(*args, **kwargs)
+
+    assert trace_of(wrapper)("tea").arguments == {"item": "tea", "qty": 1}
+    with weave("math:hypot", pre=lambda: None):
+        assert trace_of(math.hypot)(3, 4).args == (3, 4)

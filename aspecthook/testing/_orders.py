@@ -1,0 +1,385 @@
+"""Whether the order of hooks matters: all orders that their constraints allow, tried out on one call.
+
+The invariant: nothing is added, removed or moved on the mount point. Each call runs a chain of its own, in the order
+that is to be tried, on a copy of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, islice
+from random import Random
+from typing import Any, NamedTuple
+
+from aspecthook._asks import KINDS
+from aspecthook._errors import HookOptionError, brief, warn
+from aspecthook._hook import Hook
+from aspecthook._hookable import hooks
+from aspecthook._order import Chain, _graph
+
+from ._calls import Given, bound_of
+from ._repeat import Row, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
+from ._trace import Step, Trace, untraced
+
+# All orders of six hooks.
+_MOST = 720
+
+# Chooses who goes next among hooks that may, each time in an order to be tried.
+Choices = Callable[[list[Hook]], list[Hook]]
+
+
+# Any: a mount point of any sort.
+def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tuple[str, ...]]:
+    """Return an iterator of all orders that ``before`` and ``after`` allow for the hooks that act now.
+
+    An order is the names of the hooks as a call would run them: kind by kind (pre, around, on, item, exception, post,
+    always), since the kinds themselves have a fixed order. The first one is the present order. There may be as many as
+    n! for n hooks of one kind, so they are made one at a time.
+
+    Priorities are ignored: a priority is a preference, which ``before`` and ``after`` outrank, and it does not name
+    another hook. With `keep_priorities` they count. Then the orders are those that some sequence of adding the same
+    hooks produces.
+
+    Args:
+        function: Anything that `aspecthook.hooks` takes. The method of an instance has the hooks of its class too.
+        keep_priorities: Whether priorities count.
+
+    Raises:
+        HookLookupError: The function is no mount point.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def save(order): ...
+        >>> @save.pre(before="validate")
+        ... def auth(): ...
+        >>> @save.pre
+        ... def validate(order): ...
+        >>> @save.pre(priority="HIGH")
+        ... def log(): ...
+        >>> list(orders_of(save))
+        [('log', 'auth', 'validate'), ('auth', 'log', 'validate'), ('auth', 'validate', 'log')]
+        >>> list(orders_of(save, keep_priorities=True))
+        [('log', 'auth', 'validate')]
+    """
+    chain = hooks(function)._active()
+    return (_names(order) for order in _orders(chain, keep=keep_priorities))
+
+
+def _names(chain: Chain) -> tuple[str, ...]:
+    return tuple([hook.name for hook in chain.everything()])
+
+
+def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterator[Chain]:
+    """Yield every order of a chain, the present one first; those of the last kind change fastest."""
+    if not kinds:
+        yield chain
+        return
+    for row in _rows(getattr(chain, kinds[0]), keep=keep):
+        yield from _orders(with_row(chain, kinds[0], row), keep=keep, kinds=kinds[1:])
+
+
+def _rows(row: Row, *, keep: bool, choose: Choices = list) -> Iterator[Row]:
+    """Yield every order of the hooks of one kind.
+
+    This is the usual search for all linear extensions, with a stack of its own: a chain may be longer than Python lets
+    functions call each other.
+    """
+    followers, waiting = _graph(list(row))
+    places = {id(hook): place for place, hook in enumerate(row)}
+    path: list[Hook] = []
+
+    def candidates() -> Iterator[Hook]:
+        placed = set(map(id, path))
+        ready = [hook for place, hook in enumerate(row) if not waiting[place] and id(hook) not in placed]
+        if keep:
+            lowest = min((hook.priority for hook in ready), default=0)
+            ready = [hook for hook in ready if hook.priority == lowest]
+        return iter(choose(ready))
+
+    def step(hook: Hook, by: int) -> None:
+        for place in followers[places[id(hook)]]:
+            waiting[place] += by
+
+    stack = [candidates()]
+    if not row:
+        yield ()
+    while stack:
+        hook = next(stack[-1], None)
+        if hook is None:
+            stack.pop()
+            if path:
+                step(path.pop(), 1)
+            continue
+        path.append(hook)
+        step(hook, -1)
+        if len(path) == len(row):
+            yield tuple(path)
+        stack.append(candidates())
+
+
+# Does the order matter?
+
+
+# Any: a mount point of any sort, and its own arguments.
+def assert_order_free(
+    function: Any,
+    /,
+    *,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    most: int | None = None,
+    keep_priorities: bool = False,
+) -> None:
+    """Assert that one call has the same outcome in all orders that `orders_of` gives.
+
+    The outcome is the result, compared with ``==``, or the exception, compared by its type and ``args``. First the call
+    is made twice in the present order, to see that it is repeatable. Each call is given deep copies of the arguments,
+    and of the object of a method, where they can be copied. Hooks with ``once``, ``times`` or ``every`` run in each of
+    the calls and are not used up. Each call of a coroutine function runs in an event loop of its own.
+
+    If there are more orders than `most` (720 if it is not given, with a warning), a sample is tried: the present order,
+    those in which two neighbours are swapped (unless priorities are kept), the most different one, and random ones. The
+    sample of one chain is always the same.
+
+    Args:
+        function: Anything that `aspecthook.hooks` takes.
+        args: The arguments of the call.
+        kwargs: Its keyword arguments.
+        most: How many orders to try at most.
+        keep_priorities: Whether to try only orders in which priorities count.
+
+    Raises:
+        AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
+            that was given or answered something else. The two differ only in the order of two neighbours, unless
+            priorities are kept.
+        NotRepeatableError: The same call, in the same order, had two outcomes.
+        HookLookupError: The function is no mount point.
+
+    Example:
+        >>> from aspecthook import Args, hookable
+        >>> @hookable
+        ... def total(amount):
+        ...     return amount
+        >>> @total.pre
+        ... def add(amount):
+        ...     return Args(amount=amount + 1)
+        >>> @total.pre
+        ... def double(amount):
+        ...     return Args(amount=amount * 2)
+        >>> try:
+        ...     assert_order_free(total, args=(3,))
+        ... except AssertionError as error:
+        ...     print(error)
+        aspecthook.testing._orders:total depends on the order of its hooks
+        <BLANKLINE>
+          pre: add, double
+            gives 8
+          pre: double, add
+            gives 7
+        <BLANKLINE>
+        the first difference:
+          pre double(amount=4) → Args(amount=8)
+          pre double(amount=3) → Args(amount=6)
+    """
+    if most is not None and (type(most) is not int or most < 1):
+        raise HookOptionError(f"most={brief(most)}; give a number of orders from 1 up")
+    first = _first(function, args, kwargs)
+    chosen, is_sample = _chosen(first._chain, most or _MOST, keep=keep_priorities)
+    for order in chosen:
+        other = repeated(first, order)
+        if not same_outcome(first, other):
+            one, other = (first, other) if keep_priorities else _closest(first, other)
+            raise AssertionError(_difference(one, other, is_sample=is_sample))
+    if is_sample and most is None:
+        tried = f"its hooks have more than {_MOST} orders, and only {_MOST} of them were tried"
+        warn(f"{first.label}: {tried}; give most= to try more, or fewer")
+
+
+def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Trace:
+    """Make the call twice in the present order, and return its trace."""
+    mount = hooks(function)
+    plan = untraced(mount, bound_of(function), Given(tuple(args), dict(kwargs or {})))
+    first, second = repeated(plan, mount._active()), repeated(plan, mount._active())
+    if not same_outcome(first, second):
+        raise not_repeatable(first, second)
+    first._again = plan._again  # its own would copy the arguments as this call has left them
+    return first
+
+
+def _chosen(chain: Chain, most: int, *, keep: bool) -> tuple[list[Chain], bool]:
+    """Return the orders to be tried, and whether there are more."""
+    every = list(islice(_orders(chain, keep=keep), most + 1))
+    if len(every) <= most:
+        return every, False
+    random = Random(0)
+    found: dict[tuple[int, ...], Chain] = {}
+    for order in islice(_sampled(chain, random, keep=keep), 4 * most):
+        found.setdefault(tuple(map(id, order.everything())), order)
+        if len(found) == most:
+            break
+    for order in every:  # where the sample has found the same ones again and again
+        if len(found) < most:
+            found.setdefault(tuple(map(id, order.everything())), order)
+    return list(found.values()), True
+
+
+def _sampled(chain: Chain, random: Random, *, keep: bool) -> Iterator[Chain]:
+    yield chain
+    # Where priorities count, a swap may make a hook ready that has to run before the second of the two.
+    for kind, row, place in () if keep else _neighbours(chain):
+        yield with_row(chain, kind, _swapped(row, place))
+    yield _drawn(chain, lambda ready: ready[::-1], keep=keep)
+    while True:
+        yield _drawn(chain, lambda ready: random.sample(ready, len(ready)), keep=keep)
+
+
+def _drawn(chain: Chain, choose: Choices, *, keep: bool) -> Chain:
+    for kind in KINDS:
+        chain = with_row(chain, kind, next(_rows(getattr(chain, kind), keep=keep, choose=choose)))
+    return chain
+
+
+def _neighbours(chain: Chain) -> Iterator[tuple[str, Row, int]]:
+    """Yield where two neighbours of one kind may change places."""
+    for kind in KINDS:
+        row: Row = getattr(chain, kind)
+        for place in range(len(row) - 1):
+            if not precedes(row[place], row[place + 1]):
+                yield kind, row, place
+
+
+def _swapped(row: Row, place: int) -> Row:
+    return (*row[:place], row[place + 1], row[place], *row[place + 2 :])
+
+
+def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
+    """Return the calls of two orders that differ in two neighbours and in their outcomes.
+
+    The way from one order to the other, a swap of two neighbours at a time, leads only through orders that are allowed:
+    two hooks which the last order has the other way round are not constrained. Somewhere on it the outcome changes.
+    """
+    before = first
+    for kind in KINDS:
+        wanted = {id(hook): place for place, hook in enumerate(getattr(other._chain, kind))}
+        row: Row = getattr(before._chain, kind)
+        place = 0
+        while place < len(row) - 1:
+            if wanted[id(row[place])] < wanted[id(row[place + 1])]:
+                place += 1
+                continue
+            row = _swapped(row, place)
+            after = repeated(first, with_row(before._chain, kind, row))
+            if not same_outcome(before, after):
+                return before, after
+            before, place = after, max(place - 1, 0)
+    return first, other  # the target is not repeatable after all
+
+
+def _difference(one: Trace, other: Trace, *, is_sample: bool) -> str:
+    note = " (a sample of its orders was tried)" if is_sample else ""
+    lines = [f"{one.label} depends on the order of its hooks{note}", ""]
+    kinds = [kind for kind in KINDS if getattr(one._chain, kind) != getattr(other._chain, kind)]
+    for trace in (one, other):
+        rows = [f"{kind}: {', '.join(hook.name for hook in getattr(trace._chain, kind))}" for kind in kinds]
+        lines += [f"  {'; '.join(rows)}", f"    {came(trace)}"]
+    return "\n".join([*lines, "", "the first difference:", *(f"  {line}" for line in _first_difference(one, other))])
+
+
+def _first_difference(one: Trace, other: Trace) -> list[str]:
+    """Return the first step of one call that went otherwise in the other, and how it went there."""
+    left = list(one.steps)
+    for step in other.steps:
+        twin = next((each for each in left if (each.kind, each.name) == (step.kind, step.name)), None)
+        if twin is None:
+            return [f"{step.kind} {step.name} did not run", repr(step)]
+        left.remove(twin)
+        if not _same_step(twin, step):
+            return [repr(twin), repr(step)]
+    return [repr(left[0]), f"{left[0].kind} {left[0].name} did not run"] if left else ["only the outcome differs"]
+
+
+def _same_step(one: Step, other: Step) -> bool:
+    given = [{name: value for name, value in step.given.items() if name != "call"} for step in (one, other)]
+    return same(given[0], given[1]) and same(_answer(one), _answer(other)) and same(one.raised, other.raised)
+
+
+def _answer(step: Step) -> object:
+    """Return the answer such that what is in `Args` and `Return` is compared as results are."""
+    return getattr(step.answer, "changes", getattr(step.answer, "value", step.answer))
+
+
+class Underconstrained(NamedTuple):
+    """Two hooks of one kind whose order matters, and is only that in which they were added.
+
+    Attributes:
+        first: The name of the one that runs first now.
+        second: The name of the other.
+        kind: Their kind.
+        outcome: The call with the first before the second.
+        swapped: The same call with the second before the first.
+    """
+
+    first: str
+    second: str
+    kind: str
+    outcome: Trace
+    swapped: Trace
+
+    def __str__(self) -> str:
+        """Return what is wrong and what to do, in one sentence."""
+        return (
+            f"{self.first!r} before {self.second!r} {came(self.outcome)}, and after it {came(self.swapped)}: only the "
+            "order of adding decides; say before= or after="
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# Any: a mount point of any sort, and its own arguments.
+def underconstrained(
+    function: Any, /, *, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> list[Underconstrained]:
+    """Return the pairs of hooks whose order matters to a call, and is only that in which they were added.
+
+    These are two hooks of one kind and of the same priority, and no constraint says which of the two runs first. If
+    they are added the other way round, as may happen when imports or plugins move, the call has another outcome. The
+    call is made as `assert_order_free` makes it, twice for each pair, with the two side by side.
+
+    Args:
+        function: Anything that `aspecthook.hooks` takes.
+        args: The arguments of the call.
+        kwargs: Its keyword arguments.
+
+    Raises:
+        NotRepeatableError: The same call, in the same order, had two outcomes.
+        HookLookupError: The function is no mount point.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def price(item):
+        ...     return 8.4
+        >>> @price.post
+        ... def whole(result):
+        ...     return round(result)
+        >>> @price.post
+        ... def tax(result):
+        ...     return result * 1.5
+        >>> for pair in underconstrained(price, args=("tea",)):
+        ...     print(pair)
+        'whole' before 'tax' gives 12.0, and after it gives 13: only the order of adding decides; say before= or after=
+    """
+    first = _first(function, args, kwargs)
+    found: list[Underconstrained] = []
+    for kind in KINDS:
+        row: Row = getattr(first._chain, kind)
+        for one, other in combinations(range(len(row)), 2):
+            orders = side_by_side(row, one, other)
+            if orders is None or row[one].priority != row[other].priority or precedes(row[one], row[other]):
+                continue
+            now, swapped = (repeated(first, with_row(first._chain, kind, order)) for order in orders)
+            if not same_outcome(now, swapped):
+                found.append(Underconstrained(row[one].name, row[other].name, kind, now, swapped))
+    return found

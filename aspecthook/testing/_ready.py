@@ -1,0 +1,381 @@
+"""Laws that are ready to use, a line each: for `run_laws`, and in the body of a `HookMachine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Any, NamedTuple, cast, final
+
+from aspecthook._answers import Args, Return
+from aspecthook._asks import KINDS
+from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
+from aspecthook._hook import Hook
+from aspecthook._instances import InstanceMountPoint
+from aspecthook._mount import MountPoint
+
+from ._repeat import Row, Wait, came, repeated, same, same_outcome, side_by_side, steady, wait_for, with_row
+from ._shortened import shortened
+from ._trace import TARGET, Trace
+
+Broken = Callable[[Trace, Wait], str | None]
+
+
+@final
+class ReadyLaw:
+    """A law by name: called with a trace it returns True, or raises an AssertionError that says what is broken."""
+
+    __slots__ = ("_broken", "_machine", "names", "word")
+
+    def __init__(self, word: str, names: tuple[str, ...], broken: Broken, machine: Any = None) -> None:
+        self.word = word
+        self.names = names
+        self._broken = broken
+        # The machine that it is a law of: it knows how to run an async target.
+        self._machine = machine
+
+    def __get__(self, machine: Any, owner: object = None) -> ReadyLaw:
+        return self if machine is None else ReadyLaw(self.word, self.names, self._broken, machine)
+
+    def __call__(self, trace: Trace) -> bool:
+        # Calls that a law makes are not among those that the small hooks of a machine note.
+        noted: list[str] = getattr(self._machine, "_ran", [])
+        length = len(noted)
+        try:
+            sentence = self._broken(trace, getattr(self._machine, "wait_for", wait_for))
+        finally:
+            del noted[length:]
+        if sentence is not None:
+            raise AssertionError(sentence)
+        return True
+
+    def __repr__(self) -> str:
+        return f"{self.word}({', '.join(map(repr, self.names))})"
+
+    def check_names(self, mount: MountPoint) -> None:
+        """Refuse names that make no sense on a mount point whose hooks are all there.
+
+        Raises:
+            HookLookupError: No hook has such a name.
+            HookTypeError: The law is about the order of hooks that are of different kinds.
+        """
+        members = (*mount._parent.members, *mount.members) if isinstance(mount, InstanceMountPoint) else mount.members
+        names = dict.fromkeys(hook.name for hook in members)
+        target = "" if self.word in _OF_HOOKS_ALONE else mount.function.__name__
+        for name in self.names:
+            if name not in names and name != target:
+                known = [*names, target] if target else list(names)
+                raise HookLookupError(
+                    f"{mount.name}: the law {self!r} names {name!r}, and no hook has that name; there are "
+                    f"{', '.join(known) or 'none'}{nearest(name, known)}"
+                )
+        if self.word == "commutes":
+            first, second = ({hook.kind for hook in members if hook.name == name} for name in self.names)
+            if not first & second:
+                raise HookTypeError(
+                    f"{mount.name}: the law {self!r} is about two hooks of one kind; {self.names[0]!r} is "
+                    f"{' and '.join(sorted(first))} and {self.names[1]!r} is {' and '.join(sorted(second))}, and their "
+                    "kinds order them"
+                )
+
+
+_OF_HOOKS_ALONE = ("commutes", "idempotent")
+
+
+def _law(word: str, names: tuple[object, ...], broken: Broken) -> ReadyLaw:
+    for name in names:
+        if not isinstance(name, str):
+            raise HookTypeError(f"{word}() was given {brief(name)}; give the names of hooks")
+    if len(set(names)) < len(names) or not names:
+        raise HookOptionError(f"{word}() was given {', '.join(map(brief, names)) or 'no names'}; give different names")
+    return ReadyLaw(word, cast("tuple[str, ...]", names), broken)
+
+
+def before(first: str, second: str) -> ReadyLaw:
+    """Return the law that one hook runs before another.
+
+    The law does not apply to a call in which one of them did not run. Either may be the target, by its own name.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> from aspecthook.testing import LawError, run_laws
+        >>> @hookable
+        ... def handle(request): ...
+        >>> @handle.pre
+        ... def audit(): ...
+        >>> @handle.pre
+        ... def auth(): ...
+        >>> run_laws(handle, before("auth", "handle"), args=(1,))
+        >>> try:
+        ...     run_laws(handle, before("auth", "audit"), args=(1,))
+        ... except LawError as error:
+        ...     print(str(error).splitlines()[0])
+        aspecthook.testing._ready:handle breaks the law "before('auth', 'audit')": 'audit' ran before 'auth'
+    """
+
+    def broken(trace: Trace, _wait: Wait) -> str | None:
+        return None if trace.before(first, second) else f"{second!r} ran before {first!r}"
+
+    return _law("before", (first, second), broken)
+
+
+def exactly_once(*names: str) -> ReadyLaw:
+    """Return the law that each of these hooks runs exactly once in a call.
+
+    The law does not apply to a hook that is paused or not there. If several hooks have one name, each runs once. One
+    of the names may be that of the target.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> from aspecthook.testing import run_laws
+        >>> @hookable
+        ... def charge(amount): ...
+        >>> @charge.always
+        ... def record(): ...
+        >>> run_laws(charge, exactly_once("charge", "record"), args=(5,))
+    """
+
+    def broken(trace: Trace, _wait: Wait) -> str | None:
+        for name in names:
+            ran = trace.names.count(name)
+            due = [trace._target, *(hook.name for hook in trace._chain.everything())].count(name)
+            if due and ran != due:
+                many = f", and {due} hooks have that name" if due > 1 else ""
+                return f"{name!r} did not run{many}" if not ran else f"{name!r} ran {_times(ran)}{many}"
+        return None
+
+    return _law("exactly_once", names, broken)
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def never_together(first: str, second: str) -> ReadyLaw:
+    """Return the law that two hooks do not both run in one call.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> from aspecthook.testing import run_laws
+        >>> @hookable
+        ... def pay(amount): ...
+        >>> @pay.pre(when=lambda amount: amount < 100)
+        ... def wave_through(): ...
+        >>> @pay.pre(when=lambda amount: amount >= 100)
+        ... def ask_again(): ...
+        >>> run_laws(pay, never_together("wave_through", "ask_again"), args=(100,))
+    """
+
+    def broken(trace: Trace, _wait: Wait) -> str | None:
+        return f"{first!r} and {second!r} both ran" if trace.ran(first) and trace.ran(second) else None
+
+    return _law("never_together", (first, second), broken)
+
+
+def always_last(name: str) -> ReadyLaw:
+    """Return the law that nothing begins to run after a hook has begun: no other hook, and not the target.
+
+    The law does not apply to a call in which the hook did not run.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> from aspecthook.testing import run_laws
+        >>> @hookable
+        ... def save(order): ...
+        >>> @save.always
+        ... def close(): ...
+        >>> @save.post
+        ... def publish(order): ...
+        >>> run_laws(save, always_last("close"), args=(1,))
+    """
+
+    def broken(trace: Trace, _wait: Wait) -> str | None:
+        last = trace.names[-1] if trace.steps else name
+        return f"{last!r} ran after {name!r}" if trace.ran(name) and last != name else None
+
+    return _law("always_last", (name,), broken)
+
+
+# What a hook sees of the changes of another
+
+
+def sees_changes_of(reader: str, writer: str) -> ReadyLaw:
+    """Return the law that one hook is given the arguments and the result as another hook has left them.
+
+    The changes of the writer are its `Args`, and the result that it sets. The reader must be given what the writer
+    answered, or what a later hook has made of it. The law does not apply to what the reader does not ask for by name,
+    nor to a call in which the writer changes nothing. The reader, or the writer of a result, may also be the target.
+
+    Example:
+        >>> from aspecthook import Args, hookable
+        >>> from aspecthook.testing import LawError, run_laws
+        >>> @hookable
+        ... def price(item, qty=1):
+        ...     return 2.0 * qty
+        >>> @price.pre
+        ... def log(qty): ...
+        >>> @price.pre
+        ... def at_least_one(qty):
+        ...     return Args(qty=max(qty, 1))
+        >>> run_laws(price, sees_changes_of("price", "at_least_one"), args=("tea", 0))
+        >>> try:
+        ...     run_laws(price, sees_changes_of("log", "at_least_one"), args=("tea", 0))
+        ... except LawError as error:
+        ...     print(error.law, error.__cause__, sep=": ")
+        sees_changes_of('log', 'at_least_one'): 'log' was given qty=0, and not 1 as 'at_least_one' left it
+    """
+
+    def broken(trace: Trace, _wait: Wait) -> str | None:
+        changes = sorted(_changes(trace), key=lambda change: change.when)
+        for place, step in enumerate(trace.steps):
+            if step.name != reader:
+                continue
+            for name, given in step.given.items():
+                if name == "result" and step.kind == "always" and trace.exc is not None:
+                    continue  # a call that fails has no result, whatever its hooks have answered
+                due = _due(trace, [one for one in changes if one.name == name], place, writer)
+                if due is not None and not same(given, due.value):
+                    left = f"{shortened(due.value)} as {due.writer!r} left it"
+                    return f"{reader!r} was given {name}={shortened(given)}, and not {left}"
+        return None
+
+    return _law("sees_changes_of", (reader, writer), broken)
+
+
+class _Change(NamedTuple):
+    """What a step has changed: the step that ``began`` at a place. Changes happen in the order of ``when``."""
+
+    when: tuple[int, int]
+    began: int
+    writer: str
+    name: str
+    value: object
+
+
+_PHASES = {"pre": 0, TARGET: 1, "item": 1, "around": 2, "exception": 3, "post": 4}
+
+
+def _changes(trace: Trace) -> Iterator[_Change]:
+    for place, step in enumerate(trace.steps):
+        answer = step.answer
+        if answer is None or step.kind not in _PHASES:
+            continue
+        phase = _PHASES[step.kind]
+        # Of two around hooks, the inner one, which began later, answers first.
+        when = (phase, -place if step.kind == "around" else place)
+        if isinstance(answer, Args):
+            for name, value in answer.changes.items():
+                yield _Change(when, place, step.name, name, value)
+            continue
+        value = cast("Return[object]", answer).value if isinstance(answer, Return) else answer
+        yield _Change(when, place, step.name, "item" if step.kind == "item" else "result", value)
+
+
+def _due(trace: Trace, changes: list[_Change], place: int, writer: str) -> _Change | None:
+    """Return the change that the step at a place is to see, if the writer has made one of this name."""
+    runs = [run for run, step in enumerate(trace.steps) if step.name == writer and run != place]
+    # The latest run before the reader, as an item hook runs once for each item; or else the writer came too late.
+    run = max((run for run in runs if run < place), default=min(runs, default=None))
+    written = next((one for one in changes if one.began == run), None)
+    if written is None or written.began > place:
+        return written
+    # Others may have changed it further.
+    return [one for one in changes if one.began < place][-1]
+
+
+# Laws for which the call is made again
+
+
+def commutes(first: str, second: str) -> ReadyLaw:
+    """Return the law that the outcome of a call does not depend on the order of two hooks of one kind.
+
+    The call is made again with the two side by side in either order, even where ``before`` or ``after`` forbids one of
+    them. So the target and its hooks must be repeatable. Each of these calls is given deep copies of the arguments, and
+    of the object of a method, where they can be copied: plain data as it was before the traced call, other objects as
+    that call has left them. Hooks with ``once``, ``times`` or ``every`` run in each of these calls and are not used up.
+
+    Raises:
+        NotRepeatableError: (The law itself.) The same call, in the same order, had two outcomes.
+
+    Example:
+        >>> from aspecthook import Args, hookable
+        >>> from aspecthook.testing import LawError, run_laws
+        >>> @hookable
+        ... def total(amount):
+        ...     return amount
+        >>> @total.post
+        ... def tax(result):
+        ...     return result * 1.5
+        >>> @total.post
+        ... def shipping(result):
+        ...     return result + 4
+        >>> try:
+        ...     run_laws(total, commutes("tax", "shipping"), args=(10,))
+        ... except LawError as error:
+        ...     print(error.__cause__)
+        'tax' before 'shipping' gives 19.0, and after it gives 21.0
+    """
+
+    def broken(trace: Trace, wait: Wait) -> str | None:
+        present: Trace | None = None
+        for kind in KINDS:
+            row: Row = getattr(trace._chain, kind)
+            for one, other in combinations(range(len(row)), 2):
+                if {row[one].name, row[other].name} == {first, second}:
+                    present = present or steady(trace, wait)
+                    sentence = _differ(trace, kind, row, (one, other), wait)
+                    if sentence is not None:
+                        return sentence
+        return None
+
+    return _law("commutes", (first, second), broken)
+
+
+def _differ(trace: Trace, kind: str, row: Row, pair: tuple[int, int], wait: Wait) -> str | None:
+    orders = side_by_side(row, *pair) or (row, _exchanged(row, *pair))
+    outcomes = [repeated(trace, with_row(trace._chain, kind, order), wait) for order in orders]
+    if same_outcome(*outcomes):
+        return None
+    one, other = (row[place].name for place in pair)
+    return f"{one!r} before {other!r} {came(outcomes[0])}, and after it {came(outcomes[1])}"
+
+
+def _exchanged(row: Row, first: int, second: int) -> Row:
+    changed: list[Hook] = list(row)
+    changed[first], changed[second] = row[second], row[first]
+    return tuple(changed)
+
+
+def idempotent(name: str) -> ReadyLaw:
+    """Return the law that a call has the same outcome if a hook runs twice in a row.
+
+    The call is made again with the hook doubled, as `commutes` makes it.
+
+    Raises:
+        NotRepeatableError: (The law itself.) The same call, in the same order, had two outcomes.
+
+    Example:
+        >>> from aspecthook import Args, hookable
+        >>> from aspecthook.testing import run_laws
+        >>> @hookable
+        ... def find(word):
+        ...     return word
+        >>> @find.pre
+        ... def lower(word):
+        ...     return Args(word=word.lower())
+        >>> run_laws(find, idempotent("lower"), args=("Tea",))
+    """
+
+    def broken(trace: Trace, wait: Wait) -> str | None:
+        once: Trace | None = None
+        for kind in KINDS:
+            row: Row = getattr(trace._chain, kind)
+            for place, hook in enumerate(row):
+                if hook.name == name:
+                    once = once or steady(trace, wait)
+                    doubled = with_row(trace._chain, kind, (*row[: place + 1], *row[place:]))
+                    twice = repeated(trace, doubled, wait)
+                    if not same_outcome(once, twice):
+                        return f"with {name!r} run twice the call {came(twice)}, and with it run once it {came(once)}"
+        return None
+
+    return _law("idempotent", (name,), broken)

@@ -1,0 +1,159 @@
+"""The same call made again with its hooks in another order, and how the outcomes of two calls are compared.
+
+The invariant: a call that is made again gets a copy of the arguments as they were given, and uses up no hook that
+counts its runs. What a target or a hook keeps elsewhere from call to call makes the call not repeatable; that is
+reported as such, and never as a difference between orders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from aspecthook._asks import KINDS
+from aspecthook._errors import AspecthookError, HookTypeError
+from aspecthook._hook import Hook
+from aspecthook._order import Chain
+
+from ._calls import finished
+from ._shortened import shortened
+from ._trace import Trace
+
+Wait = Callable[[Awaitable[Trace]], Trace]
+Row = tuple[Hook, ...]
+
+
+class NotRepeatableError(AspecthookError, RuntimeError):
+    """The same call, made twice with its hooks in the same order, had two outcomes; the message shows both.
+
+    Example:
+        >>> from itertools import count
+        >>> from aspecthook import hookable
+        >>> from aspecthook.testing import assert_order_free
+        >>> tickets = count(1)
+        >>> @hookable
+        ... def take():
+        ...     return next(tickets)
+        >>> try:
+        ...     assert_order_free(take)
+        ... except NotRepeatableError as error:
+        ...     print(str(error).partition("; ")[0])
+        aspecthook.testing._repeat:take is not repeatable: the same call gives 1, and then gives 2
+    """
+
+
+def wait_for(awaitable: Awaitable[Trace]) -> Trace:
+    """Run what a call of an async target gives in an event loop of its own."""
+    trace: Trace = asyncio.run(finished(awaitable))
+    return trace
+
+
+def repeated(trace: Trace, chain: Chain, wait: Wait = wait_for) -> Trace:
+    """Make the call of a trace again, with the hooks of a chain."""
+    if trace._again is None:
+        raise HookTypeError(f"{trace.label}: this trace was not made by trace_of, and its call cannot be made again")
+    made = trace._again(chain)
+    again: Trace = made if isinstance(made, Trace) else wait(made)
+    if isinstance(again.exc, KeyboardInterrupt):  # many calls take long, and Ctrl-C is meant for all of them
+        raise again.exc
+    return again
+
+
+def steady(trace: Trace, wait: Wait = wait_for) -> Trace:
+    """Make the call of a trace again in the same order, and return the new trace.
+
+    Raises:
+        NotRepeatableError: The outcome is another.
+    """
+    again = repeated(trace, trace._chain, wait)
+    if same_outcome(trace, again):
+        return again
+    # The call of the trace may have filled a cache, or changed an object that is not copied before a call.
+    third = repeated(trace, trace._chain, wait)
+    if same_outcome(again, third):
+        return third
+    raise not_repeatable(again, third)
+
+
+def not_repeatable(one: Trace, other: Trace) -> NotRepeatableError:
+    """Make the error for a call that was made twice and had two outcomes."""
+    hint = "; results are compared with ==, and these two are not equal" if came(one) == came(other) else ""
+    outcomes = f"the same call {came(one)}, and then {came(other)}{hint}"
+    return NotRepeatableError(
+        f"{one.label} is not repeatable: {outcomes}; the order of its hooks can be judged only where the same "
+        "arguments lead to the same outcome"
+    )
+
+
+def came(trace: Trace) -> str:
+    """Say what came of a call, as the end of a sentence."""
+    return f"gives {shortened(trace.result)}" if trace.exc is None else f"raises {shortened(trace.exc)}"
+
+
+def same_outcome(one: Trace, other: Trace) -> bool:
+    """Whether two calls gave equal results, or raised exceptions of one type with equal ``args``."""
+    if one.exc is None and other.exc is None:
+        return same(one.result, other.result)
+    return same_exception(one.exc, other.exc)
+
+
+def same_exception(one: BaseException | None, other: BaseException | None) -> bool:
+    """Whether two exceptions are of one type and have equal ``args``, or there is none."""
+    return one is other or (
+        one is not None and other is not None and type(one) is type(other) and same(one.args, other.args)
+    )
+
+
+# Any: values of users, compared as they say.
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
+    if one is other:
+        return True
+    if isinstance(one, BaseException) and isinstance(other, BaseException):
+        return same_exception(one, other)
+    if type(one) is type(other) and isinstance(one, (list, tuple)):
+        pair = cast("tuple[list[Any], list[Any]]", (one, other))
+        return len(pair[0]) == len(pair[1]) and all(map(same, *pair))
+    if type(one) is type(other) and isinstance(one, dict):
+        first, second = cast("tuple[dict[Any, Any], dict[Any, Any]]", (one, other))
+        return first.keys() == second.keys() and all(same(value, second[key]) for key, value in first.items())
+    try:
+        equal: Any = one == other
+        if type(equal) is not bool and hasattr(equal, "all"):
+            equal = equal.all()
+        return bool(equal) or bool(one != one and other != other)  # noqa: PLR0124  # only NaN is not equal to itself
+    except Exception:  # arrays of different shapes, an __eq__ that fails
+        return False
+
+
+# Orders
+
+
+def with_row(chain: Chain, kind: str, row: Row) -> Chain:
+    """Return a chain with the hooks of one kind replaced."""
+    changed = Chain(())
+    for one in KINDS:
+        setattr(changed, one, row if one == kind else getattr(chain, one))
+    return changed
+
+
+def precedes(first: Hook, second: Hook) -> bool:
+    """Whether ``before`` or ``after`` puts one hook directly before another."""
+    return any(key in second.keys for key in first.before) or any(key in first.keys for key in second.after)
+
+
+def side_by_side(row: Row, first: int, second: int) -> tuple[Row, Row] | None:
+    """Return two orders that differ in nothing but the order of two hooks: as they are now, and the other way round.
+
+    If others are between the two, one of the two is moved to the other, which constraints with those between may
+    forbid; then the answer is None.
+    """
+    a, b = row[first], row[second]
+    between = row[first + 1 : second]
+    head, tail = row[:first], row[second + 1 :]
+    if not any(precedes(one, b) for one in between):
+        return (*head, a, b, *between, *tail), (*head, b, a, *between, *tail)
+    if not any(precedes(a, one) for one in between):
+        return (*head, *between, a, b, *tail), (*head, *between, b, a, *tail)
+    return None

@@ -1,0 +1,524 @@
+"""The ready laws hold on the calls that keep them, and say in one sentence what a call has broken."""
+
+from __future__ import annotations
+
+import asyncio
+import unittest
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
+from hypothesis.stateful import run_state_machine_as_test
+
+from aspecthook import Args, HookLookupError, HookOptionError, HookTypeError, Return, hookable, hooks, pre
+from aspecthook.testing import (
+    HookMachine,
+    LawError,
+    NotRepeatableError,
+    Trace,
+    always_last,
+    before,
+    commutes,
+    exactly_once,
+    idempotent,
+    law,
+    never_together,
+    run_laws,
+    sees_changes_of,
+    trace_of,
+)
+
+NAMES = ("a", "b", "c")
+
+
+def sentence(target: Any, rule: Any, *args: Any) -> str:
+    """Give what a broken law says."""
+    with pytest.raises(LawError) as caught:
+        run_laws(target, rule, args=args)
+    first = f"{hooks(target).name} breaks the law {repr(rule)!r}: {caught.value.__cause__}"
+    assert str(caught.value).splitlines()[0] == first
+    assert caught.value.law == repr(rule)
+    return str(caught.value.__cause__)
+
+
+# Properties: each law against its naive meaning on the names of the steps
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Draw a call in which hooks of few names ran, some of them not, in any order."""
+
+    @hookable
+    def target(skipped: list[int]) -> None: ...
+
+    rows = draw(st.lists(st.sampled_from(NAMES), max_size=5))
+    kinds = ("pre", "post", "always")
+    for number, name in enumerate(rows):
+
+        def runs(skipped: list[int], number: int = number) -> bool:
+            return number not in skipped
+
+        hooks(target).add(draw(st.sampled_from(kinds)), lambda: None, name=name, when=runs)  # type: ignore[arg-type]
+    return trace_of(target)(draw(st.lists(st.integers(0, 4), max_size=3)))  # type: ignore[no-any-return]
+
+
+def holds(rule: Callable[[Trace], bool], trace: Trace) -> bool:
+    try:
+        return rule(trace)
+    except AssertionError:
+        return False
+
+
+@given(traces())
+def test_laws_about_names_mean_what_they_say(trace: Trace) -> None:
+    names = trace.names
+    for one in NAMES:
+        there = [hook.name for hook in trace._chain.everything()].count(one)
+        assert holds(exactly_once(one), trace) == (names.count(one) == there)
+        last = len(names) - 1 - names[::-1].index(one) if one in names else len(names) - 1
+        assert holds(always_last(one), trace) == (last == len(names) - 1)
+        for other in (*NAMES, "target"):
+            if one != other:
+                pairs = [(i, k) for i, x in enumerate(names) for k, y in enumerate(names) if (x, y) == (one, other)]
+                assert holds(before(one, other), trace) == all(i < k for i, k in pairs)
+                assert holds(never_together(one, other), trace) == (not pairs)
+    assert holds(exactly_once("target"), trace)
+
+
+Step = tuple[str, int]
+
+
+def arithmetic(steps: list[Step]) -> Any:
+    @hookable
+    def target(n: int) -> int:
+        return n
+
+    for place, (word, number) in enumerate(steps):
+
+        def change(n: int, word: str = word, number: int = number) -> Args:
+            return Args(n=n + number if word == "add" else n * number if word == "times" else number)
+
+        target.pre(change, name=f"{word}{place}")
+    return target
+
+
+def run(steps: list[Step], n: int) -> int:
+    for word, number in steps:
+        n = n + number if word == "add" else n * number if word == "times" else number
+    return n
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "times", "set"]), st.integers(-2, 3)), min_size=2, max_size=4)
+
+
+@given(STEPS, st.integers(-3, 3), st.data())
+@settings(max_examples=50, deadline=None)
+def test_commutes_and_idempotent_agree_with_plain_arithmetic(steps: list[Step], n: int, data: st.DataObject) -> None:
+    trace = trace_of(arithmetic(steps))(n)
+    names = [f"{word}{place}" for place, (word, _) in enumerate(steps)]
+    i, k = sorted(data.draw(st.lists(st.integers(0, len(steps) - 1), min_size=2, max_size=2, unique=True)))
+    others = [*steps[i + 1 : k], *steps[k + 1 :]]
+    ordered, swapped = ([*steps[:i], *pair, *others] for pair in ((steps[i], steps[k]), (steps[k], steps[i])))
+    assert holds(commutes(names[i], names[k]), trace) == (run(ordered, n) == run(swapped, n))
+    assert holds(idempotent(names[i]), trace) == (run(steps, n) == run([*steps[: i + 1], *steps[i:]], n))
+
+
+# Examples
+
+
+def price() -> Any:
+    @hookable
+    def price(item: str, qty: int = 1) -> float:
+        return 2.0 * qty
+
+    @price.pre
+    def log(qty: int) -> None: ...
+
+    @price.pre
+    def at_least_one(qty: int) -> Args:
+        return Args(qty=max(qty, 1))
+
+    @price.pre
+    def free(item: str) -> Any:
+        return Return(0.0) if item == "sample" else None
+
+    @price.around
+    def twice(proceed: Any, item: str) -> Any:
+        return proceed() + proceed() if item == "pair" else proceed()
+
+    @price.post
+    def tax(result: float) -> float:
+        return result * 1.5
+
+    @price.post
+    def shipping(result: float) -> float:
+        return result + 4
+
+    @price.always
+    def note(result: float, qty: int) -> None: ...
+
+    return price
+
+
+def test_before() -> None:
+    assert sentence(price(), before("tax", "log"), "tea") == "'log' ran before 'tax'"
+    assert sentence(price(), before("tax", "price"), "tea") == "'price' ran before 'tax'"
+    run_laws(price(), before("log", "price"), args=("tea",))
+    run_laws(price(), before("tax", "price"), args=("sample",))  # the target did not run
+
+
+def test_exactly_once() -> None:
+    run_laws(price(), exactly_once("log", "price", "tax"), args=("tea",))
+    assert sentence(price(), exactly_once("log", "price"), "sample") == "'price' did not run"
+    assert sentence(price(), exactly_once("price"), "pair") == "'price' ran twice"
+    target = price()
+    target.pre(lambda: None, name="log")
+    run_laws(target, exactly_once("log"), args=("tea",))
+    target.pre(lambda: None, name="log", when=lambda: False)
+    assert sentence(target, exactly_once("log"), "tea") == "'log' ran twice, and 3 hooks have that name"
+
+
+def test_never_together() -> None:
+    assert sentence(price(), never_together("log", "tax"), "tea") == "'log' and 'tax' both ran"
+    target = price()
+    hooks(target)["free"].remove()
+    target.pre(lambda: Return(0.0), name="free", when=lambda item: item == "sample")
+    for item in ("tea", "sample"):
+        run_laws(target, never_together("free", "price"), args=(item,))
+
+
+def test_always_last() -> None:
+    run_laws(price(), always_last("note"), args=("tea",))
+    assert sentence(price(), always_last("shipping"), "tea") == "'note' ran after 'shipping'"
+
+
+def test_sees_changes_of() -> None:
+    target = price()
+    run_laws(target, sees_changes_of("price", "at_least_one"), args=("tea", 0))
+    run_laws(target, sees_changes_of("note", "at_least_one"), args=("tea", 0))
+    run_laws(target, sees_changes_of("log", "at_least_one"), args=("tea", 3))  # nothing was changed
+    told = "'log' was given qty=0, and not 1 as 'at_least_one' left it"
+    assert sentence(target, sees_changes_of("log", "at_least_one"), "tea", 0) == told
+
+
+def test_sees_changes_of_results_takes_further_changes_for_the_writers_own() -> None:
+    target = price()
+    for writer in ("price", "twice", "free", "tax"):
+        for item in ("tea", "sample", "pair"):
+            run_laws(target, sees_changes_of("shipping", writer), args=(item,))
+            run_laws(target, sees_changes_of("note", writer), args=(item,))
+    told = "'tax' was given result=2.0, and not 7.0 as 'shipping' left it"
+    assert sentence(target, sees_changes_of("tax", "shipping"), "tea") == told
+
+
+def test_sees_changes_of_arguments_that_an_around_hook_replaces() -> None:
+    target = price()
+    target.around(lambda proceed: proceed(qty=9), name="nine")
+    told = "'price' was given qty=9, and not 1 as 'at_least_one' left it"
+    assert sentence(target, sees_changes_of("price", "at_least_one"), "tea", 0) == told
+
+
+def test_of_two_around_hooks_the_inner_one_changes_the_result_first() -> None:
+    @hookable
+    def target(n: int) -> int:
+        return n
+
+    target.around(lambda proceed: proceed() + 1, name="outer")
+    target.around(lambda proceed: proceed() * 2, name="inner")
+    target.always(lambda result: None, name="note")
+    run_laws(target, sees_changes_of("note", "inner"), sees_changes_of("note", "outer"), args=(3,))
+
+
+def test_sees_changes_of_a_call_that_fails_afterwards() -> None:
+    target = price()
+
+    @target.post
+    def fails() -> None:
+        raise ValueError
+
+    run_laws(target, sees_changes_of("note", "tax"), args=("tea",))
+
+
+def test_sees_changes_of_items() -> None:
+    @hookable
+    def numbers(n: int) -> Iterator[int]:
+        yield from range(n)
+
+    numbers.item(lambda item: None, name="early")
+    numbers.item(lambda item: item + 1 if item != 1 else None, name="more")
+    numbers.item(lambda item: None, name="late")
+    run_laws(numbers, sees_changes_of("late", "more"), args=(3,))
+    told = "'early' was given item=0, and not 1 as 'more' left it"
+    assert sentence(numbers, sees_changes_of("early", "more"), 3) == told
+
+
+def test_commutes() -> None:
+    run_laws(price(), commutes("log", "at_least_one"), args=("tea", 0))
+    told = "'tax' before 'shipping' gives 7.0, and after it gives 9.0"
+    assert sentence(price(), commutes("tax", "shipping"), "tea") == told
+    assert sentence(price(), commutes("shipping", "tax"), "tea") == told  # as the chain has them
+
+
+def test_commutes_says_what_was_raised() -> None:
+    @hookable
+    def target(n: int) -> int:
+        return n
+
+    target.pre(lambda n: Args(n=n - 1), name="less")
+
+    @target.pre
+    def check(n: int) -> None:
+        if n <= 0:
+            raise ValueError(n)
+
+    told = "'less' before 'check' raises ValueError(0), and after it gives 0"
+    assert sentence(target, commutes("less", "check"), 1) == told
+
+
+def test_idempotent() -> None:
+    run_laws(price(), idempotent("at_least_one"), args=("tea", 0))
+    told = "with 'tax' run twice the call gives 8.5, and with it run once it gives 7.0"
+    assert sentence(price(), idempotent("tax"), "tea") == told
+
+
+def test_hooks_that_change_arguments_in_place_see_them_as_they_were_given() -> None:
+    # The first call takes the only item out; a second one on the same list would find nothing to take.
+    @hookable
+    def target(items: list[int]) -> list[int]:
+        return items
+
+    @target.pre
+    def take(items: list[int]) -> None:
+        if items:
+            items.pop()
+
+    target.pre(lambda items: items.append(5), name="put")
+    assert sentence(target, commutes("take", "put"), [1]) == "'take' before 'put' gives [5], and after it gives [1]"
+    with pytest.raises(LawError):
+        run_laws(target, commutes("take", "put"), args=(items := [1],))
+    assert items == [5]  # as one call has left it
+
+
+def test_hooks_that_count_their_runs_are_not_used_up() -> None:
+    target = price()
+    target.post(lambda result: result + 1, name="first", once=True)
+    target.post(lambda result: result + 1, name="third", every=3)
+    hooks(target)["tax"].remove()
+    run_laws(target, commutes("first", "shipping"), commutes("third", "shipping"), args=("tea",))
+    assert [target("tea") for _ in range(3)] == [6.0, 7.0, 6.0]
+
+
+def test_a_hook_that_is_not_reentrant_stays_so_when_a_call_is_repeated() -> None:
+    @hookable
+    def target(n: int) -> int:
+        return n if n < 3 else target(n - 1)  # type: ignore[no-any-return]
+
+    target.post(lambda result: result + 1, name="one", reentrant=False, every=1)
+    target.post(lambda result: result + 2, name="two")
+    run_laws(target, commutes("one", "two"), args=(4,))
+
+
+class Account:
+    def __init__(self) -> None:
+        self.balance = 10
+
+    @hookable
+    def withdraw(self, amount: int) -> int:
+        self.balance -= amount
+        return self.balance
+
+    @hookable
+    async def fetch(self, n: int) -> int:
+        await asyncio.sleep(0)
+        return n
+
+    @hookable
+    def each(self, n: int) -> Iterator[int]:
+        yield from range(n)
+
+
+def test_laws_that_repeat_a_call_take_methods_coroutines_and_generators() -> None:
+    account = Account()
+    for method, n, told in (
+        (account.withdraw, 2, "'double' before 'more' gives 0, and after it gives -1"),
+        (account.fetch, 1, "'double' before 'more' gives 3, and after it gives 4"),
+        (account.each, 1, "'double' before 'more' gives [0, 1, 2], and after it gives [0, 1, 2, 3]"),
+    ):
+        mount = hooks(method)
+        mount.add("pre", lambda n=0, amount=0: Args(**_named(method, n or amount, 2, 0)), name="double")
+        mount.add("pre", lambda n=0, amount=0: Args(**_named(method, n or amount, 1, 1)), name="more")
+        assert sentence(method, commutes("double", "more"), n) == told
+        mount.clear()
+    assert account.balance == 5  # as one call has left it
+
+
+def _named(method: Any, n: int, times: int, more: int) -> dict[str, int]:
+    return {"amount" if "withdraw" in method.__name__ else "n": n * times + more}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "what"),
+    [
+        (lambda: before("auth", "auth"), HookOptionError, r"before\(\) was given 'auth', 'auth'; give different names"),
+        (exactly_once, HookOptionError, r"exactly_once\(\) was given no names"),
+        (
+            lambda: always_last(price),
+            HookTypeError,
+            r"always_last\(\) was given <function .*>; give the names of hooks",
+        ),
+    ],
+)
+def test_names_that_make_no_law_are_refused(make: Any, error: type[Exception], what: str) -> None:
+    with pytest.raises(error, match=what):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "what"),
+    [
+        (before("log", "taxx"), HookLookupError, "names 'taxx', and no hook has that name; .*did you mean 'tax'"),
+        (idempotent("price"), HookLookupError, "names 'price', and no hook has that name"),
+        (commutes("log", "tax"), HookTypeError, "'log' is pre and 'tax' is post, and their kinds order them"),
+    ],
+)
+def test_run_laws_refuses_names_that_no_hook_has(rule: Any, error: type[Exception], what: str) -> None:
+    with pytest.raises(error, match=what):
+        run_laws(price(), rule, args=("tea",))
+
+
+def test_a_target_that_is_not_repeatable_is_no_matter_of_order() -> None:
+    numbers = iter(range(100))
+
+    @hookable
+    def target() -> int:
+        return next(numbers)
+
+    target.pre(lambda: None, name="a")
+    target.pre(lambda: None, name="b")
+    for rule in (commutes("a", "b"), idempotent("a")):
+        with pytest.raises(NotRepeatableError, match=r"is not repeatable: the same call gives \d+, and then gives \d+"):
+            run_laws(target, rule, args=())
+
+
+def test_results_without_an_equality_of_their_own_are_named_as_the_reason() -> None:
+    class Thing:
+        def __repr__(self) -> str:
+            return "Thing()"
+
+    @hookable
+    def target() -> Thing:
+        return Thing()
+
+    target.pre(lambda: None, name="a")
+    with pytest.raises(NotRepeatableError, match=r"then gives Thing\(\); results are compared with =="):
+        run_laws(target, idempotent("a"), args=())
+
+
+def test_a_trace_made_by_hand_cannot_be_repeated() -> None:
+    trace = Trace("made")
+    trace._chain = trace_of(price())("tea")._chain
+    with pytest.raises(HookTypeError, match="made: this trace was not made by trace_of"):
+        idempotent("tax")(trace)
+
+
+# A law that fails
+
+
+def test_a_law_that_raises_something_else_is_told_with_its_name_and_the_call() -> None:
+    def owner(trace: Trace) -> bool:
+        return bool(trace.arguments["owner"] == "ann")
+
+    target = price()
+    with pytest.raises(LawError) as caught:
+        run_laws(target, owner, args=("tea",))
+    first, _, rest = str(caught.value).partition("\n\n")
+    raised = "the law 'owner' raised KeyError('owner') on this call, instead of returning what must be true"
+    assert first == f"{hooks(target).name}: {raised}"
+    assert "the call:\n" in rest and "price(item='tea', qty=1)" in rest
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.law == "owner" and caught.value.trace is not None
+
+
+@pytest.mark.parametrize("error", [UnsatisfiedAssumption, unittest.SkipTest, KeyboardInterrupt])
+def test_what_a_law_says_to_the_test_runner_passes(error: type[BaseException]) -> None:
+    def refuses(trace: Trace) -> bool:
+        raise error
+
+    with pytest.raises(error):
+        run_laws(price(), refuses, args=("tea",))
+
+
+# In a machine
+
+
+FEW = settings(max_examples=15, stateful_step_count=10, deadline=None, database=None, derandomize=True)
+FINDING = settings(FEW, max_examples=200, stateful_step_count=20, report_multiple_bugs=False)
+
+
+class Handling(HookMachine):
+    def make(self) -> Any:
+        @hookable
+        def handle(request: int) -> int:
+            return request
+
+        return handle
+
+    @pre
+    def auth(self) -> None: ...
+
+    @pre
+    def audit(self) -> None: ...
+
+
+def test_a_ready_law_in_the_body_of_a_machine() -> None:
+    class Ordered(Handling):
+        auth_first = before("auth", "audit")
+        # Nobody has that name yet; in a machine, hooks come and go.
+        nobody = exactly_once("nobody")
+
+    with pytest.raises(LawError, match="'audit' ran before 'auth'") as caught:
+        run_state_machine_as_test(Ordered, settings=FINDING)  # type: ignore[no-untyped-call]
+    assert caught.value.law == "before('auth', 'audit')"
+
+
+def test_a_law_that_repeats_calls_in_a_machine_of_coroutines_with_hooks_of_the_kit() -> None:
+    # The small hooks note each run, and those of the repeated calls are not to be noted.
+    class Small(HookMachine):
+        same = commutes("a", "b")
+        twice = idempotent("a")
+
+        def make(self) -> Any:
+            @hookable
+            async def handle(request: int) -> int:
+                return request
+
+            return handle
+
+    run_state_machine_as_test(Small, settings=settings(FEW, max_examples=100, stateful_step_count=20))  # type: ignore[no-untyped-call]
+
+
+def test_a_law_about_the_cache_of_another() -> None:
+    cache = {("ann", "tea"): 1.0}
+
+    @hookable
+    def quote(user: str, item: str) -> float:
+        return 2.0
+
+    @quote.pre
+    def cached(item: str) -> Return[float] | None:
+        return next((Return(value) for (_, one), value in cache.items() if one == item), None)
+
+    @law
+    def only_ann_is_answered_from_anns_cache(trace: Trace) -> bool:
+        return trace.arguments["user"] == "ann" or trace["cached"].answer is None
+
+    run_laws(quote, only_ann_is_answered_from_anns_cache, args=("ann", "tea"))
+    run_laws(quote, only_ann_is_answered_from_anns_cache, args=("bob", "milk"))
+    with pytest.raises(LawError, match="breaks the law 'only_ann_is_answered_from_anns_cache'"):
+        run_laws(quote, only_ann_is_answered_from_anns_cache, args=("bob",), kwargs={"item": "tea"})
