@@ -511,8 +511,8 @@ class HookMachine(RuleBasedStateMachine):
         if isinstance(given, Calling):
             calling = given
         else:
-            read = Guest.read(guest) if isinstance(guest, str) else guest
-            calling = Calling(tuple(given), dict(kwargs or {}), read)
+            args, named = given if isinstance(given, Given) else (tuple(given), dict(kwargs or {}))
+            calling = Calling(args, named, Guest.read(guest) if isinstance(guest, str) else guest)
         shown = {} if calling.guest is None else {"guest": repr(str(calling.guest))}
         self._note("call", *code_of_given(calling), **shown)
         if calling.guest is None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, cast
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -33,9 +34,8 @@ def explored(machine: type[HookMachine]) -> None:
         keys = list(first._keys)
         left_out = any(getattr(machine, name) is None for name in ("add", "remove", "call"))
         # What a rule of the user's own sets up, that is not there yet.
-        if left_out or any(
-            not one.function.__module__.startswith(__package__) for one in first._initialize_rules_to_run
-        ):
+        prepared = any(not one.function.__module__.startswith(__package__) for one in first._initialize_rules_to_run)
+        if left_out or prepared:
             return
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         for added, removed in _stories(keys):
@@ -74,14 +74,16 @@ def _calls_itself(machine: type[HookMachine], key: str) -> bool:
     state = machine()
     entered: list[bool] = []
     try:
-        state.attach(state._keys[key])
+        hook = state.attach(state._keys[key])
+    except Exception:  # what is wrong with it comes out when it is added
+        return False
+    try:
         with state.mount.add("pre", lambda: entered.append(True), name="witness", priority=0):
             made, _ = outcome(state.target, state._samples[0])
             if hasattr(made, "__await__"):
-                state.wait_for(cast("Any", _quietly(made)))
-    except Exception:  # what is wrong with it comes out when it is added
-        return False
+                state.wait_for(_quietly(made))
     finally:
+        state.detach(hook)
         state.teardown()
     return len(entered) > 1
 
@@ -114,18 +116,24 @@ def _small(state: HookMachine) -> list[Given]:
 def _drawn(arguments: st.SearchStrategy[Any]) -> list[Given]:
     found: list[Given] = []
 
-    @settings(
-        max_examples=_SAMPLES,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(arguments)
-    def draw(drawn: Any) -> None:
-        args, kwargs = drawn
-        found.append(Given(tuple(args), dict(kwargs)))
+    def draw() -> None:
+        @settings(
+            max_examples=_SAMPLES,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(arguments)
+        def take(drawn: Any) -> None:
+            args, kwargs = drawn
+            found.append(Given(tuple(args), dict(kwargs)))
 
-    draw()
+        take()
+
+    # In a thread of its own, since Hypothesis may be running the machine in this one, and would refuse.
+    thread = Thread(target=draw)
+    thread.start()
+    thread.join()
     return found

@@ -27,7 +27,7 @@ def found(machine: type[HookMachine]) -> tuple[LawError, list[str]]:
     with pytest.raises(LawError) as caught:
         run_state_machine_as_test(machine, settings=FINDING)
     notes = "\n".join(getattr(caught.value, "__notes__", ())).splitlines()
-    steps = [line.removeprefix("state.") for line in notes if line.startswith("state.")]
+    steps = [line.strip().removeprefix("state.") for line in notes if line.strip().startswith("state.")]
     return caught.value, [step for step in steps if step != "teardown()"]
 
 
@@ -174,7 +174,7 @@ def test_a_law_that_constraints_uphold_holds() -> None:
 def test_a_broken_law_is_told_with_the_call_the_chain_and_the_shortest_list_of_steps() -> None:
     error, steps = found(Unconstrained)
     assert error.law == "auth_before_audit"
-    assert steps == ["add(pre audit)", "add(pre auth)", "call(0)"]
+    assert steps == ["add('pre audit')", "add('pre auth')", "call((0,))"]
     lines = str(error).splitlines()
     assert "handle breaks the law 'auth_before_audit': it answered False" in lines[0]
     assert lines[1:4] == ["", "the call:", f"  {error.trace.label} → 0"]  # type: ignore[union-attr]
@@ -253,7 +253,7 @@ def test_a_plugin_system_that_forgets_the_priority_is_found() -> None:
     error, steps = found(Forgetful)
     assert error.law == "order"
     # One that is out of its place among two, or one alone that is not what was asked for.
-    assert [step.partition(",")[0].rstrip(")") for step in steps] == ["add(pre a", "add(pre a"]
+    assert [step.partition(",")[0].rstrip(")") for step in steps] == ["add('pre a'", "add('pre a'"]
     assert "the pre hooks run a (50), a (50); they should run" in str(error)
 
 
@@ -266,8 +266,8 @@ def test_a_plugin_system_that_takes_off_too_much_is_found() -> None:
 
     error, steps = found(Greedy)
     assert error.law == "members"
+    assert steps[:2] == ["add('pre a')", "add('pre a')"]
     assert len(steps) == 3
-    assert steps[:2] == ["add(pre a)", "add(pre a)"]
 
 
 def test_rules_of_the_users_own_may_change_the_mount_point_as_they_like() -> None:
@@ -314,7 +314,7 @@ def test_a_cycle_that_is_not_refused_is_found(monkeypatch: pytest.MonkeyPatch) -
         candidates = (Candidate("pre", lambda: None, name="a", before="a"),)
 
     error, steps = found(Cycling)
-    assert (error.law, steps) == ("refusal", ["add(pre a, before='a')"])
+    assert (error.law, steps) == ("refusal", ["add('pre a')"])
 
 
 def test_a_hook_that_goes_on_running_once_removed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +345,7 @@ def test_a_compiled_call_that_skips_a_hook_is_found(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Place, "bind", bound)
     error, steps = found(Plain)
     assert error.law == "a call"
-    assert steps == ["add(always a)", "call(0, 0)"]
+    assert steps == ["add('always a')", "call((0, 0))"]
     assert "always a should have run at the end" in str(error)
 
 
@@ -383,5 +383,5 @@ def test_the_example_finds_and_shrinks_the_bug() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "breaks the law 'auth_before_audit': it answered False" in done.stdout
-    assert "state.load(plugin=audit)\nstate.load(plugin=auth)\nstate.call(0)\n" in done.stdout
+    assert "state.load(plugin=audit)\nstate.load(plugin=auth)\nstate.teardown()\n" in done.stdout
     assert "the law holds" in done.stdout

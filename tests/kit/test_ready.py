@@ -500,7 +500,7 @@ def test_a_law_that_repeats_calls_in_a_machine_of_coroutines_with_hooks_of_the_k
 
             return handle
 
-    run_state_machine_as_test(Small, settings=settings(FEW, max_examples=100, stateful_step_count=20))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(Small, settings=settings(FEW, max_examples=10, stateful_step_count=10))  # type: ignore[no-untyped-call]
 
 
 def test_a_law_about_the_cache_of_another() -> None:
