@@ -1,0 +1,241 @@
+"""The test kit as docs/testing.md describes it, used as its reader would: `run_laws` and three machines.
+
+Run as a program in a copy of the package, it exits with 1 at the first thing that the kit finds, and says what it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import Phase, seed, settings
+
+from aspecthook import Args, Return, hookable, hooks
+from aspecthook.testing import Candidate, HookMachine, Trace, law, run_laws
+
+from .imported import check
+
+# The settings of docs/testing.md; the rest makes every run alike. Shrinking would only cost time here.
+SETTINGS = settings(
+    max_examples=20,
+    stateful_step_count=20,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
+
+
+class OutOfStock(LookupError):
+    """What a shop raises for an item that it does not have."""
+
+
+def shop() -> Any:
+    """Return a function to be hooked: it fails for no pieces, and is interrupted for three."""
+
+    @hookable
+    def price(item: object, qty: int = 1) -> int:
+        if qty == 0:
+            raise OutOfStock(item)
+        if qty == 3:
+            raise KeyboardInterrupt
+        return 10 * qty
+
+    return price
+
+
+def at_least_one(qty: int) -> Args | None:
+    return Args(qty=1, item=0) if qty == 2 else None
+
+
+def free(item: object) -> Return[None] | None:
+    return Return(None) if item == 3 else None
+
+
+def discount(result: int | None) -> int | None:
+    return 0 if result == 20 else None
+
+
+def forget(call: Any) -> Return[None] | None:
+    return Return(None) if call.arguments["item"] == 1 else None
+
+
+def unknown(exc: BaseException) -> Return[int] | None:
+    return Return(-1) if exc.args == (2,) else None
+
+
+def again(exc: BaseException) -> Return[None]:
+    return Return(None)
+
+
+def twice(proceed: Callable[..., Any], qty: int) -> Any:
+    return proceed(qty=qty + 1) if qty == 1 else Return(proceed())
+
+
+def timed() -> Any:
+    yield
+
+
+def report(call: Any) -> str:
+    return f"{call.result} {call.exc}"
+
+
+def ends(result: object, exc: object) -> None:
+    """Ask for how the call has ended."""
+
+
+def broken(qty: int) -> None:
+    if qty == 2:
+        raise ValueError(qty)
+
+
+def interrupted(qty: int) -> None:
+    if qty == 2:
+        raise KeyboardInterrupt
+
+
+class PriceMachine(HookMachine):
+    """A user's own hooks of several kinds, some with conditions."""
+
+    def make(self) -> Any:
+        return shop()
+
+    candidates = (
+        Candidate("pre", at_least_one),
+        Candidate("pre", free, when=lambda qty: qty < 2),
+        Candidate("pre", broken, isolate=True),
+        Candidate("pre", interrupted, isolate=True, priority=0),
+        Candidate("pre", lambda: None, name="first", once=True),
+        Candidate("around", twice),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("post", discount, every=2),
+        Candidate("post", forget, before=["discount", "counted"]),
+        Candidate("post", lambda result: None, name="counted", times=2, every=2),
+        Candidate("exception", unknown),
+        Candidate("exception", again, OutOfStock, KeyError),
+        Candidate("exception", broken, KeyboardInterrupt, LookupError),
+        Candidate("always", report, reentrant=False),
+        Candidate("always", ends, when=lambda qty: qty != 1),
+        Candidate("always", broken, after=["report", "ends"]),
+    )
+
+    @law
+    def free_is_for_few(trace: Trace) -> bool:
+        return not trace.ran("free") or trace["free"].answer is None or trace["free"].given["item"] == 3
+
+
+def account() -> Any:
+    """Return an object with a method whose class has one hook."""
+
+    class Account:
+        balance = 100
+
+        @hookable
+        def pay(self, amount: int, fee: int = 1) -> int:
+            if amount == 3:
+                raise ValueError(amount)
+            return self.balance - amount - fee
+
+    hooks(Account.pay).add("pre", lambda amount: None, name="audit")
+    return Account()
+
+
+class AccountMachine(HookMachine):
+    """Hooks of one instance, beside one of its class."""
+
+    def make(self) -> Any:
+        self.account = account()
+        return self.account.pay
+
+
+def laws_of_functions() -> None:
+    """Check the laws of some hooked functions, each with a few calls."""
+    price = shop()
+    price.pre(at_least_one)
+    price.pre(free, before="at_least_one")
+    price.around(twice)
+    price.around(timed)
+    price.exception(KeyError, OutOfStock)(again)
+    price.exception(unknown)
+    price.post(discount)
+    price.post(forget, priority="LOW")
+    price.always(report)
+    price.always(ends)
+    for item in range(4):
+        for qty in range(4):
+            run_laws(price, args=(item, qty))
+    run_laws(price, lambda trace: trace.before("free", "at_least_one"), args=("tea",))
+
+
+def laws_of_others() -> None:
+    """Check the laws of a coroutine function, of generators and of a method of one instance."""
+
+    @hookable
+    async def fetch(item: object, qty: int = 1) -> int:
+        await asyncio.sleep(0)
+        if qty == 0:
+            raise OutOfStock(item)
+        return 10 * qty
+
+    async def patient(proceed: Callable[..., Any], qty: int) -> Any:
+        return await proceed(qty=qty + 1)
+
+    fetch.pre(at_least_one)
+    fetch.around(patient)
+    fetch.around(timed)
+    fetch.exception(OutOfStock)(again)
+    fetch.post(discount)
+    fetch.always(report)
+
+    @hookable
+    def numbers(qty: int) -> Any:
+        yield from range(qty)
+        return qty
+
+    @hookable
+    async def anumbers(qty: int) -> Any:
+        for number in range(qty):
+            yield number
+
+    for stream in (numbers, anumbers):
+        stream.item(lambda item: item + 1, name="more")
+        stream.item(lambda item: 2 * item, name="double")
+        stream.post(lambda result: None, name="sum")
+        stream.always(ends)
+    for qty in range(4):
+        run_laws(fetch, args=(1, qty))
+        run_laws(numbers, args=(qty,))
+        run_laws(anumbers, args=(qty,))
+    one = account()
+    hooks(one.pay).post(discount)
+    hooks(one.pay).exception(unknown)
+    for amount in range(4):
+        run_laws(one.pay, args=(amount,))
+
+
+def machines() -> None:
+    """Run the machines: the default one, one with own hooks, one on a method of an instance."""
+    for machine in (HookMachine, PriceMachine, AccountMachine):
+        case: Any = seed(1)(type(machine.__name__, (machine,), {})).TestCase
+        case.settings = SETTINGS
+        case().runTest()
+
+
+def main() -> int:
+    """Return 1 if the kit finds something, having printed what."""
+    check()
+    for part in (laws_of_functions, laws_of_others, machines):
+        try:
+            part()
+        except BaseException as error:
+            said = str(error).strip().splitlines() or [""]
+            print(f"{part.__name__}: {type(error).__name__}: {said[0]}")
+            if "-v" in sys.argv:
+                raise
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
