@@ -265,6 +265,29 @@ def test_the_table(form: str, cell: str) -> None:
     assert case.log == case.story(story)
 
 
+@pytest.mark.parametrize("answer", [0, False, "", ()])
+def test_a_false_answer_of_a_post_hook_is_the_result(answer: object) -> None:
+    @hookable
+    def one() -> int:
+        return 1
+
+    one.post(lambda: answer)
+    assert one() is answer
+
+
+@pytest.mark.parametrize("kind", ["pre", "around"])
+def test_several_arguments_may_be_replaced_at_once(kind: str) -> None:
+    @hookable
+    def pair(first: int, second: int) -> tuple[int, int]:
+        return first, second
+
+    if kind == "pre":
+        pair.pre(lambda: Args(first=1, second=2))
+    else:
+        pair.around(lambda proceed: proceed(first=1, second=2))
+    assert pair(0, 0) == (1, 2)
+
+
 # What the table says of more than one hook
 
 

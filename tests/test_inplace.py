@@ -248,6 +248,14 @@ def test_a_paused_mount_runs_the_function_alone_until_the_pause_is_over(target: 
     assert noted(target) == ["added"]
 
 
+def test_removing_a_handle_leaves_the_other_hooks_of_its_name(target: types.FunctionType) -> None:
+    hook = hooks(target).add("pre", noting("one"))
+    other = hooks(target).add("pre", noting("one"))
+    hooks(target).remove(hook)
+    assert list(hooks(target)) == [other]
+    assert noted(target) == ["one"]
+
+
 def test_removing_a_hook_twice_is_removing_it_once(target: types.FunctionType) -> None:
     hook = hooks(target).add("pre", noting("one"))
     other = hooks(target).add("pre", noting("two"))

@@ -86,8 +86,8 @@ def copy_with(bug: Bug | None) -> Iterator[Path]:
         copy = Path(name)
         for folder in ("aspecthook", "tests"):
             shutil.copytree(ROOT / folder, copy / folder)
-        for file in ("_aspecthook_pytest.py", "pyproject.toml"):
-            shutil.copy2(ROOT / file, copy / file)
+        for beside in ("_aspecthook_pytest.py", "pyproject.toml"):
+            shutil.copy2(ROOT / beside, copy / beside)
         for beside in _BESIDE:
             (copy / beside).symlink_to(ROOT / beside)
         if bug is not None:
@@ -148,6 +148,15 @@ def ask_tests(copy: Path, bug: Bug | None, default: Sequence[str] = FAST_TESTS) 
 
 
 _QUESTIONS: dict[str, Callable[[Path, Bug | None], Answer]] = {"kit": ask_kit, "tests": ask_tests}
+
+
+def _ask(bug: Bug | None, questions: Sequence[str], *, verbose: bool) -> dict[str, Answer]:
+    """Ask each question of one copy, and print the answers."""
+    with copy_with(bug) as copy:
+        answers = {question: _QUESTIONS[question](copy, bug) for question in questions}
+    if answers:
+        _report(bug, answers, verbose=verbose)
+    return answers
 
 
 def _report(bug: Bug | None, answers: dict[str, Answer], *, verbose: bool) -> None:
@@ -225,16 +234,11 @@ def main() -> int:
             planted(bug, (ROOT / "aspecthook" / bug.file).read_text())
         seen: dict[Bug, dict[str, Answer]] = {}
         # Without a bug nothing must be found; the tests take minutes then, so only with all bugs.
-        for bug in (None, *bugs):
-            asked = questions if bug is not None or not arguments.words else [one for one in questions if one == "kit"]
-            with copy_with(bug) as copy:
-                answers = {question: _QUESTIONS[question](copy, bug) for question in asked}
-            if answers:
-                _report(bug, answers, verbose=arguments.verbose)
-            if bug is not None:
-                seen[bug] = answers
-            elif wrong := [f"{one}: {answer.said}" for one, answer in answers.items() if answer.found]:
-                raise PlantingError(f"something is found where no bug is planted: {'; '.join(wrong)}")
+        control = [one for one in questions if one == "kit" or not arguments.words]
+        if wrong := [answer.said for answer in _ask(None, control, verbose=arguments.verbose).values() if answer.found]:
+            raise PlantingError(f"something is found where no bug is planted: {'; '.join(wrong)}")
+        for bug in bugs:
+            seen[bug] = _ask(bug, questions, verbose=arguments.verbose)
         return 0 if _totals(seen, questions) else 1
     except PlantingError as error:
         print(error, file=sys.stderr)

@@ -121,7 +121,7 @@ class PriceMachine(HookMachine):
     )
 
     @law
-    def free_is_for_few(trace: Trace) -> bool:
+    def free_is_for_few(self, trace: Trace) -> bool:
         return not trace.ran("free") or trace["free"].answer is None or trace["free"].given["item"] == 3
 
 
@@ -184,7 +184,7 @@ def laws_of_others() -> None:
     fetch.pre(at_least_one)
     fetch.around(patient)
     fetch.around(timed)
-    fetch.exception(OutOfStock)(again)
+    hooks(fetch).add("exception", again, OutOfStock)
     fetch.post(discount)
     fetch.always(report)
 
@@ -217,9 +217,9 @@ def laws_of_others() -> None:
 def machines() -> None:
     """Run the machines: the default one, one with own hooks, one on a method of an instance."""
     for machine in (HookMachine, PriceMachine, AccountMachine):
-        case: Any = seed(1)(type(machine.__name__, (machine,), {})).TestCase
-        case.settings = SETTINGS
-        case().runTest()
+        seeded: Any = seed(1)(type(machine.__name__, (machine,), {}))
+        seeded.TestCase.settings = SETTINGS
+        seeded.TestCase().runTest()
 
 
 def main() -> int:
