@@ -288,6 +288,17 @@ def test_several_arguments_may_be_replaced_at_once(kind: str) -> None:
     assert pair(0, 0) == (1, 2)
 
 
+def test_an_exception_hook_handles_every_type_that_it_names_and_no_other() -> None:
+    @hookable
+    def fail(error: Exception) -> str:
+        raise error
+
+    fail.exception(KeyError, ValueError)(lambda: Return("handled"))
+    assert [fail(KeyError()), fail(ValueError())] == ["handled", "handled"]
+    with pytest.raises(TypeError):
+        fail(TypeError())
+
+
 # What the table says of more than one hook
 
 

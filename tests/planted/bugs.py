@@ -478,7 +478,7 @@ ANSWERS = [
         "_runtime.py",
         "for name, value in changes.items():\n        place =",
         "for name, value in list(changes.items())[:1]:\n        place =",
-        _LAW,
+        _ANSWERS,
     ),
     Bug(
         "args-unknown-name-ignored",
@@ -579,7 +579,7 @@ ANSWERS = [
         "_runtime.py",
         "        return stop.value\n    hook.close()\n    raise _yielded_twice(site, function)",
         "        return stop.value\n    hook.close()\n    return None",
-        _ANSWERS,
+        ("tests/test_errors.py",),
     ),
 ]
 
@@ -600,7 +600,7 @@ EXCEPTIONS = [
         'caught=""',
         _ANSWERS,
     ),
-    Bug("first-type-only", "exceptions", "_hook.py", "self.types = types\n", "self.types = types[:1]\n", _LAW),
+    Bug("first-type-only", "exceptions", "_hook.py", "self.types = types\n", "self.types = types[:1]\n", _ANSWERS),
     Bug(
         "subclasses-not-taken",
         "exceptions",

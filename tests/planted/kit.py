@@ -106,17 +106,17 @@ class PriceMachine(HookMachine):
         Candidate("pre", free, when=lambda qty: qty < 2),
         Candidate("pre", broken, isolate=True),
         Candidate("pre", interrupted, isolate=True, priority=0),
-        Candidate("pre", lambda: None, name="first", once=True),
+        Candidate("pre", lambda: None, name="first", once=True, before="ends"),
         Candidate("around", twice),
         Candidate("around", timed, when=lambda qty: qty > 1),
         Candidate("post", discount, every=2),
-        Candidate("post", forget, before=["discount", "counted"]),
+        Candidate("post", forget, before=["counted", "discount"]),
         Candidate("post", lambda result: None, name="counted", times=2, every=2),
         Candidate("exception", unknown),
         Candidate("exception", again, OutOfStock, KeyError),
         Candidate("exception", broken, KeyboardInterrupt, LookupError),
         Candidate("always", report, reentrant=False),
-        Candidate("always", ends, when=lambda qty: qty != 1),
+        Candidate("always", ends, when=lambda qty: qty != 1, before="first"),
         Candidate("always", broken, after=["report", "ends"]),
     )
 
@@ -162,6 +162,12 @@ def laws_of_functions() -> None:
     price.post(forget, priority="LOW")
     price.always(report)
     price.always(ends)
+    # Names of several hooks, names of priorities, and a name that only a hook of another kind has.
+    price.pre(lambda: None, name="traced", priority="VERY_HIGH", after="ends")
+    price.pre(lambda: None, name="started", priority="HIGHEST")
+    price.post(lambda: None, name="checked", before=["forget", "discount"])
+    price.always(lambda: None, name="closed", after=["ends", "report"], before="traced")
+    price.always(lambda: None, name="opened", priority="LOW", before=["report", "ends"])
     for item in range(4):
         for qty in range(4):
             run_laws(price, args=(item, qty))
