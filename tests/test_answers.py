@@ -299,6 +299,27 @@ def test_an_exception_hook_handles_every_type_that_it_names_and_no_other() -> No
         fail(TypeError())
 
 
+def test_a_call_whose_exception_was_handled_has_none_and_a_call_that_is_over_has_none() -> None:
+    seen: list[tuple[object, object]] = []
+    calls: list[Call] = []
+
+    @hookable
+    def fail() -> str:
+        raise LookupError
+
+    @fail.always
+    def note(call: Call) -> None:
+        calls.append(call)
+        seen.append((type(call.exc), call.result))
+
+    with pytest.raises(LookupError):
+        fail()
+    fail.exception(lambda: Return("handled"))
+    assert fail() == "handled"
+    assert seen == [(LookupError, None), (type(None), "handled")]
+    assert [call.exc for call in calls] == [None, None]
+
+
 # What the table says of more than one hook
 
 

@@ -727,7 +727,7 @@ EXCEPTIONS = [
         "_source.py",
         "self.line(f\"{self.own('call')}._exc, {self.own('call')}._result = None, {result}\")",
         "self.line(f\"{self.own('call')}._result = {result}\")",
-        _LAW,
+        _ANSWERS,
     ),
     Bug(
         "call-keeps-its-exception",
@@ -735,7 +735,7 @@ EXCEPTIONS = [
         "_source.py",
         "self.line(f\"{self.own('call')}._exc = None\")",
         'self.line("pass")',
-        _LAW,
+        _ANSWERS,
         reach=False,
     ),
     Bug(
@@ -766,7 +766,7 @@ MEMBERSHIP = [
         "_mount.py",
         "            self._discard((hook,))\n            return\n",
         "            self._discard(tuple(one for one in self._members if one.name == hook.name))\n            return\n",
-        _ORDER,
+        _INPLACE,
         reach=False,
     ),
     Bug(
@@ -835,7 +835,7 @@ MEMBERSHIP = [
         "_mount.py",
         "        found = tuple(self._matching(meant))\n",
         "        found = tuple(self._matching(meant))[:1]\n",
-        _ORDER,
+        _INPLACE,
         reach=False,
     ),
     Bug(
@@ -844,7 +844,7 @@ MEMBERSHIP = [
         "_mount.py",
         "        found = tuple(self._matching(meant))\n",
         "        found = tuple(self._matching(meant))[-1:]\n",
-        _ORDER,
+        _INPLACE,
         reach=False,
     ),
     Bug(
@@ -853,7 +853,7 @@ MEMBERSHIP = [
         "_hook.py",
         "    def __exit__(self, *_: object) -> None:\n        self.remove()\n",
         "    def __exit__(self, *_: object) -> None:\n        if _[0] is None:\n            self.remove()\n",
-        ("tests/test_inplace.py", "tests/test_conditions.py"),
+        _INPLACE,
         reach=False,
     ),
     Bug(
@@ -876,7 +876,7 @@ MEMBERSHIP = [
         "_mount.py",
         "lambda members: (*members, hook)",
         "lambda members: (hook, *members)",
-        _ORDER,
+        _INPLACE,
     ),
     Bug(
         "change-without-stand-in",
@@ -895,7 +895,7 @@ PAUSES = [
         "_mount.py",
         "return () if self._pauses else tuple([hook for hook in members if not hook.paused])",
         "return () if self._pauses else members",
-        _ORDER,
+        _INPLACE,
     ),
     Bug(
         "paused-mount-point-acts",
@@ -920,7 +920,7 @@ PAUSES = [
         "            for hook in hooks:\n                hook.paused = paused\n",
         "            for hook in self._members[self._members.index(hooks[0]) :] if paused else hooks:\n"
         "                hook.paused = paused\n",
-        ("tests/properties/test_weaving.py",),
+        _INPLACE,
     ),
     Bug(
         "nested-pause-ends-too-early",
@@ -928,7 +928,7 @@ PAUSES = [
         "_mount.py",
         "self._pauses | {pause} if on else self._pauses - {pause}",
         "self._pauses | {pause} if on else frozenset()",
-        ("tests/properties/test_removal.py", "tests/test_inplace.py"),
+        _INPLACE,
         reach=False,
     ),
     Bug(
@@ -946,7 +946,7 @@ PAUSES = [
         "_mount.py",
         "        store()\n        self._chain = None\n",
         "        store()\n",
-        ("tests/properties/test_weaving.py", "tests/kit/test_machine.py"),
+        _INPLACE,
     ),
     Bug(
         "paused-class-silences-its-instances",
