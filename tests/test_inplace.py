@@ -248,6 +248,17 @@ def test_a_paused_mount_runs_the_function_alone_until_the_pause_is_over(target: 
     assert noted(target) == ["added"]
 
 
+def test_a_function_whose_hooks_are_gone_has_no_wrapped_any_more(target: types.FunctionType, warm: bool) -> None:
+    before = list(vars(target).items())
+    hook = hooks(target).add("pre", noting("hook"))
+    assert target.__wrapped__ is not target
+    if warm:
+        target()
+    hook.remove()
+    assert not hasattr(target, "__wrapped__")
+    assert list(vars(target).items()) == before
+
+
 def test_resuming_one_hook_leaves_the_others_paused(target: types.FunctionType) -> None:
     mount = hooks(target)
     first, second, _ = [mount.add("pre", noting(word)) for word in ("one", "two", "three")]
