@@ -521,6 +521,20 @@ def test_what_a_sync_one_yield_hook_answers_is_awaited(value: object, fails: boo
         assert asyncio.run(fetch()) == (value or "page")
 
 
+def test_a_future_that_a_sync_hook_answers_is_awaited() -> None:
+    @hookable
+    async def one() -> int:
+        return 1
+
+    @one.post
+    def two() -> Any:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        answer.set_result(2)
+        return answer
+
+    assert asyncio.run(one()) == 2
+
+
 def test_the_retry_of_the_readme_on_an_async_function_is_refused_and_its_async_form_retries() -> None:
     tries: list[int] = []
 

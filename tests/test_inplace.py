@@ -6,6 +6,7 @@ import abc
 import array
 import functools
 import gc
+import inspect
 import math
 import operator
 import threading
@@ -257,6 +258,17 @@ def test_a_function_whose_hooks_are_gone_has_no_wrapped_any_more(target: types.F
     hook.remove()
     assert not hasattr(target, "__wrapped__")
     assert list(vars(target).items()) == before
+
+
+def test_the_signature_of_a_hooked_function_shows_its_defaults() -> None:
+    @hookable
+    def plan(first: int, second: int = 2, *, third: int, fourth: int = 4) -> None: ...
+
+    before = inspect.signature(plan)
+    with hooks(plan).add("pre", lambda: None):
+        assert inspect.signature(plan) == before
+        plan(1, third=3)
+        assert inspect.signature(plan) == before
 
 
 def test_resuming_one_hook_leaves_the_others_paused(target: types.FunctionType) -> None:

@@ -1175,7 +1175,7 @@ IDENTITY = [
         "_inplace.py",
         "        copy.__kwdefaults__ = function.__kwdefaults__\n",
         "        pass\n",
-        ("tests/test_explain.py", "tests/test_inplace.py", "tests/copies"),
+        _INPLACE,
         reach=False,
     ),
     Bug(
