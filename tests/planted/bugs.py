@@ -1583,15 +1583,6 @@ LIFETIME = [
         _MEMORY,
         reach=False,
     ),
-    Bug(
-        "place-keeps-its-function",
-        "lifetime",
-        "_inplace.py",
-        "        self._ref = weakref.ref(function)\n        self.plain",
-        "        self._ref = lambda: function\n        self.plain",
-        _MEMORY,
-        reach=False,
-    ),
 ]
 
 BUGS = (
