@@ -174,6 +174,30 @@ def laws_of_functions() -> None:
     run_laws(price, lambda trace: trace.before("free", "at_least_one"), args=("tea",))
 
 
+def laws_of_failures() -> None:
+    """Check the laws of a function most of whose hooks fail: one of them in each call, or all of them."""
+
+    def failing(name: str) -> Callable[..., None]:
+        def fail(item: object) -> None:
+            if item in (name, "all"):
+                raise OutOfStock(name)
+
+        fail.__name__ = name
+        return fail
+
+    kinds = ("pre", "post", "exception", "always")
+    price = shop()
+    for kind in kinds:
+        for number in range(3):
+            hooks(price).add(kind, failing(f"{kind} {number}"))
+    hooks(price).add("exception", forget, ValueError, LookupError, priority="LOW")
+    price.post(discount)
+    price.always(ends, priority="LOW")
+    for item in ("tea", "all", 1, *(f"{kind} {number}" for kind in kinds for number in range(3))):
+        for qty in range(3):
+            run_laws(price, args=(item, qty))
+
+
 def laws_of_others() -> None:
     """Check the laws of a coroutine function, of generators and of a method of one instance."""
 
@@ -231,7 +255,7 @@ def machines() -> None:
 def main() -> int:
     """Return 1 if the kit finds something, having printed what."""
     check()
-    for part in (laws_of_functions, laws_of_others, machines):
+    for part in (laws_of_functions, laws_of_failures, laws_of_others, machines):
         try:
             part()
         except BaseException as error:
