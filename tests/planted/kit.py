@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import Phase, seed, settings
 
@@ -16,6 +16,8 @@ from aspecthook import Args, Return, hookable, hooks
 from aspecthook.testing import Candidate, HookMachine, Trace, law, run_laws
 
 from .imported import check
+
+Kind = Literal["pre", "post", "exception", "always"]
 
 # The settings of docs/testing.md; the rest makes every run alike. Shrinking would only cost time here.
 SETTINGS = settings(
@@ -75,6 +77,14 @@ def twice(proceed: Callable[..., Any], qty: int) -> Any:
 
 def timed() -> Any:
     yield
+
+
+def careful() -> Any:
+    """Catch what goes wrong and answer nothing: the exception goes on all the same."""
+    try:
+        yield
+    except OutOfStock:
+        return
 
 
 def report(call: Any) -> str:
@@ -156,6 +166,7 @@ def laws_of_functions() -> None:
     price.pre(free, before="at_least_one")
     price.around(twice)
     price.around(timed)
+    price.around(priority=10)(careful)
     price.exception(KeyError, OutOfStock)(again)
     price.exception(unknown)
     price.post(discount)
@@ -163,13 +174,13 @@ def laws_of_functions() -> None:
     price.always(report)
     price.always(ends)
     # Names of several hooks, names of priorities, and a name that only a hook of another kind has.
-    price.pre(lambda: None, name="traced", priority="VERY_HIGH", after="ends")
+    price.pre(lambda: None, name="traced", priority="VERY_HIGH", before="closed")
     price.pre(lambda: None, name="started", priority="HIGHEST")
     price.post(lambda: None, name="checked", before=["forget", "discount"])
-    price.always(lambda: None, name="closed", after=["ends", "report"], before="traced")
+    price.always(lambda: None, name="closed", priority=0, after=["ends", "report"], before="traced")
     price.always(lambda: None, name="opened", priority="LOW", before=["report", "ends"])
     for item in range(4):
-        for qty in range(4):
+        for qty in range(5):
             run_laws(price, args=(item, qty))
     run_laws(price, lambda trace: trace.before("free", "at_least_one"), args=("tea",))
 
@@ -185,15 +196,22 @@ def laws_of_failures() -> None:
         fail.__name__ = name
         return fail
 
-    kinds = ("pre", "post", "exception", "always")
+    def mistaken(kind: Kind) -> Callable[..., Any]:
+        wrong = {"pre": 5, "post": Args(qty=1), "exception": 5, "always": Return(5)}[kind]
+        return lambda item: wrong if item == f"{kind} mistaken" else None
+
+    kinds: tuple[Kind, ...] = ("pre", "post", "exception", "always")
+    which = (0, 1, 2, "mistaken", "isolated")
     price = shop()
     for kind in kinds:
         for number in range(3):
             hooks(price).add(kind, failing(f"{kind} {number}"))
+        hooks(price).add(kind, mistaken(kind), name=f"{kind} mistaken")
+        hooks(price).add(kind, failing(f"{kind} isolated"), isolate=True, priority=10)
     hooks(price).add("exception", forget, ValueError, LookupError, priority="LOW")
     price.post(discount)
     price.always(ends, priority="LOW")
-    for item in ("tea", "all", 1, *(f"{kind} {number}" for kind in kinds for number in range(3))):
+    for item in ("tea", "all", 1, *(f"{kind} {one}" for kind in kinds for one in which)):
         for qty in range(3):
             run_laws(price, args=(item, qty))
 
