@@ -117,6 +117,10 @@ def _run(copy: Path, arguments: Sequence[str], limit: float) -> tuple[int | None
         os.killpg(child.pid, signal.SIGKILL)
         said, _ = child.communicate()
         status = None
+    except BaseException:  # Ctrl-C does not reach a session of its own
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise
     return status, time.monotonic() - began, said
 
 
