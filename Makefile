@@ -25,7 +25,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all lint types imports bench bench-training clean
+.PHONY: help demo test test-all planted lint types imports bench bench-training clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that need no PyTorch (minutes)
 
 test-all: $(VENV)/.stamp-$(EXTRA) $(VENV)/.stamp-torch ## Run every test, those that need PyTorch too (it is big)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+planted: $(VENV)/.stamp-$(EXTRA) ## Plant bugs in the core, see what finds them (minutes); PLANTED_ARGS="order --kit" for less
+	$(BIN)/python -m tests.planted $(PLANTED_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/python -m ruff check .

@@ -265,6 +265,61 @@ def test_the_table(form: str, cell: str) -> None:
     assert case.log == case.story(story)
 
 
+@pytest.mark.parametrize("answer", [0, False, "", ()])
+def test_a_false_answer_of_a_post_hook_is_the_result(answer: object) -> None:
+    @hookable
+    def one() -> int:
+        return 1
+
+    one.post(lambda: answer)
+    assert one() is answer
+
+
+@pytest.mark.parametrize("kind", ["pre", "around"])
+def test_several_arguments_may_be_replaced_at_once(kind: str) -> None:
+    @hookable
+    def pair(first: int, second: int) -> tuple[int, int]:
+        return first, second
+
+    if kind == "pre":
+        pair.pre(lambda: Args(first=1, second=2))
+    else:
+        pair.around(lambda proceed: proceed(first=1, second=2))
+    assert pair(0, 0) == (1, 2)
+
+
+def test_an_exception_hook_handles_every_type_that_it_names_and_no_other() -> None:
+    @hookable
+    def fail(error: Exception) -> str:
+        raise error
+
+    fail.exception(KeyError, ValueError)(lambda: Return("handled"))
+    assert [fail(KeyError()), fail(ValueError())] == ["handled", "handled"]
+    with pytest.raises(TypeError):
+        fail(TypeError())
+
+
+def test_a_call_whose_exception_was_handled_has_none_and_a_call_that_is_over_has_none() -> None:
+    seen: list[tuple[object, object]] = []
+    calls: list[Call] = []
+
+    @hookable
+    def fail() -> str:
+        raise LookupError
+
+    @fail.always
+    def note(call: Call) -> None:
+        calls.append(call)
+        seen.append((type(call.exc), call.result))
+
+    with pytest.raises(LookupError):
+        fail()
+    fail.exception(lambda: Return("handled"))
+    assert fail() == "handled"
+    assert seen == [(LookupError, None), (type(None), "handled")]
+    assert [call.exc for call in calls] == [None, None]
+
+
 # What the table says of more than one hook
 
 

@@ -521,6 +521,32 @@ def test_what_a_sync_one_yield_hook_answers_is_awaited(value: object, fails: boo
         assert asyncio.run(fetch()) == (value or "page")
 
 
+def test_a_future_that_a_sync_hook_answers_is_awaited() -> None:
+    @hookable
+    async def one() -> int:
+        return 1
+
+    @one.post
+    def two() -> Any:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        answer.set_result(2)
+        return answer
+
+    assert asyncio.run(one()) == 2
+
+
+@pytest.mark.parametrize("kind", ["pre", "item", "exception", "post", "always"])
+def test_an_async_hook_on_a_sync_generator_is_refused(kind: Any) -> None:
+    @hookable
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    async def late() -> None: ...
+
+    with pytest.raises(HookTypeError, match="is async, but .* is a sync generator"):
+        hooks(numbers).add(kind, late)
+
+
 def test_the_retry_of_the_readme_on_an_async_function_is_refused_and_its_async_form_retries() -> None:
     tries: list[int] = []
 

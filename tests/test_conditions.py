@@ -82,6 +82,11 @@ def test_a_hook_runs_when_its_predicate_is_true_of_what_it_asks_for(till: Till, 
     assert till.ran == [kind]
 
 
+def test_an_around_hook_whose_predicate_is_false_leaves_the_call_alone(till: Till) -> None:
+    till.pay.around(lambda proceed: -proceed(), when=lambda amount: amount > 1)
+    assert [till.pay(1), till.pay(2)] == [1, -2]
+
+
 def test_a_predicate_of_a_post_hook_can_ask_for_the_result(till: Till) -> None:
     till.add("post", when=lambda result: result > 5)
     till.pay(5)
@@ -216,6 +221,15 @@ def test_every_runs_in_each_so_manyth_call(every: int, calls: int) -> None:
     for call in range(1, calls + 1):
         till.pay()
         assert len(till.ran) == call // every
+
+
+def test_times_counts_only_the_calls_that_every_lets_the_hook_run_in(till: Till) -> None:
+    till.add("pre", every=2, times=2)
+    runs: list[int] = []
+    for _ in range(6):
+        till.pay()
+        runs.append(len(till.ran))
+    assert runs == [0, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("option", ["every", "times"])
@@ -386,6 +400,37 @@ def test_an_around_hook_that_is_not_reentrant_runs_as_long_as_what_is_inside_it(
     countdown.around(till.hook("around"), reentrant=False)
     countdown(3)
     assert till.ran == ["around"]
+
+
+def test_a_hook_that_is_not_reentrant_silences_no_hook_of_another_function(till: Till) -> None:
+    @hookable
+    def refund() -> None: ...
+
+    def refunding() -> None:
+        till.ran.append("pay")
+        refund()
+
+    refund.pre(lambda: till.ran.append("refund"), reentrant=False)
+    till.pay.pre(refunding, reentrant=False)
+    for turn in range(1, 3):
+        till.pay()
+        assert till.ran == ["pay", "refund"] * turn
+
+
+def test_a_hook_that_is_not_reentrant_is_not_entered_after_another_such_hook_has_run(till: Till) -> None:
+    @hookable
+    def refund() -> None: ...
+
+    def refunding() -> None:
+        assert not till.ran, "it was entered again"
+        till.ran.append("pay")
+        refund()
+        till.pay()
+
+    refund.pre(lambda: None, reentrant=False)
+    till.pay.pre(refunding, reentrant=False)
+    till.pay()
+    assert till.ran == ["pay"]
 
 
 def test_a_hook_that_failed_does_not_run_any_more(till: Till) -> None:

@@ -384,6 +384,54 @@ def test_a_paused_instance_runs_the_hooks_of_the_class_alone(account: Account) -
     assert log == ["class", "class", "instance"]
 
 
+def test_a_paused_class_runs_the_hooks_of_the_instance_alone(account: Account) -> None:
+    log: list[str] = []
+    Account.withdraw.pre(noting(log, "class"))
+    hooks(account.withdraw).pre(noting(log, "instance"))
+    with hooks(Account.withdraw).paused():
+        account.withdraw(1)
+        Account().withdraw(1)
+    assert log == ["instance"]
+    account.withdraw(1)
+    Account().withdraw(1)
+    assert log == ["instance", "class", "instance", "class"]
+
+
+def test_the_code_of_the_class_comes_back_with_the_last_hook_of_an_instance(account: Account) -> None:
+    hook = hooks(account.withdraw).add("pre", lambda: None)
+    account.withdraw(1)
+    assert Account.withdraw.__code__ is not CODE
+    hook.remove()
+    assert Account.withdraw.__code__ is CODE
+
+
+def test_the_mount_point_of_a_dead_instance_is_not_that_of_a_new_one_in_its_place() -> None:
+    for _ in range(100):
+        first = Account()
+        mount, place = hooks(first.withdraw), id(first)
+        del first
+        second = Account()
+        if id(second) == place:
+            break
+    assert id(second) == place
+    assert hooks(second.withdraw) is not mount
+    hooks(second.withdraw).post(lambda result: -result)
+    assert second.withdraw(1) == -99
+
+
+@pytest.mark.parametrize("paused", ["class", "instance"])
+def test_a_paused_hook_of_a_class_or_an_instance_leaves_the_other_alone(account: Account, paused: str) -> None:
+    log: list[str] = []
+    mounts = {"class": hooks(Account.withdraw), "instance": hooks(account.withdraw)}
+    added = {name: mount.add("pre", noting(log, name)) for name, mount in mounts.items()}
+    mounts[paused].set_paused((added[paused],), paused=True)
+    account.withdraw(1)
+    assert log == ["instance" if paused == "class" else "class"]
+    mounts[paused].set_paused((added[paused],), paused=False)
+    account.withdraw(1)
+    assert log[1:] == ["class", "instance"]
+
+
 def test_a_mount_point_of_an_instance_says_displaced(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     # It asked a place of its own, which it never has.
     hooks(account.withdraw).pre(lambda: None)

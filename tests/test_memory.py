@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Args, Return, event, hookable, hooks
+from aspecthook import Args, Hook, Return, event, hookable, hooks
 from aspecthook import _compile as compiled
 
 
@@ -248,6 +248,24 @@ def test_a_closure_that_dies_hooked_is_collected_and_its_hooks_with_it(kind: str
     del function, hook
     gc.collect()
     assert [one() for one in gone] == [None] * 3
+
+
+def test_a_handle_that_is_kept_keeps_nothing_of_its_function_alive() -> None:
+    def made() -> tuple[Hook, weakref.ref[Big]]:
+        thing = Big()
+
+        @hookable
+        def function() -> Big:
+            return thing
+
+        hook = hooks(function).add("pre", lambda: None)
+        function()
+        return hook, weakref.ref(thing)
+
+    hook, seen = made()
+    gc.collect()
+    assert seen() is None
+    hook.remove()
 
 
 def test_a_function_that_never_had_hooks_needs_no_collector() -> None:

@@ -237,6 +237,14 @@ def test_a_cycle_through_a_name_that_several_bear_is_refused(line: Line) -> None
     assert line.order() == "a b"
 
 
+def test_a_cycle_through_a_name_that_a_removed_hook_named_too_is_refused(line: Line) -> None:
+    line.add("a", before="c")
+    line.add("b", before="c").remove()
+    with pytest.raises(HookOrderError):
+        line.add("c", before="a")
+    assert line.order() == "a"
+
+
 def test_a_refused_hook_is_out_of_the_way_of_the_next(line: Line) -> None:
     line.add("a", before="b")
     with pytest.raises(HookOrderError):

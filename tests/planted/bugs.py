@@ -1,0 +1,1601 @@
+"""The planted bugs: small mistakes in the core, of the sort that a change might make.
+
+Each replaces one short text, which occurs exactly once in its file. None is equivalent to the code that it replaces:
+some call, or some look at a mount point, shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+AREAS = (
+    "order",
+    "conditions",
+    "answers",
+    "exceptions",
+    "membership",
+    "pauses",
+    "instances",
+    "identity",
+    "async",
+    "generators",
+    "arguments",
+    "lifetime",
+)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One mistake in one file of the package.
+
+    Attributes:
+        name: What the command line and the table call it.
+        area: One of `AREAS`.
+        file: The file, relative to the package.
+        old: The text that is replaced; it occurs once in the file.
+        new: What replaces it.
+        tests: The test files that are most likely to find it.
+        reach: Whether the test kit can see it on a plain function.
+    """
+
+    name: str
+    area: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    reach: bool = True
+
+
+_ORDER = ("tests/test_order.py", "tests/properties/test_order.py")
+_CONDITIONS = ("tests/test_conditions.py",)
+_ANSWERS = ("tests/test_answers.py",)
+_LAW = ("tests/test_answers.py", "tests/properties/test_law.py")
+_ASKS = ("tests/test_asks.py",)
+_INSTANCES = ("tests/test_instances.py",)
+_INPLACE = ("tests/test_inplace.py",)
+_COPIES = ("tests/copies",)
+_ASYNC = ("tests/test_async.py", "tests/test_answers.py", "tests/properties/test_law.py")
+_GENERATORS = ("tests/test_generators.py", "tests/test_answers.py", "tests/properties/test_law.py")
+_MEMORY = ("tests/test_memory.py",)
+
+ORDER = [
+    Bug(
+        "priority-ignored",
+        "order",
+        "_order.py",
+        'ranked = sorted(hooks, key=attrgetter("priority", "added"))',
+        'ranked = sorted(hooks, key=attrgetter("added"))',
+        _ORDER,
+    ),
+    Bug(
+        "ties-reversed",
+        "order",
+        "_order.py",
+        'ranked = sorted(hooks, key=attrgetter("priority", "added"))',
+        "ranked = sorted(hooks, key=lambda hook: (hook.priority, -hook.added))",
+        _ORDER,
+    ),
+    Bug(
+        "before-means-after",
+        "order",
+        "_order.py",
+        "edges.update((place, other) for key in hook.before",
+        "edges.update((other, place) for key in hook.before",
+        _ORDER,
+    ),
+    Bug(
+        "after-means-before",
+        "order",
+        "_order.py",
+        "edges.update((other, place) for key in hook.after",
+        "edges.update((place, other) for key in hook.after",
+        _ORDER,
+    ),
+    Bug(
+        "first-bearer-only",
+        "order",
+        "_order.py",
+        "edges.update((place, other) for key in hook.before for other in bearers.get(key, ()))",
+        "edges.update((place, other) for key in hook.before for other in bearers.get(key, ())[:1])",
+        _ORDER,
+    ),
+    Bug(
+        "first-name-only",
+        "order",
+        "_order.py",
+        "edges.update((place, other) for key in hook.before for",
+        "edges.update((place, other) for key in hook.before[:1] for",
+        _ORDER,
+    ),
+    Bug(
+        "last-name-only",
+        "order",
+        "_order.py",
+        "edges.update((other, place) for key in hook.after for",
+        "edges.update((other, place) for key in hook.after[-1:] for",
+        _ORDER,
+    ),
+    Bug(
+        "highest-ready-goes-next",
+        "order",
+        "_order.py",
+        "place = heappop(ready)",
+        "place = ready.pop()",
+        _ORDER,
+    ),
+    Bug(
+        "no-heap-any-more",
+        "order",
+        "_order.py",
+        "heappush(ready, follower)",
+        "ready.append(follower)",
+        _ORDER,
+    ),
+    Bug(
+        "one-met-constraint-is-enough",
+        "order",
+        "_order.py",
+        "if not waiting[follower]:",
+        "if waiting[follower] <= 1 and follower not in ready and ranked[follower] not in order:",
+        _ORDER,
+    ),
+    Bug(
+        "cycle-of-some-drops-them",
+        "order",
+        "_order.py",
+        "if len(order) < len(ranked):",
+        "if not order:",
+        _ORDER,
+    ),
+    Bug(
+        "cycle-through-old-names-unnoticed",
+        "order",
+        "_order.py",
+        "follows = hook.after or any(key in self._before for key in keys)",
+        "follows = hook.after",
+        _ORDER,
+    ),
+    Bug(
+        "before-itself-accepted",
+        "order",
+        "_order.py",
+        "return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))",
+        "return bool(leads and follows)",
+        _ORDER,
+    ),
+    Bug(
+        "removal-forgets-mentions-of-others",
+        "order",
+        "_order.py",
+        "if not counts[hook.kind, key]:",
+        "if step < 0:",
+        _ORDER,
+    ),
+    Bug(
+        "cycle-across-kinds-refused",
+        "order",
+        "_mount.py",
+        "arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)",
+        "arrange([*members, hook], self.name)",
+        _ORDER,
+    ),
+    Bug(
+        "highest-priority-refused",
+        "order",
+        "_hook.py",
+        "if not 0 <= value <= 100:",
+        "if not 0 < value <= 100:",
+        _ORDER,
+    ),
+    Bug(
+        "handle-means-its-name",
+        "order",
+        "_hook.py",
+        "id(one) if isinstance(one, Hook) else identity(one)",
+        "one.name if isinstance(one, Hook) else identity(one)",
+        _ORDER,
+        reach=False,
+    ),
+    Bug(
+        "names-of-priorities-rounded",
+        "order",
+        "_hook.py",
+        "return Priority[value.upper()].value",
+        "return Priority[value.upper()].value // 20 * 20",
+        _ORDER,
+    ),
+]
+
+CONDITIONS = [
+    Bug("once-twice", "conditions", "_hook.py", "            times = 1\n", "            times = 2\n", _CONDITIONS),
+    Bug(
+        "times-one-too-few",
+        "conditions",
+        "_guard.py",
+        "return number <= times",
+        "return number < times",
+        _CONDITIONS,
+    ),
+    Bug(
+        "times-stays-after-its-last",
+        "conditions",
+        "_guard.py",
+        "if number >= times:",
+        "if number > times:",
+        _CONDITIONS,
+    ),
+    Bug(
+        "once-again-from-within",
+        "conditions",
+        "_guard.py",
+        "return number <= times",
+        "return True",
+        _CONDITIONS,
+    ),
+    Bug(
+        "every-counts-from-the-first",
+        "conditions",
+        "_guard.py",
+        "next(self._calls) % self.every:",
+        "(next(self._calls) - 1) % self.every:",
+        _CONDITIONS,
+    ),
+    Bug(
+        "every-one-call-late",
+        "conditions",
+        "_guard.py",
+        "next(self._calls) % self.every:",
+        "next(self._calls) % (self.every + 1):",
+        _CONDITIONS,
+    ),
+    Bug(
+        "times-counts-what-every-left-out",
+        "conditions",
+        "_guard.py",
+        """        if self.every is not None and next(self._calls) % self.every:
+            return False
+        if self.times is not None and not self._is_due(next(self._runs), self.times):
+            return False
+""",
+        """        if self.times is not None and not self._is_due(next(self._runs), self.times):
+            return False
+        if self.every is not None and next(self._calls) % self.every:
+            return False
+""",
+        _CONDITIONS,
+    ),
+    Bug(
+        "counts-calls-that-when-refused",
+        "conditions",
+        "_writer.py",
+        """            parts.append(f"{names['admit']}()")""",
+        """            parts.insert(0, f"{names['admit']}()")""",
+        _CONDITIONS,
+    ),
+    Bug(
+        "when-inverted",
+        "conditions",
+        "_writer.py",
+        "        return asked\n",
+        '        return f"not {asked}"\n',
+        _CONDITIONS,
+    ),
+    Bug(
+        "when-of-always-ignored",
+        "conditions",
+        "_writer.py",
+        "        if hook.when_asks is not None:\n            parts.append(\n",
+        '        if hook.when_asks is not None and hook.kind != "always":\n            parts.append(\n',
+        _CONDITIONS,
+    ),
+    Bug(
+        "when-of-pre-ignored",
+        "conditions",
+        "_writer.py",
+        "        if hook.when_asks is not None:\n            parts.append(\n",
+        '        if hook.when_asks is not None and hook.kind != "pre":\n            parts.append(\n',
+        _CONDITIONS,
+    ),
+    Bug(
+        "when-of-around-ignored",
+        "conditions",
+        "_layers.py",
+        '    if conditions:\n        with writer.block(f"if not ({conditions}):"):\n            writer',
+        '    if hook.guard:\n        with writer.block(f"if not ({conditions}):"):\n            writer',
+        _CONDITIONS,
+    ),
+    Bug(
+        "around-that-does-not-act-skips-the-target",
+        "conditions",
+        "_layers.py",
+        'writer.line(f"return {waits}{direct}")\n    with writer.optional',
+        'writer.line("return None")\n    with writer.optional',
+        _CONDITIONS,
+    ),
+    Bug(
+        "every-and-times-want-each-other",
+        "conditions",
+        "_hook.py",
+        "guarded = times or every or not reentrant",
+        "guarded = times or not reentrant",
+        _CONDITIONS,
+    ),
+    Bug(
+        "reentrant-false-ignored",
+        "conditions",
+        "_hook.py",
+        "guarded = times or every or not reentrant",
+        "guarded = times or every",
+        _CONDITIONS,
+    ),
+    Bug(
+        "run-not-left-when-the-hook-raises",
+        "conditions",
+        "_writer.py",
+        """                with self.optional("try:", needed=hook.leaves):
+                    self.note(kind, group)
+                    self.ask(hook, names)
+                    yield function
+                if hook.leaves:
+                    with self.block("finally:"):
+                        self.line(f"{self.own('run')}.leave()")
+""",
+        """                self.note(kind, group)
+                self.ask(hook, names)
+                if hook.leaves:
+                    self.line(f"{self.own('run')}.leave()")
+                yield function
+""",
+        _CONDITIONS,
+    ),
+    Bug(
+        "run-never-left",
+        "conditions",
+        "_guard.py",
+        "        self._alive = False\n",
+        "",
+        _CONDITIONS,
+    ),
+    Bug(
+        "guard-silences-other-functions",
+        "conditions",
+        "_guard.py",
+        "any(run._alive and run._guard is guard for run in _running.get())",
+        "any(run._alive for run in _running.get())",
+        _CONDITIONS,
+    ),
+    Bug(
+        "inner-run-ends-the-outer-one",
+        "conditions",
+        "_guard.py",
+        "_running.set((*(run for run in _running.get() if run._alive), self))",
+        "_running.set((self,))",
+        _CONDITIONS,
+    ),
+    Bug(
+        "isolated-failure-not-counted",
+        "conditions",
+        "_hook.py",
+        "        self._count_failure()\n",
+        "",
+        _CONDITIONS,
+        reach=False,
+    ),
+]
+
+ANSWERS = [
+    Bug(
+        "pre-return-none-runs-the-target",
+        "answers",
+        "_source.py",
+        """                self.line("break")
+        if looped:
+            with self.block(f"if {skipped}:"):""",
+        """                self.line(f"if {result} is not None: break")
+        if looped:
+            with self.block(f"if {skipped}:"):""",
+        _ANSWERS,
+    ),
+    Bug(
+        "pre-return-skips-post-too",
+        "answers",
+        "_source.py",
+        """                self.line("break")
+        if looped:
+            with self.block(f"if {skipped}:"):""",
+        """                self.line(f"return {result}" if self.style == "function" else "break")
+        if looped:
+            with self.block(f"if {skipped}:"):""",
+        _ANSWERS,
+    ),
+    Bug(
+        "post-return-none-ignored",
+        "answers",
+        "_source.py",
+        'self.line(f"{subject} = {answer} if {plain} else {taken}")',
+        'self.line(f"{subject} = {answer} if {plain} else {taken} or {subject}")',
+        _ANSWERS,
+    ),
+    Bug(
+        "post-falsy-answer-ignored",
+        "answers",
+        "_source.py",
+        'with self.hook(kind, group) as function, self.block(f"if {answer} is not None:"):',
+        'with self.hook(kind, group) as function, self.block(f"if {answer}:"):',
+        _ANSWERS,
+    ),
+    Bug(
+        "exception-return-none-not-handled",
+        "answers",
+        "_source.py",
+        """            self.line(f"{handled} = True")
+            self.line("break")
+""",
+        """            self.line(f"{handled} = {self.own('result')} is not None")
+            self.line("break")
+""",
+        _ANSWERS,
+    ),
+    Bug(
+        "exception-return-does-not-skip-the-rest",
+        "answers",
+        "_source.py",
+        """            self.line(f"{handled} = True")
+            self.line("break")
+""",
+        """            self.line(f"{handled} = True")
+""",
+        _ANSWERS,
+    ),
+    Bug(
+        "exception-hook-sees-only-plain-answers",
+        "answers",
+        "_source.py",
+        "self.line(f\"{self.own('result')} = {answer}.value\")",
+        "self.line(f\"{self.own('result')} = {answer}\")",
+        _ANSWERS,
+    ),
+    Bug(
+        "args-not-for-the-target",
+        "answers",
+        "_source.py",
+        'self.line(f"{self.unpacked} = {revise}" if self.flat else revise)',
+        "self.line(revise)",
+        _ANSWERS,
+    ),
+    Bug(
+        "args-not-in-the-call",
+        "answers",
+        "_source.py",
+        "self.line(f\"{self.own('call')}._values = {self.values}\")",
+        'self.line("pass")',
+        _LAW,
+    ),
+    Bug(
+        "args-first-name-only",
+        "answers",
+        "_runtime.py",
+        "for name, value in changes.items():\n        place =",
+        "for name, value in list(changes.items())[:1]:\n        place =",
+        _ANSWERS,
+    ),
+    Bug(
+        "args-unknown-name-ignored",
+        "answers",
+        "_runtime.py",
+        "    if varkw is None:\n        shown",
+        "    if varkw is None:\n        return\n        shown",
+        _ANSWERS,
+    ),
+    Bug(
+        "post-result-not-in-the-call",
+        "answers",
+        "_source.py",
+        'if kind == "post" and self.wants_call:\n',
+        'if kind == "item" and self.wants_call:\n',
+        _LAW,
+    ),
+    Bug(
+        "post-result-not-passed-on",
+        "answers",
+        "_source.py",
+        'self._value_hook("post", group, result)',
+        "self._value_hook(\"post\", group, result if group.first else self.own('answer'))",
+        _LAW,
+    ),
+    Bug(
+        "always-answer-taken",
+        "answers",
+        "_source.py",
+        """                    with self.block(f"if {answer} is not None and {unfit}:"):
+                        self.line(self.wrong("always", function))
+""",
+        """                    with self.block(f"if {answer} is not None and {unfit}:"):
+                        self.line(self.wrong("always", function))
+                    self.line(f"{self.own('result')} = {self.own('result')} if {answer} is None else {answer}")
+""",
+        _ANSWERS,
+    ),
+    Bug(
+        "always-return-accepted",
+        "answers",
+        "_source.py",
+        "unfit = f\"({kind} is {self.lib('Args')} or {kind} is {self.lib('Return')})\"",
+        "unfit = f\"({kind} is {self.lib('Args')})\"",
+        _ANSWERS,
+    ),
+    Bug(
+        "pre-plain-value-accepted",
+        "answers",
+        "_runtime.py",
+        "    raise wrong(site, kind, function, answer)\n\n\ndef settled",
+        "    return answer\n\n\ndef settled",
+        _ANSWERS,
+    ),
+    Bug(
+        "around-given-old-arguments",
+        "answers",
+        "_layers.py",
+        'writer.line(f"return {_changed(writer, function, inner)}")',
+        'writer.line(f"return {direct}")',
+        _ANSWERS,
+    ),
+    Bug(
+        "around-return-not-unwrapped",
+        "answers",
+        "_layers.py",
+        'writer.line(f"return {answer}.value")',
+        'writer.line(f"return {answer}")',
+        _ANSWERS,
+    ),
+    Bug(
+        "around-innermost-first",
+        "answers",
+        "_layers.py",
+        "for place in reversed(range(len(writer.chain.around))):",
+        "for place in range(len(writer.chain.around)):",
+        _ANSWERS,
+    ),
+    Bug(
+        "one-yield-none-is-the-result",
+        "answers",
+        "_runtime.py",
+        'return result if answer is None else settled(site, "around", function, answer)',
+        'return settled(site, "around", function, answer)',
+        _ANSWERS,
+    ),
+    Bug(
+        "one-yield-swallows-the-exception",
+        "answers",
+        "_runtime.py",
+        "        if answer is None:\n            raise error\n",
+        "        if answer is None:\n            return None\n",
+        _ANSWERS,
+    ),
+    Bug(
+        "one-yield-may-yield-twice",
+        "answers",
+        "_runtime.py",
+        "        return stop.value\n    hook.close()\n    raise _yielded_twice(site, function)",
+        "        return stop.value\n    hook.close()\n    return None",
+        ("tests/test_errors.py",),
+    ),
+]
+
+EXCEPTIONS = [
+    Bug(
+        "interrupt-handled-by-all",
+        "exceptions",
+        "_source.py",
+        "with self.block(f\"except {self.lib('Exception' if plain else 'BaseException')} as {exc}:\"):",
+        "with self.block(f\"except {self.lib('BaseException')} as {exc}:\"):",
+        _LAW,
+    ),
+    Bug(
+        "types-ignored",
+        "exceptions",
+        "_source.py",
+        'caught="" if plain else exc',
+        'caught=""',
+        _ANSWERS,
+    ),
+    Bug("first-type-only", "exceptions", "_hook.py", "self.types = types\n", "self.types = types[:1]\n", _ANSWERS),
+    Bug(
+        "subclasses-not-taken",
+        "exceptions",
+        "_writer.py",
+        "parts.append(f\"{self.lib('isinstance')}({caught}, {names['types']})\")",
+        "parts.append(f\"{self.lib('type')}({caught}) in {names['types']}\")",
+        _LAW,
+    ),
+    Bug(
+        "cause-lost",
+        "exceptions",
+        "_source.py",
+        'with self.block(f"if not {handled}:"):\n                self.line("raise")',
+        'with self.block(f"if not {handled}:"):\n                self.line(f"raise {exc} from None")',
+        _LAW,
+        reach=False,
+    ),
+    Bug(
+        "always-stop-at-the-first-that-raises",
+        "exceptions",
+        "_source.py",
+        "self.line(f\"{self.awaits}{self.lib(self.a + 'finish')}({rest}, {self.call()}, {error})\")",
+        'self.line("pass")',
+        _ANSWERS,
+    ),
+    Bug(
+        "always-stop-at-the-second-that-raises",
+        "exceptions",
+        "_law.py",
+        "                finish(hooks[place + 1 :], call, new)\n",
+        "",
+        _ANSWERS,
+    ),
+    Bug(
+        "always-hook-behind-a-failed-one-skipped",
+        "exceptions",
+        "_source.py",
+        "[{stage} + 1:]",
+        "[{stage} + 2:]",
+        _ANSWERS,
+    ),
+    Bug(
+        "failed-exception-hook-asked-again",
+        "exceptions",
+        "_source.py",
+        "[{self.own('stage')} + 1:]",
+        "[{self.own('stage')}:]",
+        _ANSWERS,
+    ),
+    Bug(
+        "second-failure-of-an-exception-hook-ends-the-chain",
+        "exceptions",
+        "_law.py",
+        "                    return recover(hooks[place + 1 :], call, new)",
+        "                    raise",
+        _ANSWERS,
+    ),
+    Bug(
+        "exception-hooks-see-the-old-exception",
+        "exceptions",
+        "_source.py",
+        "self.lib(self.a + 'recover')}({rest}, {self.call()}, {error})",
+        "self.lib(self.a + 'recover')}({rest}, {self.call()}, {exc})",
+        _ANSWERS,
+    ),
+    Bug(
+        "failure-of-post-is-handled",
+        "exceptions",
+        "_source.py",
+        """                self._try_part()
+            self._exception(exc or self.own("exc"))
+            if self.chain.post or self.wants_call:
+                with self.block("else:"):
+                    self._post()
+""",
+        """                self._try_part()
+                self._post()
+            self._exception(exc or self.own("exc"))
+            if self.chain.post or self.wants_call:
+                with self.block("else:"):
+                    self.line("pass")
+""",
+        _ANSWERS,
+    ),
+    Bug(
+        "post-runs-after-a-handled-exception",
+        "exceptions",
+        "_source.py",
+        """                with self.block("else:"):
+                    self._post()
+""",
+        """                with self.block("if True:"):
+                    self._post()
+""",
+        _ANSWERS,
+    ),
+    Bug(
+        "always-sees-no-exception",
+        "exceptions",
+        "_source.py",
+        'self.line(f"{exc} = {error}")',
+        'self.line("pass")',
+        _LAW,
+    ),
+    Bug(
+        "always-sees-the-result-of-a-failed-call",
+        "exceptions",
+        "_source.py",
+        '                self.line(f"{result} = None")\n                if self.wants_call:',
+        "                if self.wants_call:",
+        _LAW,
+    ),
+    Bug(
+        "always-sees-a-handled-exception",
+        "exceptions",
+        "_source.py",
+        "for hook in hooks)):\n                self.line(f\"{self.own('exc')} = None\")",
+        'for hook in hooks)):\n                self.line("pass")',
+        _LAW,
+    ),
+    Bug(
+        "call-keeps-a-handled-exception",
+        "exceptions",
+        "_source.py",
+        "self.line(f\"{self.own('call')}._exc, {self.own('call')}._result = None, {result}\")",
+        "self.line(f\"{self.own('call')}._result = {result}\")",
+        _ANSWERS,
+    ),
+    Bug(
+        "call-keeps-its-exception",
+        "exceptions",
+        "_source.py",
+        "self.line(f\"{self.own('call')}._exc = None\")",
+        'self.line("pass")',
+        _ANSWERS,
+        reach=False,
+    ),
+    Bug(
+        "isolate-swallows-the-interrupt",
+        "exceptions",
+        "_writer.py",
+        """            if hook.isolate:
+                with self.block(f"except {self.lib('Exception')} as""",
+        """            if hook.isolate:
+                with self.block(f"except {self.lib('BaseException')} as""",
+        _CONDITIONS,
+    ),
+    Bug(
+        "isolated-failure-ends-the-part",
+        "exceptions",
+        "_writer.py",
+        "                    self.line(f\"{names['failed']}({self.own('slip')})\")\n",
+        "                    self.line(f\"{names['failed']}({self.own('slip')})\")\n"
+        '                    self.line("raise" if kind == "always" else "pass")\n',
+        _CONDITIONS,
+    ),
+]
+
+MEMBERSHIP = [
+    Bug(
+        "remove-handle-takes-off-its-name",
+        "membership",
+        "_mount.py",
+        "            self._discard((hook,))\n            return\n",
+        "            self._discard(tuple(one for one in self._members if one.name == hook.name))\n            return\n",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "clear-leaves-one",
+        "membership",
+        "_mount.py",
+        "        self._discard(self._members)\n",
+        "        self._discard(self._members[1:])\n",
+        _INPLACE,
+    ),
+    Bug(
+        "again-ignored",
+        "membership",
+        "_mount.py",
+        "if hook.again or not self._mentions.may_be_again(hook):",
+        "if not self._mentions.may_be_again(hook):",
+        _ORDER,
+        reach=False,
+    ),
+    Bug(
+        "added-again-is-two",
+        "membership",
+        "_mount.py",
+        "        if older is not None:\n            return older\n        self._check",
+        "        self._check",
+        _ORDER,
+        reach=False,
+    ),
+    Bug(
+        "other-when-accepted",
+        "membership",
+        "_hook.py",
+        '            "when": self.when_key,\n',
+        "",
+        _ORDER,
+        reach=False,
+    ),
+    Bug(
+        "other-types-are-no-other-hook",
+        "membership",
+        "_hook.py",
+        "self.keys[1] == other.keys[1] and {*self.types} == {*other.types}",
+        "self.keys[1] == other.keys[1]",
+        _ORDER,
+        reach=False,
+    ),
+    Bug(
+        "remove-takes-off-the-same-function",
+        "membership",
+        "_mount.py",
+        "tuple([hook for hook in members if id(hook) not in gone])",
+        "tuple([hook for hook in members if hook.function not in [one.function for one in off]])",
+        _ORDER,
+    ),
+    Bug(
+        "places-counted-by-members",
+        "membership",
+        "_mount.py",
+        "added=next(_added),",
+        "added=len(self._members),",
+        _ORDER,
+    ),
+    Bug(
+        "remove-by-name-takes-the-first",
+        "membership",
+        "_mount.py",
+        "        found = tuple(self._matching(meant))\n",
+        "        found = tuple(self._matching(meant))[:1]\n",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "remove-by-function-leaves-the-first",
+        "membership",
+        "_mount.py",
+        "        found = tuple(self._matching(meant))\n",
+        "        found = tuple(self._matching(meant))[-1:]\n",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "block-that-raises-keeps-its-hook",
+        "membership",
+        "_hook.py",
+        "    def __exit__(self, *_: object) -> None:\n        self.remove()\n",
+        "    def __exit__(self, *_: object) -> None:\n        if _[0] is None:\n            self.remove()\n",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "refused-hook-stays",
+        "membership",
+        "_mount.py",
+        """        self._check_order(hook)
+        self._mentions.count(hook, 1)
+        self._change(lambda: self._store(lambda members: (*members, hook)))
+""",
+        """        self._mentions.count(hook, 1)
+        self._change(lambda: self._store(lambda members: (*members, hook)))
+        self._check_order(hook)
+""",
+        _ORDER,
+    ),
+    Bug(
+        "hook-added-in-front",
+        "membership",
+        "_mount.py",
+        "lambda members: (*members, hook)",
+        "lambda members: (hook, *members)",
+        _INPLACE,
+    ),
+    Bug(
+        "change-without-stand-in",
+        "membership",
+        "_mount.py",
+        "            place.hold()\n            self._reset_instances(place)\n",
+        "            self._reset_instances(place)\n",
+        _INPLACE,
+    ),
+]
+
+PAUSES = [
+    Bug(
+        "paused-hook-acts",
+        "pauses",
+        "_mount.py",
+        "return () if self._pauses else tuple([hook for hook in members if not hook.paused])",
+        "return () if self._pauses else members",
+        _INPLACE,
+    ),
+    Bug(
+        "paused-mount-point-acts",
+        "pauses",
+        "_mount.py",
+        "return bool(self._instances) or (not self._pauses and any(not hook.paused for hook in self._members))",
+        "return bool(self._instances) or any(not hook.paused for hook in self._members)",
+        _INPLACE,
+    ),
+    Bug(
+        "resuming-one-resumes-all",
+        "pauses",
+        "_mount.py",
+        "            for hook in hooks:\n                hook.paused = paused\n",
+        "            for hook in hooks if paused else self._members:\n                hook.paused = paused\n",
+        _INPLACE,
+    ),
+    Bug(
+        "pausing-one-pauses-those-behind-it",
+        "pauses",
+        "_mount.py",
+        "            for hook in hooks:\n                hook.paused = paused\n",
+        "            for hook in self._members[self._members.index(hooks[0]) :] if paused else hooks:\n"
+        "                hook.paused = paused\n",
+        _INPLACE,
+    ),
+    Bug(
+        "nested-pause-ends-too-early",
+        "pauses",
+        "_mount.py",
+        "self._pauses | {pause} if on else self._pauses - {pause}",
+        "self._pauses | {pause} if on else frozenset()",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "pause-outlives-a-block-that-raises",
+        "pauses",
+        "_mount.py",
+        "            yield\n        finally:\n            try:\n",
+        "            yield\n        except Exception:\n            raise\n        else:\n            try:\n",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "pause-leaves-the-old-chain",
+        "pauses",
+        "_mount.py",
+        "        store()\n        self._chain = None\n",
+        "        store()\n",
+        _INPLACE,
+    ),
+    Bug(
+        "paused-class-silences-its-instances",
+        "pauses",
+        "_mount.py",
+        "return bool(self._instances) or (not self._pauses and any(not hook.paused for hook in self._members))",
+        "return not self._pauses and (bool(self._instances) or any(not hook.paused for hook in self._members))",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "paused-class-acts-in-its-instances",
+        "pauses",
+        "_instances.py",
+        "inherited = () if parent._pauses else tuple([hook for hook in parent._members if not hook.paused])",
+        "inherited = tuple([hook for hook in parent._members if not hook.paused])",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "paused-hook-of-a-class-acts-in-its-instances",
+        "pauses",
+        "_instances.py",
+        "inherited = () if parent._pauses else tuple([hook for hook in parent._members if not hook.paused])",
+        "inherited = () if parent._pauses else parent._members",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "paused-instance-acts",
+        "pauses",
+        "_instances.py",
+        "active = () if self._pauses else tuple([hook for hook in self._members if not hook.paused])",
+        "active = tuple([hook for hook in self._members if not hook.paused])",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "paused-hook-of-an-instance-acts",
+        "pauses",
+        "_instances.py",
+        "active = () if self._pauses else tuple([hook for hook in self._members if not hook.paused])",
+        "active = () if self._pauses else self._members",
+        _INSTANCES,
+        reach=False,
+    ),
+]
+
+INSTANCES = [
+    Bug(
+        "instance-forgets-the-hooks-of-its-class",
+        "instances",
+        "_instances.py",
+        "return Chain(inherited + active)",
+        "return Chain(active or inherited)",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "cycle-with-the-class-unnoticed",
+        "instances",
+        "_instances.py",
+        "yield self._parent._members + self._members",
+        "yield self._members",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "cycle-with-an-instance-unnoticed",
+        "instances",
+        "_mount.py",
+        "        for instance in list(self._instances.values()):  # one may die in the middle\n"
+        "            yield self._members + instance.members\n",
+        "",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "instance-known-by-its-last-argument",
+        "instances",
+        "_source.py",
+        'run, first = self.own("run"), self.signature.idents[0]',
+        'run, first = self.own("run"), self.signature.idents[-1]',
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "all-instances-have-the-hooks-of-one",
+        "instances",
+        "_source.py",
+        "self.line(f\"{run} = {self.pin('instances')}.get({self.lib('id')}({first}))\")",
+        "self.line(f\"{run} = next(iter({self.pin('instances')}.values()), None)\")",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "change-of-a-class-not-seen-by-its-instances",
+        "instances",
+        "_mount.py",
+        "            place.hold()\n            self._reset_instances(place)\n",
+        "            place.hold()\n",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "change-of-an-instance-not-seen-by-its-calls",
+        "instances",
+        "_instances.py",
+        "            self.reset(parent._place)\n            store()\n",
+        "            store()\n",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "instance-that-lost-its-hooks-stays",
+        "instances",
+        "_instances.py",
+        "            store()\n            if not self._members:\n                parent._drop_instance(self._key)\n",
+        "            store()\n",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "mount-point-of-a-dead-instance-found-again",
+        "instances",
+        "_instances.py",
+        "if not isinstance(found, InstanceMountPoint) or found._instance() is not instance:",
+        "if not isinstance(found, InstanceMountPoint):",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "two-looks-at-an-instance-are-two-mount-points",
+        "instances",
+        "_instances.py",
+        "found = looks[id(instance)] = InstanceMountPoint(parent, instance)",
+        "found = InstanceMountPoint(parent, instance)",
+        _INSTANCES,
+        reach=False,
+    ),
+]
+
+IDENTITY = [
+    Bug(
+        "code-not-restored",
+        "identity",
+        "_inplace.py",
+        "self.stranded = not self._put(self.plain)",
+        "self.stranded = False",
+        _INPLACE,
+    ),
+    Bug(
+        "wrapped-left-behind",
+        "identity",
+        "_inplace.py",
+        "            attributes.unwrap()\n",
+        "            pass\n",
+        _INPLACE,
+    ),
+    Bug(
+        "dict-not-restored",
+        "identity",
+        "_mount.py",
+        "                place.close()\n                self._forget()\n",
+        "                place.close()\n",
+        ("tests/weave/test_weaving.py",),
+        reach=False,
+    ),
+    Bug(
+        "code-of-others-overwritten",
+        "identity",
+        "_inplace.py",
+        "if function is None or not self.is_own(function.__code__):",
+        "if function is None:",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "displaced-never-said",
+        "identity",
+        "_inplace.py",
+        "and (self.opened or self.stranded) and not self._is_ours(function.__code__)",
+        "and self.stranded and not self._is_ours(function.__code__)",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "kept-copy-of-old-code-runs-the-old-chain",
+        "identity",
+        "_inplace.py",
+        "        self.moved.run = self._enter\n",
+        "",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "copies-take-our-attributes-along",
+        "identity",
+        "_copies.py",
+        "for name, value in self.shown().items() if not self._is_ours(value)}",
+        "for name, value in self.shown().items()}",
+        _COPIES,
+        reach=False,
+    ),
+    Bug(
+        "wraps-takes-our-wrapped-along",
+        "identity",
+        "_copies.py",
+        "if value is not ours or name != _WRAPPED}",
+        "}",
+        _COPIES,
+        reach=False,
+    ),
+    Bug(
+        "attributes-of-others-lost-on-leaving",
+        "identity",
+        "_copies.py",
+        "        now = self._carry(self._known, before)\n",
+        "        now = before\n",
+        ("tests/copies", "tests/weave/test_weaving.py"),
+        reach=False,
+    ),
+    Bug(
+        "keyword-defaults-not-shown",
+        "identity",
+        "_inplace.py",
+        "        copy.__kwdefaults__ = function.__kwdefaults__\n",
+        "        pass\n",
+        _INPLACE,
+        reach=False,
+    ),
+    Bug(
+        "code-says-another-name",
+        "identity",
+        "_compile.py",
+        "            co_name=model.co_name,\n",
+        "",
+        ("tests/test_explain.py", "tests/test_inplace.py"),
+        reach=False,
+    ),
+]
+
+ASYNC = [
+    Bug(
+        "target-not-awaited",
+        "async",
+        "_source.py",
+        'self.line(f"{result} = {self.awaits}{source}")',
+        'self.line(f"{result} = {source}")',
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "answer-of-a-sync-hook-not-awaited",
+        "async",
+        "_writer.py",
+        "        if self.awaits and not waits:\n",
+        '        if self.awaits and not waits and hook.kind != "post":\n',
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "only-coroutines-awaited",
+        "async",
+        "_runtime.py",
+        'return hasattr(type(answer), "__await__")',
+        "return False",
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "result-awaited-twice",
+        "async",
+        "_layers.py",
+        "is {writer.lib('CoroutineType')} and {answer} not in {writer.own('given')}\"",
+        "is {writer.lib('CoroutineType')}\"",
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "async-when-not-awaited",
+        "async",
+        "_writer.py",
+        'return f"await {asked}"',
+        "return asked",
+        _CONDITIONS,
+        reach=False,
+    ),
+    Bug(
+        "async-always-stop-at-the-second-that-raises",
+        "async",
+        "_law_async.py",
+        "                await afinish(hooks[place + 1 :], call, new)\n",
+        "",
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "async-second-failure-of-an-exception-hook-ends-the-chain",
+        "async",
+        "_law_async.py",
+        "                    return await arecover(hooks[place + 1 :], call, new)",
+        "                    raise",
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "async-one-yield-none-is-the-result",
+        "async",
+        "_layers.py",
+        'writer.line(f"return {result} if {answer} is None else {settled}")',
+        'writer.line(f"return {settled}")',
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "async-one-yield-swallows-the-exception",
+        "async",
+        "_layers.py",
+        'with writer.block(f"if {answer} is None:"):\n            writer.line("raise")',
+        'with writer.block(f"if {answer} is None:"):\n            writer.line("return None")',
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "async-around-given-old-arguments",
+        "async",
+        "_layers.py",
+        'writer.line(f"{result} = await {_changed(writer, function, inner)}")',
+        'writer.line(f"{result} = await {direct}")',
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "async-hook-on-a-sync-generator-accepted",
+        "async",
+        "_asks.py",
+        'if flavour in ("async", "async generator") and style in ("function", "generator"):',
+        'if flavour in ("async", "async generator") and style == "function":',
+        _ASYNC,
+        reach=False,
+    ),
+]
+
+GENERATORS = [
+    Bug(
+        "item-hooks-skip-the-first-item",
+        "generators",
+        "_source.py",
+        'self.line(f"{sent} = {thrown} = None")',
+        'self.line(f"{thrown}, {sent} = None, (yield next({stream}))")',
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "first-item-hook-only",
+        "generators",
+        "_source.py",
+        '        for group in groups(hooks):\n            self._value_hook("item", group, item)\n',
+        '        for group in groups(hooks[:1]):\n            self._value_hook("item", group, item)\n',
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "return-value-lost-behind-item-hooks",
+        "generators",
+        "_source.py",
+        "self.line(f\"{self.own('result')} = {self.own('stop')}.value\")",
+        "self.line(f\"{self.own('result')} = None\")",
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "return-value-lost",
+        "generators",
+        "_source.py",
+        'self.line(f"{result} = yield from {source}")',
+        'self.line(f"{result} = yield from {source}; {result} = None")',
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "sent-value-lost",
+        "generators",
+        "_source.py",
+        'self.line(f"{sent} = yield {item}")',
+        'self.line(f"{sent} = yield {item}; {sent} = None")',
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "throw-does-not-reach-the-target",
+        "generators",
+        "_source.py",
+        "self.line(f\"{thrown} = {self.own('interrupt')}\")",
+        'self.line("raise")',
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "athrow-sends",
+        "generators",
+        "_source.py",
+        "self.line(f\"{step} = {stream}.athrow({self.own('interrupt')})\")",
+        'self.line(f"{step} = {stream}.asend(None)")',
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "aclose-leaves-the-target-open",
+        "generators",
+        "_source.py",
+        '            self.line(f"{self.awaits}{stream}.{self.a}close()")\n            self.line("raise")',
+        '            self.line("raise")',
+        _ASYNC,
+        reach=False,
+    ),
+    Bug(
+        "answer-of-a-one-yield-hook-ignored",
+        "generators",
+        "_runtime.py",
+        "        return end(site, function, hook, result)\n",
+        "        end(site, function, hook, result)\n        return result\n",
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "stream-of-an-around-hook-never-left",
+        "generators",
+        "_runtime.py",
+        "        return (yield from source)\n    finally:\n        leave()\n",
+        "        return (yield from source)\n    finally:\n        pass\n",
+        ("tests/test_generators.py", "tests/test_conditions.py"),
+        reach=False,
+    ),
+    Bug(
+        "return-value-lost-behind-a-condition",
+        "generators",
+        "_runtime.py",
+        "    return (yield from opened())\n",
+        "    yield from opened()\n",
+        _GENERATORS,
+        reach=False,
+    ),
+    Bug(
+        "delegated-return-value-lost",
+        "generators",
+        "_writer.py",
+        '"generator": "return (yield from "}',
+        '"generator": "(yield from "}',
+        _GENERATORS,
+        reach=False,
+    ),
+]
+
+ARGUMENTS = [
+    Bug(
+        "argument-behind-a-gap-in-the-wrong-place",
+        "arguments",
+        "_asks.py",
+        'by_position = how == "positional" and skipped is None',
+        'by_position = how == "positional"',
+        _ASKS,
+    ),
+    Bug(
+        "kwargs-have-what-was-asked-by-name",
+        "arguments",
+        "_asks.py",
+        'if p.how in ("positional", "keyword"))',
+        'if p.how == "keyword")',
+        _ASKS,
+        reach=False,
+    ),
+    Bug(
+        "always-is-given-no-result",
+        "arguments",
+        "_asks.py",
+        '"result": frozenset({"post", "always"}),',
+        '"result": frozenset({"post"}),',
+        _ASKS,
+    ),
+    Bug(
+        "unknown-name-accepted",
+        "arguments",
+        "_asks.py",
+        "        if not has_default:\n            raise HookSignatureError(self._unknown(name))\n",
+        "",
+        _ASKS,
+        reach=False,
+    ),
+    Bug(
+        "parameter-shadows-the-reserved-word",
+        "arguments",
+        "_asks.py",
+        "        if name in RESERVED:\n            if name in self.offered:",
+        "        if name in RESERVED and name not in self.signature.index:\n            if name in self.offered:",
+        _ASKS,
+        reach=False,
+    ),
+    Bug(
+        "first-default-overlooked",
+        "arguments",
+        "_asks.py",
+        "place >= without_default",
+        "place > without_default",
+        _ASKS,
+        reach=False,
+    ),
+    Bug(
+        "self-of-a-bound-hook-asked-for",
+        "arguments",
+        "_asks.py",
+        'return found if inner is function or (found[:1] and found[0].how == "*") else found[1:]',
+        "return found",
+        _ASKS,
+    ),
+    Bug(
+        "second-positional-only-given-too",
+        "arguments",
+        "_asks.py",
+        "                    subject_given = True\n",
+        "",
+        _ASKS,
+        reach=False,
+    ),
+    Bug(
+        "keyword-only-arguments-shifted",
+        "arguments",
+        "_writer.py",
+        "name, ident = signature.names[place], self.idents[place]",
+        "name, ident = signature.names[place], self.idents[signature.positional]",
+        _ASKS,
+        reach=False,
+    ),
+    Bug(
+        "args-without-star-args",
+        "arguments",
+        "_writer.py",
+        """            return f"({inner},)" if inner else "()\"""",
+        """            return f"({inner.partition(', *')[0]},)" if inner else "()\"""",
+        _ASKS,
+        reach=False,
+    ),
+    Bug(
+        "predicate-of-around-given-proceed",
+        "arguments",
+        "_asks.py",
+        '            self.offered.discard("proceed")  # a',
+        "            pass  # a",
+        _CONDITIONS,
+        reach=False,
+    ),
+]
+
+LIFETIME = [
+    Bug(
+        "weak-hook-held-strongly",
+        "lifetime",
+        "_weak.py",
+        "ref: Callable[[], Any] = weakref.ref(owner, gone)",
+        "ref: Callable[[], Any] = (weakref.ref(owner, gone), lambda: owner)[1]",
+        ("tests/test_event_examples.py", "tests/test_memory.py"),
+        reach=False,
+    ),
+    Bug(
+        "weak-hook-stays-when-its-object-is-gone",
+        "lifetime",
+        "_hook.py",
+        "            if hook is not None and not ending():\n                hook.remove()\n",
+        "            if hook is not None and not ending():\n                pass\n",
+        ("tests/test_events_more.py",),
+        reach=False,
+    ),
+    Bug(
+        "closures-hold-their-hooks-as-constants",
+        "lifetime",
+        "_mount.py",
+        "            place.weak = module is None\n",
+        "            place.weak = False\n",
+        _MEMORY,
+        reach=False,
+    ),
+    Bug(
+        "hooks-of-a-dead-instance-stay",
+        "lifetime",
+        "_instances.py",
+        "            parent.forget(self._key)\n",
+        "            pass\n",
+        ("tests/test_instances.py", "tests/test_memory.py"),
+        reach=False,
+    ),
+    Bug(
+        "method-of-the-instance-keeps-it-alive",
+        "lifetime",
+        "_instances.py",
+        "own = type(function) is MethodType and function.__self__ is self._instance()",
+        "own = False",
+        _INSTANCES,
+        reach=False,
+    ),
+    Bug(
+        "failed-call-is-a-cycle",
+        "lifetime",
+        "_law.py",
+        "        call._exc = None\n        del exc, call  # else",
+        "        call._exc = None  # else",
+        _MEMORY,
+        reach=False,
+    ),
+    Bug(
+        "one-yield-failure-is-a-cycle",
+        "lifetime",
+        "_runtime.py",
+        "            raise error\n    finally:\n        del error  # else",
+        "            raise error\n    finally:\n        pass  # else",
+        _MEMORY,
+        reach=False,
+    ),
+    Bug(
+        "unloaded-module-kept-by-constants",
+        "lifetime",
+        "_unloading.py",
+        "    if not ending():\n        _weaken_unloaded()\n",
+        "    pass\n",
+        ("tests/test_unloading.py",),
+        reach=False,
+    ),
+    Bug(
+        "hook-keeps-its-mount-point",
+        "lifetime",
+        "_hook.py",
+        "        self._mount = weakref.ref(mount)\n",
+        "        self._mount = lambda: mount\n",
+        _MEMORY,
+        reach=False,
+    ),
+]
+
+BUGS = (
+    *ORDER,
+    *CONDITIONS,
+    *ANSWERS,
+    *EXCEPTIONS,
+    *MEMBERSHIP,
+    *PAUSES,
+    *INSTANCES,
+    *IDENTITY,
+    *ASYNC,
+    *GENERATORS,
+    *ARGUMENTS,
+    *LIFETIME,
+)

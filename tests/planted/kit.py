@@ -1,0 +1,289 @@
+"""The test kit as docs/testing.md describes it, used as its reader would: `run_laws` and three machines.
+
+Run as a program in a copy of the package, it exits with 1 at the first thing that the kit finds, and says what it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any, Literal
+
+from hypothesis import Phase, seed, settings
+
+from aspecthook import Args, Return, hookable, hooks
+from aspecthook.testing import Candidate, HookMachine, Trace, law, run_laws
+
+from .imported import check
+
+Kind = Literal["pre", "post", "exception", "always"]
+
+# The settings of docs/testing.md; the rest makes every run alike. Shrinking would only cost time here.
+SETTINGS = settings(
+    max_examples=20,
+    stateful_step_count=20,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
+
+
+class OutOfStock(LookupError):
+    """What a shop raises for an item that it does not have."""
+
+
+def shop() -> Any:
+    """Return a function to be hooked: it fails for no pieces, and is interrupted for three."""
+
+    @hookable
+    def price(item: object, qty: int = 1) -> int:
+        if qty == 0:
+            raise OutOfStock(item)
+        if qty == 3:
+            raise KeyboardInterrupt
+        return 10 * qty
+
+    return price
+
+
+def at_least_one(qty: int) -> Args | None:
+    return Args(qty=1, item=0) if qty == 2 else None
+
+
+def free(item: object) -> Return[None] | None:
+    return Return(None) if item == 3 else None
+
+
+def discount(result: int | None) -> int | None:
+    return 0 if result == 20 else None
+
+
+def forget(call: Any) -> Return[None] | None:
+    return Return(None) if call.arguments["item"] == 1 else None
+
+
+def unknown(exc: BaseException) -> Return[int] | None:
+    return Return(-1) if exc.args == (2,) else None
+
+
+def again(exc: BaseException) -> Return[None]:
+    return Return(None)
+
+
+def twice(proceed: Callable[..., Any], qty: int) -> Any:
+    return proceed(qty=qty + 1) if qty == 1 else Return(proceed())
+
+
+def timed() -> Any:
+    yield
+
+
+def careful() -> Any:
+    """Catch what goes wrong and answer nothing: the exception goes on all the same."""
+    try:
+        yield
+    except OutOfStock:
+        return
+
+
+def report(call: Any) -> str:
+    return f"{call.result} {call.exc}"
+
+
+def ends(result: object, exc: object) -> None:
+    """Ask for how the call has ended."""
+
+
+def broken(qty: int) -> None:
+    if qty == 2:
+        raise ValueError(qty)
+
+
+def interrupted(qty: int) -> None:
+    if qty == 2:
+        raise KeyboardInterrupt
+
+
+class PriceMachine(HookMachine):
+    """A user's own hooks of several kinds, some with conditions."""
+
+    def make(self) -> Any:
+        return shop()
+
+    candidates = (
+        Candidate("pre", at_least_one),
+        Candidate("pre", free, when=lambda qty: qty < 2),
+        Candidate("pre", broken, isolate=True),
+        Candidate("pre", interrupted, isolate=True, priority=0),
+        Candidate("pre", lambda: None, name="first", once=True, before="ends"),
+        Candidate("around", twice),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("post", discount, every=2),
+        Candidate("post", forget, before=["counted", "discount"]),
+        Candidate("post", lambda result: None, name="counted", times=2, every=2),
+        Candidate("exception", unknown),
+        Candidate("exception", again, OutOfStock, KeyError),
+        Candidate("exception", broken, KeyboardInterrupt, LookupError),
+        Candidate("always", report, reentrant=False),
+        Candidate("always", ends, when=lambda qty: qty != 1, before="first"),
+        Candidate("always", broken, after=["report", "ends"]),
+    )
+
+    @law
+    def free_is_for_few(self, trace: Trace) -> bool:
+        return not trace.ran("free") or trace["free"].answer is None or trace["free"].given["item"] == 3
+
+
+def account() -> Any:
+    """Return an object with a method whose class has one hook."""
+
+    class Account:
+        balance = 100
+
+        @hookable
+        def pay(self, amount: int, fee: int = 1) -> int:
+            if amount == 3:
+                raise ValueError(amount)
+            return self.balance - amount - fee
+
+    hooks(Account.pay).add("pre", lambda amount: None, name="audit")
+    return Account()
+
+
+class AccountMachine(HookMachine):
+    """Hooks of one instance, beside one of its class."""
+
+    def make(self) -> Any:
+        self.account = account()
+        return self.account.pay
+
+
+def laws_of_functions() -> None:
+    """Check the laws of some hooked functions, each with a few calls."""
+    price = shop()
+    price.pre(at_least_one)
+    price.pre(free, before="at_least_one")
+    price.around(twice)
+    price.around(timed)
+    price.around(priority=10)(careful)
+    price.exception(KeyError, OutOfStock)(again)
+    price.exception(unknown)
+    price.post(discount)
+    price.post(forget, priority="LOW")
+    price.always(report)
+    price.always(ends)
+    # Names of several hooks, names of priorities, and a name that only a hook of another kind has.
+    price.pre(lambda: None, name="traced", priority="VERY_HIGH", before="closed")
+    price.pre(lambda: None, name="started", priority="HIGHEST")
+    price.post(lambda: None, name="checked", before=["forget", "discount"])
+    price.always(lambda: None, name="closed", priority=0, after=["ends", "report"], before="traced")
+    price.always(lambda: None, name="opened", priority="LOW", before=["report", "ends"])
+    for item in range(4):
+        for qty in range(5):
+            run_laws(price, args=(item, qty))
+    run_laws(price, lambda trace: trace.before("free", "at_least_one"), args=("tea",))
+
+
+def laws_of_failures() -> None:
+    """Check the laws of a function most of whose hooks fail: one of them in each call, or all of them."""
+
+    def failing(name: str) -> Callable[..., None]:
+        def fail(item: object) -> None:
+            if item in (name, "all"):
+                raise OutOfStock(name)
+
+        fail.__name__ = name
+        return fail
+
+    def mistaken(kind: Kind) -> Callable[..., Any]:
+        wrong = {"pre": 5, "post": Args(qty=1), "exception": 5, "always": Return(5)}[kind]
+        return lambda item: wrong if item == f"{kind} mistaken" else None
+
+    kinds: tuple[Kind, ...] = ("pre", "post", "exception", "always")
+    which = (0, 1, 2, "mistaken", "isolated")
+    price = shop()
+    for kind in kinds:
+        for number in range(3):
+            hooks(price).add(kind, failing(f"{kind} {number}"))
+        hooks(price).add(kind, mistaken(kind), name=f"{kind} mistaken")
+        hooks(price).add(kind, failing(f"{kind} isolated"), isolate=True, priority=10)
+    hooks(price).add("exception", forget, ValueError, LookupError, priority="LOW")
+    price.post(discount)
+    price.always(ends, priority="LOW")
+    for item in ("tea", "all", 1, *(f"{kind} {one}" for kind in kinds for one in which)):
+        for qty in range(3):
+            run_laws(price, args=(item, qty))
+
+
+def laws_of_others() -> None:
+    """Check the laws of a coroutine function, of generators and of a method of one instance."""
+
+    @hookable
+    async def fetch(item: object, qty: int = 1) -> int:
+        await asyncio.sleep(0)
+        if qty == 0:
+            raise OutOfStock(item)
+        return 10 * qty
+
+    async def patient(proceed: Callable[..., Any], qty: int) -> Any:
+        return await proceed(qty=qty + 1)
+
+    fetch.pre(at_least_one)
+    fetch.around(patient)
+    fetch.around(timed)
+    hooks(fetch).add("exception", again, OutOfStock)
+    fetch.post(discount)
+    fetch.always(report)
+
+    @hookable
+    def numbers(qty: int) -> Any:
+        yield from range(qty)
+        return qty
+
+    @hookable
+    async def anumbers(qty: int) -> Any:
+        for number in range(qty):
+            yield number
+
+    for stream in (numbers, anumbers):
+        stream.item(lambda item: item + 1, name="more")
+        stream.item(lambda item: 2 * item, name="double")
+        stream.post(lambda result: None, name="sum")
+        stream.always(ends)
+    for qty in range(4):
+        run_laws(fetch, args=(1, qty))
+        run_laws(numbers, args=(qty,))
+        run_laws(anumbers, args=(qty,))
+    one = account()
+    hooks(one.pay).post(discount)
+    hooks(one.pay).exception(unknown)
+    for amount in range(4):
+        run_laws(one.pay, args=(amount,))
+
+
+def machines() -> None:
+    """Run the machines: the default one, one with own hooks, one on a method of an instance."""
+    for machine in (HookMachine, PriceMachine, AccountMachine):
+        seeded: Any = seed(1)(type(machine.__name__, (machine,), {}))
+        seeded.TestCase.settings = SETTINGS
+        seeded.TestCase().runTest()
+
+
+def main() -> int:
+    """Return 1 if the kit finds something, having printed what."""
+    check()
+    for part in (laws_of_functions, laws_of_failures, laws_of_others, machines):
+        try:
+            part()
+        except BaseException as error:
+            said = str(error).strip().splitlines() or [""]
+            print(f"{part.__name__}: {type(error).__name__}: {said[0]}")
+            if "-v" in sys.argv:
+                raise
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
