@@ -23,6 +23,7 @@ from ._shortened import shortened
 from ._trace import Trace, draw_chain, trace_of
 
 _LAW = "__aspecthook_law__"
+_GUEST = "<guest of the kit>"  # as no hook of the user's is called, or what they say of it would count
 
 Law = TypeVar("Law", bound=Callable[..., Any])
 
@@ -227,7 +228,7 @@ def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, gues
     for row in again:
         options: Any = {"name": row.name, "priority": row.priority}
         options |= {"before": _meant(row.before, rows, doubles), "after": _meant(row.after, rows, doubles)}
-        gone = scratch.add(cast("Kind", row.kind), _stand_in(row.kind)) if guest else None
+        gone = scratch.add(cast("Kind", row.kind), _stand_in(row.kind), name=_GUEST) if guest else None
         scratch.add(cast("Kind", row.kind), doubles[id(row.hook)], **options)
         if gone is not None:
             gone.remove()
@@ -285,7 +286,7 @@ def check_comings_and_goings(mount: MountPoint) -> None:
     """Check that hooks of each kind come and go without a trace, and that one which cannot be ordered is refused."""
     for kind in kinds_of(mount._get_site().signature):
         with unchanged(mount, f"adding and removing {_an(kind)} hook"):
-            hook = mount.add(kind, _stand_in(kind), name="guest")
+            hook = mount.add(kind, _stand_in(kind), name=_GUEST)
             hook.remove()
             hook.remove()
         with unchanged(mount, f"{_an(kind)} hook that was refused"):
@@ -295,7 +296,7 @@ def check_comings_and_goings(mount: MountPoint) -> None:
 def _check_refused(mount: MountPoint, kind: Kind) -> None:
     function = _stand_in(kind)
     try:
-        hook = mount.add(kind, function, name="guest", before=function)
+        hook = mount.add(kind, function, name=_GUEST, before=function)
     except HookOrderError:
         return
     hook.remove()

@@ -528,9 +528,10 @@ class HookMachine(RuleBasedStateMachine):
         self._nested = {}
         rows = acting(self.mount, self._rows)
         self._ran.clear()
-        made: Any = trace_of(self.target)(*given.args, **given.kwargs)
-        trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
-        check_call(self._played(rows, trace, given))
+        with _quiet():
+            made: Any = trace_of(self.target)(*given.args, **given.kwargs)
+            trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
+            check_call(self._played(rows, trace, given))
         self._look_at(trace)
         self._take_off_used_up()
         if laws:
@@ -568,12 +569,13 @@ class HookMachine(RuleBasedStateMachine):
             return
         rows = acting(self.mount, self._rows)
         self._ran.clear()
-        result, exc = outcome(self.target, given)
-        ran = list(self._ran)
         is_own = type(self).make is HookMachine.make
-        self._ran.clear()
         bound = bound_of(self.target)
-        known = interpreted(self.mount, rows, bound, given, self._counts, None if is_own else (result, exc))
+        with _quiet():
+            result, exc = outcome(self.target, given)
+            ran = list(self._ran)
+            self._ran.clear()
+            known = interpreted(self.mount, rows, bound, given, self._counts, None if is_own else (result, exc))
         if self._ran != ran:
             raise broken("a call", self.mount, f"a call runs {ran}, and should run {self._ran}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):
@@ -606,12 +608,9 @@ class HookMachine(RuleBasedStateMachine):
         self._counts.know(hook)
         self._rows.append(row_of(hook, guest.kind, hook.name, function, guest.options))
         self._agree(f"with the guest {str(guest)!r} added")
-        logger = logging.getLogger("aspecthook")
-        logger.addFilter(_is_of_others)
         try:
             yield
         finally:
-            logger.removeFilter(_is_of_others)
             for one in (hook, *late):
                 one.remove()
             ended = {id(one) for one in (hook, *late)}
@@ -652,9 +651,19 @@ def _keyed(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
     return found
 
 
-def _is_of_others(record: logging.LogRecord) -> bool:
-    """Keep out of the log what a guest raises as planned."""
-    return not (record.exc_info and isinstance(record.exc_info[1], PlannedError))
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keep out of the log what isolated hooks raise: they are told to by the kit, and the steps of a call tell it."""
+    logger = logging.getLogger("aspecthook")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_record: logging.LogRecord) -> bool:
+    return False
 
 
 def _is_counted(row: Row) -> bool:

@@ -464,14 +464,15 @@ class _Replay:
         step = self.take(should.kind, should.name)
         self.compare_given(repr(step), should, step)
         self.counts.acting.append(hook)
+        for one in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
+            wrong = differs(one)
+            if wrong is not None:
+                self.counts.acting.remove(hook)
+                raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
         return step
 
     def answer(self, hook: Hook, step: Step) -> object:
-        """Answer what the hook has answered, after the calls that it has made."""
-        for one in self.nested.pop(id(hook), ()):
-            wrong = differs(one)
-            if wrong is not None:
-                raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
+        """Answer what the hook has answered."""
         try:
             return _outcome(step)
         except Exception:
