@@ -297,9 +297,11 @@ def _phases(chain: Chain, trace: Trace) -> str | None:
 def _contexts(trace: Trace) -> Generator[Callable[[], str | None]]:
     """Let exceptions be raised again; give what says whether they were chained as they are then, and put all back.
 
-    Between two exceptions of this call there may be others, which a hook has handled by itself.
+    Between two exceptions of this call there may be others, which a hook has handled by itself. Those with which an
+    answer is refused are made anew.
     """
-    raised = {id(error): error for error in [*(step.raised for step in trace.steps), trace.exc] if error is not None}
+    errors = [step.raised for step in trace.steps]
+    raised = {id(one): one for one in errors if one is not None and not isinstance(one, HookAnswerError)}
     before = [(error, error.__context__, error.__traceback__) for error in raised.values()]
 
     def first(error: BaseException) -> BaseException | None:
@@ -485,6 +487,8 @@ class _Replay:
         for name, value in should.given.items():
             if name != "call" and not _same(value, step.given.get(name)):
                 raise self.astray(f"{who} should have been given {name}={shortened(value)}")
+        if not _same(should._call, step._call):
+            raise self.astray(f"{who} should see arguments, result and exception {shortened(should._call)} in `call`")
 
     def proceed(self, step: Step, noted: Proceeding, proceed: Callable[..., object]) -> None:
         """Proceed as an around hook has done, and check what comes of it."""

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, cast, final
 
 from aspecthook._asks import KINDS, Asks
+from aspecthook._call import Call
 from aspecthook._changes import under_lock
 from aspecthook._errors import HookLookupError, nearest, plural
 from aspecthook._guard import Guard
@@ -45,7 +46,7 @@ class Step:
         target double(n=3) → 6
     """
 
-    __slots__ = ("_at", "_proceeded", "answer", "given", "kind", "name", "raised")
+    __slots__ = ("_at", "_call", "_proceeded", "answer", "given", "kind", "name", "raised")
 
     def __init__(self, kind: str, name: str, given: dict[str, object], at: int = 0) -> None:
         self.kind = kind
@@ -55,6 +56,9 @@ class Step:
         self.raised: BaseException | None = None
         self._at = at  # how many steps had begun before
         self._proceeded: list[Proceeding] = []
+        call: Any = given.get("call")
+        # What `call` says now; it goes on changing.
+        self._call = (tuple(call.arguments.values()), call.result, call.exc) if isinstance(call, Call) else None
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.line}"
