@@ -137,6 +137,7 @@ def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
     signature = mount._get_site().signature
     own: list[Options] = [{"name": "a"}, {"name": "b", "before": "a"}, {"name": "c", "priority": 10}]
     own += [{"name": "once", "once": True}, {"name": "second", "every": 2}, {"name": "odd", "when": odd}]
+    own += [{"name": "alone", "reentrant": False}]
     return [
         Candidate(kind, _noting(ran, kind, options["name"], signature.style), **options)
         for kind in kinds_of(signature)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import strategies as st
@@ -39,13 +39,13 @@ _SMALL = st.integers(0, 3)
 # How often each rule is chosen beside the others, the user's own too: hooks mostly come and are called, since a call
 # without hooks tells nothing.
 _WEIGHTS = {
-    "add": 12,
+    "add": 16,
     "call": 10,
-    "remove": 4,
-    "move": 3,
-    "pause": 2,
-    "resume": 2,
-    "resume_all": 6,
+    "move": 16,
+    "remove": 3,
+    "pause": 1,
+    "resume": 4,
+    "resume_all": 12,
     "pause_all": 1,
     "rebuild": 1,
     "clear": 1,
@@ -86,22 +86,29 @@ def additions(draw: st.DrawFn) -> Candidate:
 def beginnings(draw: st.DrawFn) -> list[Candidate]:
     """Draw the hooks that are there from the beginning."""
     machine = cast("HookMachine", draw(st.runner()))
-    count = draw(st.integers(0, min(len(machine._candidates), _BEGIN_WITH)))
-    return [_addition(draw, machine) for _ in range(count)]
+    most = min(len(machine._candidates), _BEGIN_WITH)
+    begun: list[Candidate] = []
+    for _ in range(min(draw(st.integers(0, 3 * most)), most)):  # mostly as many as there may be
+        begun.append(_addition(draw, machine, begun))
+    return begun
 
 
-_BEGIN_WITH = 6
+_BEGIN_WITH = 8
 
 
-def _addition(draw: st.DrawFn, machine: HookMachine) -> Candidate:
-    pool = machine._candidates
+def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] = ()) -> Candidate:
+    # Mostly one that is not there yet: several copies of one hook tell little.
+    present = {id(one.origin) for one in [*machine._owned_now(), *begun]}
+    absent = [one for one in machine._candidates if id(one) not in present]
+    pool = [*absent, *absent, *absent, *machine._candidates]
     candidate = pool[draw(st.integers(0, len(pool) - 1))]
     orders = machine._variants[candidate.kind]
-    drawn = orders[draw(st.integers(0, len(orders) - 1))]
+    place = draw(st.integers(0, 2 * len(orders) - 1))  # of half of the hooks nothing is said
+    drawn = orders[place] if place < len(orders) else {}
     chosen = {name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)}
     if "conditions" in machine.vary and candidate.leaves_open("conditions"):
         several = conditions(candidate.kind)
-        which = draw(st.integers(0, 2 * len(several)))  # most hooks have none
+        which = draw(st.integers(0, 6 * len(several)))  # most hooks have none
         chosen |= several[which - 1] if 0 < which <= len(several) else {}
     rows = [row for row in machine._own_rows() if row.kind == candidate.kind]
     if (

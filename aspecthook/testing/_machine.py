@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import logging
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -18,7 +17,6 @@ from typing import Any, cast
 
 from hypothesis import currently_in_test_context
 from hypothesis import strategies as st
-from hypothesis import target as aim
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
 
 from aspecthook._asks import KINDS
@@ -199,7 +197,6 @@ class HookMachine(RuleBasedStateMachine):
             self._guests = [one for one in self._guests if one.does != "changes"]
         self._calls = 0
         self._is_checked = False
-        self._seen: Counter[str] = Counter()
         self._choose_steps()
         self._refuse_nothing_to_do()
         if currently_in_test_context() and not self._in_small_world:
@@ -252,7 +249,6 @@ class HookMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Take off what the machine has put on; what was there before is there again."""
         try:
-            self._aim()
             if self._pause is not None:
                 self._pause.__exit__(None, None, None)
             for row in self._own_rows():
@@ -262,12 +258,6 @@ class HookMachine(RuleBasedStateMachine):
         finally:
             if self._loop is not None:
                 self._loop.close()
-
-    def _aim(self) -> None:
-        """Tell Hypothesis what makes a story a good one: calls in which many hooks act, and of many kinds."""
-        if currently_in_test_context() and not self._in_small_world:
-            aim(float(self._seen["hooks"]), label="hooks that act in one call")
-            aim(float(self._seen["kinds"]), label="kinds of hooks in one call")
 
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
         """Give the code of a step: of the kit's own, as it has noted it; a user's own is noted here."""
@@ -326,6 +316,9 @@ class HookMachine(RuleBasedStateMachine):
 
     def _own_rows(self) -> list[Row]:
         return [row for row in self._rows if id(row.hook) in self._owned]
+
+    def _owned_now(self) -> list[Candidate]:
+        return [self._owned[id(row.hook)] for row in self._own_rows()]
 
     def _movable(self) -> list[Row]:
         free = "priority" in self.vary
@@ -398,6 +391,8 @@ class HookMachine(RuleBasedStateMachine):
             raise HookTypeError(
                 f"{type(self).__name__}: the candidate {candidate!r} cannot be added to {self.mount.name}: {error}"
             ) from error
+        if candidate.kind == "exception" and {*hook.types} != {*(candidate.types or (Exception,))}:
+            raise broken("a call", self.mount, f"{candidate!r} was added for {candidate.types} and takes {hook.types}")
         self._rows.append(row._replace(hook=hook))
         self._owned[id(hook)] = candidate
         if not self._calls_itself:
@@ -511,7 +506,7 @@ class HookMachine(RuleBasedStateMachine):
         if isinstance(given, Calling):
             calling = given
         else:
-            args, named = given if isinstance(given, Given) else (tuple(given), dict(kwargs or {}))
+            args, named = (given.args, given.kwargs) if isinstance(given, Given) else (tuple(given), dict(kwargs or {}))
             calling = Calling(args, named, Guest.read(guest) if isinstance(guest, str) else guest)
         shown = {} if calling.guest is None else {"guest": repr(str(calling.guest))}
         self._note("call", *code_of_given(calling), **shown)
@@ -532,7 +527,6 @@ class HookMachine(RuleBasedStateMachine):
             made: Any = trace_of(self.target)(*given.args, **given.kwargs)
             trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
             check_call(self._played(rows, trace, given))
-        self._look_at(trace)
         self._take_off_used_up()
         if laws:
             for one in self._laws:
@@ -540,11 +534,6 @@ class HookMachine(RuleBasedStateMachine):
 
     def _played(self, rows: list[Row], trace: Trace, given: Given) -> Played:
         return Played(self.mount, rows, trace, bound_of(self.target), given, self._counts, self._nested)
-
-    def _look_at(self, trace: Trace) -> None:
-        ran = [step for step in trace.steps if step.kind != "target"]
-        self._seen["hooks"] = max(self._seen["hooks"], len(ran))
-        self._seen["kinds"] = max(self._seen["kinds"], len({step.kind for step in ran}))
 
     def _take_off_used_up(self) -> None:
         """Take the hooks that have acted as often as they may off the list; they must be off the mount point too."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook import _law
+from aspecthook._answers import Args
 from aspecthook._asks import KINDS
 from aspecthook._call import Call, Site
 from aspecthook._errors import HookAnswerError
@@ -184,7 +185,28 @@ def differs(played: Played) -> str | None:
         played.counts.forget()
         return _phases(chain, trace)
     with _contexts(trace) as contexts:
-        return _Replay(played, chain).play(values) or contexts()
+        wrong = _Replay(played, chain).play(values) or contexts()
+    return wrong or _changes(mount, chain, trace, values)
+
+
+def _changes(mount: MountPoint, chain: Chain, trace: Trace, values: tuple[object, ...]) -> str | None:
+    """Say which step was not given the arguments as pre hooks have left them, told without the library's own code."""
+    if chain.around:  # these may have given it anything
+        return None
+    now = dict(zip(mount._get_site().signature.names, values, strict=True))
+    for step in trace.steps:
+        if step.kind in ("pre", TARGET):
+            for name, value in step.given.items():
+                if name in now and name not in _RESERVED and not _same(value, now[name]):
+                    return f"{step!r} should have been given {name}={shortened(now[name])}"
+        if step.kind == "pre" and type(step.answer) is Args:
+            if not step.answer.changes.keys() <= now.keys():
+                return None  # refused, unless the target takes any name
+            now |= step.answer.changes
+    return None
+
+
+_RESERVED = {"call", "args", "kwargs"}
 
 
 def interpreted(

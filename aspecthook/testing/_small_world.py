@@ -7,7 +7,8 @@ The invariant: nothing here is random. A law that such a story breaks is found i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice, permutations
 from math import perm
 from threading import Thread
@@ -43,7 +44,11 @@ def explored(machine: type[HookMachine]) -> None:
             return
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         for added, removed in _stories(keys):
-            _play(machine, added, removed)
+            _play(machine, partial(_come_and_go, added=added, removed=removed))
+        guests = list(map(str, first._guests))
+        for key in keys:
+            for guest in guests[:: 1 + len(keys) * len(guests) // (_MOST + 1)]:
+                _play(machine, partial(_have_guest, key=key, guest=guest))
     finally:
         machine._in_small_world = before
 
@@ -58,21 +63,36 @@ def _stories(keys: list[str]) -> Iterator[tuple[tuple[str, ...], str]]:
             yield added, added[number % size]
 
 
-def _play(machine: type[HookMachine], added: tuple[str, ...], removed: str) -> None:
+def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> None:
     state = machine()
     try:
         try:
-            for key in added:
-                state.add(key)
-            for sample in state._samples:
-                state.call(sample)
-            if any(removed == state._key(row) for row in state._own_rows()):  # else it has acted as often as it may
-                state.remove(removed)
-                state.call(state._samples[0])
+            story(state)
         finally:
             state.teardown()
     except Exception as error:
         raise with_story(error, machine, state._lines)  # noqa: B904
+
+
+def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str) -> None:
+    for key in added:
+        state.add(key)
+    for sample in state._samples:
+        state.call(sample)
+    present = {state._key(row) for row in state._own_rows()}
+    if len(added) == 2 and present == {*added} and type(state).pause is not None and type(state).resume is not None:
+        for key in added:
+            state.pause(key)
+        state.resume(removed)
+        state.call(state._samples[0])
+    if removed in present:  # else it has acted as often as it may
+        state.remove(removed)
+        state.call(state._samples[0])
+
+
+def _have_guest(state: HookMachine, key: str, guest: str) -> None:
+    state.add(key)
+    state.call(state._samples[0], guest=guest)
 
 
 def _calls_itself(machine: type[HookMachine], key: str) -> bool:
