@@ -41,8 +41,8 @@ _SMALL = st.integers(0, 3)
 _WEIGHTS = {
     "add": 16,
     "call": 10,
-    "move": 16,
     "remove": 3,
+    "move": 16,
     "pause": 1,
     "resume": 4,
     "resume_all": 12,
@@ -106,19 +106,13 @@ def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] 
     place = draw(st.integers(0, 2 * len(orders) - 1))  # of half of the hooks nothing is said
     drawn = orders[place] if place < len(orders) else {}
     chosen = {name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)}
-    if "conditions" in machine.vary and candidate.leaves_open("conditions"):
-        several = conditions(candidate.kind)
-        which = draw(st.integers(0, 6 * len(several)))  # most hooks have none
-        chosen |= several[which - 1] if 0 < which <= len(several) else {}
+    several = conditions(candidate.kind) if "conditions" in machine.vary and candidate.leaves_open("conditions") else []
+    which = draw(st.integers(0, 60))  # most hooks have none
+    chosen |= several[which - 1] if 0 < which <= len(several) else {}
     rows = [row for row in machine._own_rows() if row.kind == candidate.kind]
-    if (
-        rows
-        and "before" in machine.vary
-        and not chosen.keys() & {"before", "after"}
-        and candidate.leaves_open("before")
-    ):
-        handle = draw(st.integers(0, 8 * len(rows)))
-        chosen |= {"before": rows[handle - 1].hook} if 0 < handle <= len(rows) else {}
+    is_open = "before" in machine.vary and candidate.leaves_open("before") and not chosen.keys() & {"before", "after"}
+    handle = draw(st.integers(0, 30))  # drawn also where it is not used: steps with as many choices shrink better
+    chosen |= {"before": rows[handle - 1].hook} if is_open and 0 < handle <= len(rows) else {}
     return candidate.varied(cast("Options", chosen))
 
 

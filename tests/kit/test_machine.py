@@ -253,8 +253,9 @@ def test_a_plugin_system_that_forgets_the_priority_is_found() -> None:
     error, steps = found(Forgetful)
     assert error.law == "order"
     # One that is out of its place among two, or one alone that is not what was asked for.
-    assert [step.partition(",")[0].rstrip(")") for step in steps] == ["add('pre a'", "add('pre a'"]
-    assert "the pre hooks run a (50), a (50); they should run" in str(error)
+    assert len(steps) <= 2
+    assert all(step.startswith("add('pre ") for step in steps)
+    assert "(50); they should run" in str(error)
 
 
 def test_a_plugin_system_that_takes_off_too_much_is_found() -> None:
