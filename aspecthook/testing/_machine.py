@@ -114,7 +114,7 @@ class HookMachine(RuleBasedStateMachine):
     _had_hooks = False
     _in_small_world = False
     _calls_itself = False  # so that nobody can count the calls that its hooks see
-    _short_failure: Exception | None = None
+    _short_failure: Exception | None  # there once the short stories have been played
     # The newest machine of a class: after a failure, the one that has played the shortest story.
     _last: HookMachine | None = None
     _known_samples: list[Given]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, final
@@ -181,7 +182,8 @@ def differs(played: Played) -> str | None:
     if values is None:
         return None if not trace.steps and isinstance(trace.exc, TypeError) else "it ran, but its arguments do not fit"
     style = mount._get_site().signature.style
-    if "generator" in style or not _is_plain(chain, trace) or _is_beyond(mount, chain):
+    is_open = _is_plain(chain, trace) and not _is_ambiguous(chain, played.counts)
+    if "generator" in style or not is_open or _is_beyond(mount, chain):
         played.counts.forget()
         return _phases(chain, trace)
     with _contexts(trace) as contexts:
@@ -290,6 +292,15 @@ def _is_plain(chain: Chain, trace: Trace) -> bool:
     if any(isinstance(step.answer, Awaitable) or isinstance(step.raised, _UNCLEAR) for step in trace.steps):
         return False
     return all(one.has_ended for step in trace.steps for one in step._proceeded)
+
+
+def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
+    """Say whether a hook may or may not have acted that is called as another one is: then nothing tells which it was."""
+    names = Counter((hook.kind, hook.name) for hook in chain.everything())
+    counted = {"once", "times", "every"}
+    unknown = [hook for hook in chain.everything() if id(hook) not in counts.known and hook.options.keys() & counted]
+    gated = [hook for hook in chain.everything() if hook.gate is not None]
+    return any(names[hook.kind, hook.name] > 1 for hook in [*unknown, *gated])
 
 
 def _is_beyond(mount: MountPoint, chain: Chain) -> bool:

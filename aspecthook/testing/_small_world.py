@@ -98,20 +98,21 @@ def _have_guest(state: HookMachine, key: str, guest: str) -> None:
 def _calls_itself(machine: type[HookMachine], key: str) -> bool:
     """Say whether a hook, or the target, calls the mount point again, so that nobody can follow its counts."""
     state = machine()
-    entered: list[bool] = []
+    entered: list[int] = []
     try:
         hook = state.attach(state._keys[key])
     except Exception:  # what is wrong with it comes out when it is added
         return False
     try:
-        with state.mount.add("pre", lambda: entered.append(True), name="witness", priority=0):
-            made, _ = outcome(state.target, state._samples[0])
-            if hasattr(made, "__await__"):
-                state.wait_for(_quietly(made))
+        for number, sample in enumerate(state._samples):
+            with state.mount.add("pre", lambda number=number: entered.append(number), name="witness", priority=0):
+                made, _ = outcome(state.target, sample)
+                if hasattr(made, "__await__"):
+                    state.wait_for(_quietly(made))
     finally:
         state.detach(hook)
         state.teardown()
-    return len(entered) > 1
+    return len(entered) > len(set(entered))
 
 
 # Any: what a coroutine function gives.

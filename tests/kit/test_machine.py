@@ -13,7 +13,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from aspecthook import Hook, MountPoint, Return, _mount, _order, hookable, hooks, post, pre
+from aspecthook import Hook, HookTypeError, MountPoint, Return, _mount, _order, hookable, hooks, post, pre
+from aspecthook._guard import Guard
 from aspecthook.testing import HookMachine, LawError, Trace, law
 from aspecthook.testing._candidates import Candidate
 
@@ -286,6 +287,94 @@ def test_rules_of_the_users_own_may_change_the_mount_point_as_they_like() -> Non
     run_state_machine_as_test(Own, settings=FEW)
 
 
+def test_short_stories_come_whatever_hypothesis_is_told() -> None:
+    class Four(Handling):
+        candidates = tuple(Candidate("pre", lambda: None, name=name) for name in "abcd")
+
+        @law
+        def not_backwards(trace: Trace) -> bool:
+            return trace.names[:4] != ("d", "c", "b", "a")
+
+    least = settings(FEW, max_examples=1, stateful_step_count=1)
+    for _ in range(2):
+        with pytest.raises(LawError) as caught:
+            run_state_machine_as_test(Four, settings=least)
+        assert caught.value.law == "not_backwards"
+    Four.TestCase.settings = least
+    with pytest.raises(LawError, match="not_backwards"):
+        Four.TestCase().runTest()
+
+
+def test_a_failure_ends_with_a_test_function_that_fails_too() -> None:
+    Unconstrained.TestCase.settings = FEW
+    with pytest.raises(LawError) as caught:
+        Unconstrained.TestCase().runTest()
+    text = caught.value.__notes__[0].removeprefix("To see it again:\n\n")
+    space: dict[str, Any] = {}
+    exec(text, space)
+    with pytest.raises(LawError, match="auth_before_audit"):
+        space["test_auth_before_audit"]()
+
+
+def test_a_long_story_is_a_test_function_too() -> None:
+    class Rare(Handling):
+        candidates = tuple(Candidate("pre", lambda: None, name=name) for name in "abc")
+
+        @law
+        def few(trace: Trace) -> bool:
+            return len(trace.steps) < 7  # more than short stories have
+
+    Rare.TestCase.settings = FEW
+    with pytest.raises(LawError) as caught:
+        Rare.TestCase().runTest()
+    text = caught.value.__notes__[0]
+    assert text.count("state.add(") >= 5
+    assert "    state.teardown()" in text
+
+
+def test_a_candidate_that_cannot_be_added_is_told() -> None:
+    class Wrong(Handling):
+        candidates = (Candidate("pre", lambda reqeust: None, name="wrong"),)
+
+    with pytest.raises(HookTypeError, match=r"the candidate pre wrong cannot be added to .*handle: .*'reqeust'"):
+        Wrong.TestCase().runTest()
+
+
+def test_a_machine_that_can_do_nothing_is_refused() -> None:
+    class Empty(Handling):
+        candidates = ()
+
+    with pytest.raises(HookTypeError, match="Empty has no candidates and no rules of its own"):
+        Empty()
+
+
+def test_hooks_and_targets_that_call_the_mount_point_again_are_no_violation() -> None:
+    class Recursive(HookMachine):
+        candidates = (Candidate("pre", lambda: None, name="a"), Candidate("post", lambda: None, name="b"))
+
+        def make(self) -> Any:
+            @hookable
+            def count(n: int) -> int:
+                return 0 if n <= 0 else 1 + count(n - 1)
+
+            return count
+
+    Recursive.TestCase.settings = FEW
+    Recursive.TestCase().runTest()
+
+
+@pytest.mark.parametrize("option", [{"once": True}, {"times": 2}, {"every": 2}])
+def test_a_count_that_is_wrong_is_found(option: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guard, "admit", lambda self: True)
+
+    class Counted(Handling):
+        candidates = (Candidate("pre", lambda: None, name="a", **option),)
+
+    error, steps = found(Counted)
+    assert error.law in ("a call", "members")
+    assert steps[0] == "add('pre a')"
+
+
 # Planted bugs of the library itself
 
 
@@ -302,7 +391,11 @@ def test_an_order_that_is_not_stable_is_found(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(_order, "arrange", unstable)
     monkeypatch.setattr(_mount, "arrange", unstable)
-    error, steps = found(HookMachine)
+
+    class Own(HookMachine):
+        pass
+
+    error, steps = found(Own)
     assert error.law == "order"
     assert len(steps) == 2
     assert "should run" in str(error)
@@ -327,7 +420,11 @@ def test_a_hook_that_goes_on_running_once_removed_is_found(monkeypatch: pytest.M
         self._chain = None
 
     monkeypatch.setattr(MountPoint, "_change", change)
-    error, _steps = found(HookMachine)
+
+    class Own(HookMachine):
+        pass
+
+    error, _steps = found(Own)
     assert error.law in ("no trace", "a call")
 
 
