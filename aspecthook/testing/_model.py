@@ -295,7 +295,7 @@ def _is_plain(chain: Chain, trace: Trace) -> bool:
 
 
 def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
-    """Say whether a hook may or may not have acted that is called as another one is: then nothing tells which it was."""
+    """Say whether a hook that may or may not have acted is called as another one is: nothing tells which it was."""
     names = Counter((hook.kind, hook.name) for hook in chain.everything())
     counted = {"once", "times", "every"}
     unknown = [hook for hook in chain.everything() if id(hook) not in counts.known and hook.options.keys() & counted]
