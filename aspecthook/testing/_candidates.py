@@ -135,13 +135,19 @@ def marked_names(owner: type[Any]) -> list[str]:
 def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
     signature = mount._get_site().signature
-    own: list[Options] = [{"name": "a"}, {"name": "b", "before": "a"}, {"name": "c", "priority": 10}]
-    own += [{"name": "once", "once": True}, {"name": "second", "every": 2}, {"name": "odd", "when": odd}]
-    own += [{"name": "alone", "reentrant": False}]
+    own: dict[str, Options] = {
+        "a": {},
+        "b": {"before": "a"},
+        "c": {"priority": 10},
+        "once": {"once": True},
+        "second": {"every": 2},
+        "odd": {"when": odd},
+        "alone": {"reentrant": False},
+    }
     return [
-        Candidate(kind, _noting(ran, kind, options["name"], signature.style), **options)
+        Candidate(kind, _noting(ran, kind, name, signature.style), **cast("Options", {**options, "name": name}))
         for kind in kinds_of(signature)
-        for options in own
+        for name, options in own.items()
     ]
 
 

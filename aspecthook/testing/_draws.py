@@ -104,8 +104,10 @@ def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] 
     candidate = pool[draw(st.integers(0, len(pool) - 1))]
     orders = machine._variants[candidate.kind]
     place = draw(st.integers(0, 2 * len(orders) - 1))  # of half of the hooks nothing is said
-    drawn = orders[place] if place < len(orders) else {}
-    chosen = {name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)}
+    drawn: Options = orders[place] if place < len(orders) else {}
+    chosen: dict[str, object] = {
+        name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)
+    }
     several = conditions(candidate.kind) if "conditions" in machine.vary and candidate.leaves_open("conditions") else []
     which = draw(st.integers(0, 60))  # most hooks have none
     chosen |= several[which - 1] if 0 < which <= len(several) else {}

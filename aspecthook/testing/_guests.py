@@ -69,8 +69,9 @@ class Guest(NamedTuple):
     @property
     def options(self) -> Options:
         """What it is added with."""
-        options = Options(name=f"guest that {self.does}", priority=_PLACES[self.place])
-        return Options(**options, isolate=True) if self.does == "fails alone" else options
+        isolate = self.does == "fails alone"
+        named = Options(name=f"guest that {self.does}", priority=_PLACES[self.place])
+        return {**named, "isolate": True} if isolate else named
 
 
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:

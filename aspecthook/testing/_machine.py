@@ -162,14 +162,15 @@ class HookMachine(RuleBasedStateMachine):
                 cls._short_failure = None
                 explored(cls)
                 try:
-                    super().runTest()
+                    plain.runTest(self)
                 except Exception as error:
                     last: HookMachine | None = vars(cls).get("_last")
                     raise with_story(error, cls, last._lines if last is not None else ())  # noqa: B904
 
-            runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
-            runTest._hypothesis_state_machine_class = cls  # type: ignore[attr-defined]
-
+        # What Hypothesis's plugin for pytest looks for.
+        function: Any = Case.runTest
+        function.is_hypothesis_test = True
+        function._hypothesis_state_machine_class = cls
         Case.__name__ = Case.__qualname__ = plain.__name__
         Case.__module__ = plain.__module__
         return Case

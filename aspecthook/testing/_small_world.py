@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice, permutations
 from math import perm
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -105,7 +105,7 @@ def _calls_itself(machine: type[HookMachine], key: str) -> bool:
         return False
     try:
         for number, sample in enumerate(state._samples):
-            with state.mount.add("pre", lambda number=number: entered.append(number), name="witness", priority=0):
+            with state.mount.add("pre", _noting(entered, number), name="witness", priority=0):
                 made, _ = outcome(state.target, sample)
                 if hasattr(made, "__await__"):
                     state.wait_for(_quietly(made))
@@ -113,6 +113,13 @@ def _calls_itself(machine: type[HookMachine], key: str) -> bool:
         state.detach(hook)
         state.teardown()
     return len(entered) > len(set(entered))
+
+
+def _noting(entered: list[int], number: int) -> Callable[[], None]:
+    def note() -> None:
+        entered.append(number)
+
+    return note
 
 
 # Any: what a coroutine function gives.
@@ -150,7 +157,7 @@ def _drawn(arguments: st.SearchStrategy[Any]) -> list[Given]:
             database=None,
             deadline=None,
             phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
         )
         @given(arguments)
         def take(drawn: Any) -> None:
