@@ -131,7 +131,7 @@ def described(value: object) -> str:
     for kind, unit in _UNITS:
         if issubclass(type(value), kind):
             size = cast("Any", kind).__len__(value)
-            return f"{article(name)} {name} of {size} {unit}{'s' * (size != 1)}"
+            return f"{article(name)} {name} of {plural(size, unit)}"
     return f"{article(name)} {name}"
 
 

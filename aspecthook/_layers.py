@@ -113,7 +113,11 @@ def _around_answer(writer: Writer, group: Group, function: str) -> None:
     writer.line(f"return {answer}")
 
 
-def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None:
+def _begun(writer: Writer, group: Group, function: str, direct: str) -> tuple[str, str, str]:
+    """Write how a one-yield hook begins and the inner call is made, up to its `except`.
+
+    Return what every helper of the hook is given, and the names of the result and of the exception.
+    """
     hook, result, error = writer.own("hook"), writer.own("result"), writer.own("error")
     waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
     common = f"{writer.pin('site')}, {function}, {hook}"
@@ -122,6 +126,12 @@ def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None
     writer.line(f"{waits}{writer.lib(a + 'begin')}({common})")
     with writer.block("try:"):
         writer.line(f"{result} = {direct}")
+    return common, result, error
+
+
+def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None:
+    waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
+    common, result, error = _begun(writer, group, function, direct)
     with writer.block(f"except {writer.lib('BaseException')} as {error}:"):
         writer.line(f"return {waits}{writer.lib(a + 'fail')}({common}, {error})")
     writer.line(f"return {waits}{writer.lib(a + 'end')}({common}, {result})")
@@ -132,14 +142,9 @@ def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str)
     if group.hook.flavour == "async generator":  # it answers nothing
         _one_yield(writer, group, function, direct)
         return
-    hook, result, error, answer = (writer.own(word) for word in ("hook", "result", "error", "answer"))
-    common = f"{writer.pin('site')}, {function}, {hook}"
-    settled = f'{writer.lib("settled")}({writer.pin("site")}, "around", {function}, {answer})'
-    writer.note("around", group)
-    writer.line(f"{hook} = {function}({writer.given(group.hook.asks, 'around', function)})")
-    writer.line(f"{writer.lib('begin')}({common})")
-    with writer.block("try:"):
-        writer.line(f"{result} = {direct}")
+    answer, site = writer.own("answer"), writer.pin("site")
+    settled = f'{writer.lib("settled")}({site}, "around", {function}, {answer})'
+    common, result, error = _begun(writer, group, function, direct)
     with writer.block(f"except {writer.lib('BaseException')} as {error}:"):
         writer.line(f"{answer} = {writer.lib('failed')}({common}, {error})")
         writer.await_answer()

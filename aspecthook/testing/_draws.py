@@ -59,21 +59,24 @@ def steps(draw: st.DrawFn, machine: HookMachine, is_valid: Callable[[Rule], bool
 
     (Its own strategy draws a rule until one is enabled, and which rules are to be enabled at all.)
     """
-    valid = [one for one in machine.steps if is_valid(one) for _ in range(weight(one))]
+    valid = [one for one in machine.steps if is_valid(one) for _ in range(_weight(one))]
     chosen = valid[draw(st.integers(0, len(valid) - 1))]
     return chosen, {name: draw(strategy) for name, strategy in chosen.arguments_strategies.items()}
 
 
-def weight(one: Rule) -> int:
+def is_ours(one: Rule) -> bool:
+    """Whether a rule is one of the kit's own."""
+    return bool(one.function.__module__.startswith(__package__))
+
+
+def _weight(one: Rule) -> int:
     """Say how often a rule is chosen beside the others."""
-    return _WEIGHTS.get(one.function.__name__, 1) if one.function.__module__.startswith(__package__) else _OF_USERS
+    return _WEIGHTS[one.function.__name__] if is_ours(one) else _OF_USERS
 
 
 def place(one: Rule) -> int:
     """Say where a rule stands among others; Hypothesis shrinks towards the first."""
-    names = list(_WEIGHTS)
-    ours = one.function.__module__.startswith(__package__)
-    return names.index(one.function.__name__) + 1 if ours else 0
+    return list(_WEIGHTS).index(one.function.__name__) + 1 if is_ours(one) else 0
 
 
 @st.composite

@@ -78,14 +78,13 @@ def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
     """Give all that a call of this mount point may be disturbed by, the simplest first."""
     signature = mount._get_site().signature
     streams = "generator" in signature.style
-    found = [
+    return [
         Guest(kind, deed, place)
         for place in ("", "first", "last")
         for kind in kinds_of(signature)
         for deed in _DEEDS[kind]
         if deed in deeds and not (streams and (deed == AGAIN or (kind == "around" and deed in _PROCEEDING)))
     ]
-    return [one for one in found if one.kind in ("pre", "around") or one.does != "changes"]
 
 
 def function_of(guest: Guest, *, waits: bool, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
@@ -100,7 +99,7 @@ def function_of(guest: Guest, *, waits: bool, changes: dict[str, object], act: C
     if guest.kind == "around":
         return _around(guest.does, changes, act, waits=waits)
     if guest.does in (AGAIN, ADDS, REMOVES):
-        return _acting_later(act) if waits else _acting(act)
+        return _acting_later(act) if waits else act
     answers: dict[str, Callable[[], object]] = {
         "fails": _fail,
         "fails alone": _fail,
@@ -121,13 +120,6 @@ def _fail() -> None:
 
 def _stop() -> None:
     raise PlannedStop("planned")
-
-
-def _acting(act: Callable[[], Any]) -> Callable[[], None]:
-    def acting() -> None:
-        act()
-
-    return acting
 
 
 def _acting_later(act: Callable[[], Any]) -> Callable[[], Any]:
@@ -161,9 +153,7 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
 
     async def proceeding_later(proceed: Callable[..., Any]) -> object:
         if does == AGAIN:
-            made = act()
-            if made is not None:
-                await made
+            await _acting_later(act)()
         if does == "skips":
             return MARK
         if does == "twice":

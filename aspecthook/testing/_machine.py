@@ -27,7 +27,7 @@ from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome
 from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants
-from ._draws import PRIORITIES, Calling, additions, beginnings, callings, own, place, steps
+from ._draws import PRIORITIES, Calling, additions, beginnings, callings, is_ours, own, place, steps
 from ._guests import ADDS, AGAIN, ANSWERS, DEEDS, REMOVES, Guest, PlannedError, function_of, guests_of
 from ._laws import (
     broken,
@@ -220,7 +220,7 @@ class HookMachine(RuleBasedStateMachine):
             raise cls._short_failure
 
     def _refuse_nothing_to_do(self) -> None:
-        if not self._candidates and not self._rows and all(_is_ours(one) for one in self.rules):
+        if not self._candidates and not self._rows and all(is_ours(one) for one in self.rules):
             raise HookTypeError(
                 f"{type(self).__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
                 "give candidates, or mark methods as `pre` does"
@@ -262,7 +262,7 @@ class HookMachine(RuleBasedStateMachine):
 
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
         """Give the code of a step: of the kit's own, as it has noted it; a user's own is noted here."""
-        if _is_ours(rule):
+        if is_ours(rule):
             return self._lines[-1]
         text: str = super()._repr_step(rule, data, result)
         self._lines.append(f"{text}\nstate.check()")
@@ -658,7 +658,3 @@ def _nothing(_record: logging.LogRecord) -> bool:
 
 def _is_counted(row: Row) -> bool:
     return bool(cast("Hook", row.hook).options.keys() & {"once", "times"})
-
-
-def _is_ours(rule: Rule) -> bool:
-    return bool(rule.function.__module__ == __name__)

@@ -26,7 +26,7 @@ from aspecthook._weak import Mention
 
 from ._calls import Given, blank_of
 from ._shortened import shortened
-from ._trace import TARGET, Proceeding, Step, Trace, _noting, _words, with_proceed
+from ._trace import TARGET, Proceeding, Step, Trace, _noting, _words, mapped, place_of, with_proceed
 
 # Law 2, read aloud. It knows nothing of graphs.
 
@@ -130,7 +130,7 @@ class Counts:
         options = hook.options
         if options.get("reentrant") is False and any(one is hook for one in self.acting):
             return False
-        every, times = options.get("every"), 1 if options.get("once") else options.get("times")
+        every, times = options.get("every"), _times(hook)
         if (every or times) and id(hook) not in self.known:
             return None
         if every:
@@ -144,7 +144,7 @@ class Counts:
 
     def is_used_up(self, hook: Hook) -> bool | None:
         """Say whether a hook has acted as often as it may, and so has come off; None: that is not known."""
-        times = 1 if hook.options.get("once") else hook.options.get("times")
+        times = _times(hook)
         if not times:
             return False
         return self.acted.get(id(hook), 0) >= times if id(hook) in self.known else None
@@ -157,6 +157,10 @@ class Counts:
     def know(self, hook: object) -> None:
         """Know the past of a hook, which has just been added."""
         self.known[id(hook)] = hook
+
+
+def _times(hook: Hook) -> int | None:
+    return 1 if hook.options.get("once") else hook.options.get("times")
 
 
 # A call played again
@@ -232,10 +236,8 @@ def interpreted(
     values = _values(mount, (*bound, *given.args), given.kwargs)
     if values is None:
         return None, TypeError()
-    chain = _chain(rows)
-    for kind in KINDS:
-        setattr(chain, kind, tuple([_counted(hook, counts) for hook in getattr(chain, kind)]))
-    place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+    chain = mapped(_chain(rows), lambda hook: _counted(hook, counts))
+    place = place_of(mount)
     original = place.original if place is not None and place.opened else mount.function
 
     def target(*args: Any, **kwargs: Any) -> object:
@@ -245,12 +247,15 @@ def interpreted(
             raise came[1]
         return came[0]
 
-    emission = mount._get_site().signature.emission
-    site = Site(mount.name, mount._code(), lambda: mount.function, _find_nothing, emission)
     try:
-        return _law.run(chain, Call(site, values), target), None
+        return _law.run(chain, Call(_site(mount), values), target), None
     except BaseException as error:
         return None, error
+
+
+def _site(mount: MountPoint) -> Site:
+    emission = mount._get_site().signature.emission
+    return Site(mount.name, mount._code(), lambda: mount.function, _find_nothing, emission)
 
 
 def _counted(hook: Hook, counts: Counts) -> Hook:
@@ -399,14 +404,9 @@ class _Replay:
         self.at = 0
         self.asked = 0
         self.wrong: str | None = None
-        signature = self.mount._get_site().signature
-        self.site = Site(
-            self.mount.name, self.mount._code(), lambda: played.mount.function, _find_nothing, signature.emission
-        )
+        self.site = _site(self.mount)
         self.hooked = bool(chain.everything())
-        self.chain = Chain(())
-        for kind in KINDS:
-            setattr(self.chain, kind, tuple([self.double(hook) for hook in getattr(chain, kind)]))
+        self.chain = mapped(chain, self.double)
 
     def play(self, values: tuple[object, ...]) -> str | None:
         """Play the call, and say in what it differs."""
@@ -536,7 +536,8 @@ class _Replay:
 
     def compare(self, step: Step, noted: Proceeding, result: object, error: BaseException | None) -> None:
         """Check what came of what is inside of an around hook."""
-        if not (_same(result, noted.result) and _same(error, noted.raised)):
+        has_failed = error is not None or noted.raised is not None
+        if not (_same(error, noted.raised) if has_failed else _same(result, noted.answer)):
             came = f"raised {shortened(error)}" if error is not None else f"given {shortened(result)}"
             raise self.astray(f"what is inside of {_who(step)} should have {came}")
 

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ._calls import Given, outcome
+from ._draws import is_ours
 from ._story import with_story
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def explored(machine: type[HookMachine]) -> None:
         keys = list(first._keys)
         left_out = any(getattr(machine, name) is None for name in ("add", "remove", "call"))
         # What a rule of the user's own sets up, that is not there yet.
-        prepared = any(not one.function.__module__.startswith(__package__) for one in first._initialize_rules_to_run)
+        prepared = any(not is_ours(one) for one in first._initialize_rules_to_run)
         if left_out or prepared:
             return
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
-_INTERNAL = ("hypothesis", "aspecthook.testing", "unittest", "contextlib", "_pytest")
+from aspecthook._errors import is_ours
+
+_RUNNERS = {"hypothesis", "unittest", "contextlib", "_pytest"}
 
 
 def test_function(machine: type[Any], name: str, lines: Iterable[str]) -> str:
@@ -35,6 +37,10 @@ def _is_step(note: str) -> bool:
 
 def _of_users(traceback: TracebackType | None) -> TracebackType | None:
     """Leave out the frames that come before the first of the user's own."""
-    while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith(_INTERNAL):
+    while traceback is not None and _is_internal(traceback.tb_frame):
         traceback = traceback.tb_next
     return traceback
+
+
+def _is_internal(frame: FrameType) -> bool:
+    return is_ours(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] in _RUNNERS

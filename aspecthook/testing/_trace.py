@@ -20,6 +20,7 @@ from aspecthook._errors import HookLookupError, nearest, plural
 from aspecthook._guard import Guard
 from aspecthook._hook import Hook
 from aspecthook._hookable import hooks
+from aspecthook._inplace import Place
 from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 from aspecthook._order import Chain
@@ -30,6 +31,7 @@ from ._shortened import shortened
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+_PENDING: Any = object()
 TARGET = "target"
 
 
@@ -75,14 +77,18 @@ class Step:
 class Proceeding:
     """One time that an around hook proceeded: with what, and what came of it; the `yield` of a generator is one."""
 
-    __slots__ = ("args", "has_ended", "kwargs", "raised", "result")
+    __slots__ = ("answer", "args", "kwargs", "raised")
 
     def __init__(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> None:
         self.args = args
         self.kwargs = dict(kwargs or {})
-        self.result: object = None
+        self.answer: object = _PENDING
         self.raised: BaseException | None = None
-        self.has_ended = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether anything has come of it yet."""
+        return self.raised is not None or self.answer is not _PENDING
 
 
 @final
@@ -276,19 +282,29 @@ async def _collected(trace: Trace, call: Callable[[], Any]) -> Trace:
 @under_lock
 def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[..., Any]:
     """Compile the chain as it is now, or another one, on clones that note what they do."""
-    place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+    place = place_of(mount)
     names = mount._get_site().signature.names
     trace._chain = mount._active() if chain is None else chain
-    clones = Chain(())
-    for kind in KINDS:
-        row: tuple[Hook, ...] = getattr(trace._chain, kind)
-        setattr(clones, kind, tuple([_noting(hook, names, trace, counts=chain is None) for hook in row]))
+    clones = mapped(trace._chain, lambda hook: _noting(hook, names, trace, counts=chain is None))
     if place is None or not (place.opened or clones.everything()):
         return _noting_target(mount.function, mount, trace)
     call: Any = place.bind(clones, target=_noting_target(place.original, mount, trace))
     function: Any = mount.function
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return cast("Callable[..., Any]", call)
+
+
+def place_of(mount: MountPoint) -> Place | None:
+    """Return where the code of a mount point is, if it has hooks; that of an instance is in its class."""
+    return mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+
+
+def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
+    """Return a chain of other hooks, each in the place of its own."""
+    made = Chain(())
+    for kind in KINDS:
+        setattr(made, kind, tuple([change(hook) for hook in getattr(chain, kind)]))
+    return made
 
 
 def _noting(hook: Hook, names: tuple[str, ...], trace: Trace, *, counts: bool = True) -> Hook:
@@ -356,7 +372,7 @@ def _with_proceed_noted(
             trace.steps[place]._proceeded.append(noted)
             return noted
 
-        return (_noting_later if waits else _noting_now)(proceed, begin)
+        return _RECORDERS["async" if waits else "plain"](proceed, begin)
 
     def around(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = with_proceed(words, args, kwargs, wrap)
@@ -369,37 +385,8 @@ def _with_proceed_noted(
     return later if waits else around
 
 
-def _noting_now(proceed: Callable[..., Any], begin: Callable[..., Proceeding]) -> Callable[..., Any]:
-    def noted(*args: Any, **kwargs: Any) -> Any:
-        noted = begin(args, kwargs)
-        try:
-            noted.result = proceed(*args, **kwargs)
-        except BaseException as error:
-            noted.raised = error
-            raise
-        finally:
-            noted.has_ended = True
-        return noted.result
-
-    return noted
-
-
-def _noting_later(proceed: Callable[..., Any], begin: Callable[..., Proceeding]) -> Callable[..., Any]:
-    async def noted(*args: Any, **kwargs: Any) -> Any:
-        noted = begin(args, kwargs)
-        try:
-            noted.result = await proceed(*args, **kwargs)
-        except BaseException as error:
-            noted.raised = error
-            raise
-        finally:
-            noted.has_ended = True
-        return noted.result
-
-    return noted
-
-
-Begin = Callable[[tuple[Any, ...], dict[str, Any]], Step]
+# Begins a step, or a time that an around hook proceeds, and gives where to note what comes of it.
+Begin = Callable[[tuple[Any, ...], dict[str, Any]], "Step | Proceeding"]
 
 
 def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
@@ -457,7 +444,7 @@ def _around_generator(function: Callable[..., Any], begin: Begin) -> Callable[..
         step = begin(args, kwargs)
         made: Generator[Any, Any, Any] = function(*args, **kwargs)
         try:
-            step.answer = yield from _yielding(made, step)
+            step.answer = yield from _yielding(made, cast("Step", step))
         except BaseException as error:
             step.raised = error
             raise
@@ -474,16 +461,16 @@ def _yielding(made: Generator[Any, Any, Any], step: Step) -> Generator[Any, Any,
             noted = Proceeding()
             step._proceeded.append(noted)
             try:
-                noted.result = yield item
+                answer = yield item
             except GeneratorExit:
                 made.close()
                 raise
             except BaseException as error:
-                noted.raised, noted.has_ended = error, True
+                noted.raised = error
                 item = made.throw(error)
             else:
-                noted.has_ended = True
-                item = made.send(noted.result)
+                noted.answer = answer
+                item = made.send(answer)
     except StopIteration as stop:
         return stop.value
 

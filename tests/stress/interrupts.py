@@ -201,13 +201,10 @@ def signal_handlers_that_change_the_chain(function: Any) -> None:
     hooks(function).clear()
 
 
-def signal_handlers_that_call_hooks_that_count(function: Any) -> None:
-    # From 3.14 on, a handler may run while the hook's counts are locked: in that very thread, which waited for itself.
-    counted: list[int] = []
-    function.pre(every=2)(lambda: counted.append(1))
-    function.post(times=10**9)(lambda: None)
+def called_by_handlers_too(function: Callable[[], object], *, times: int, seed: int) -> int:
+    """Call a function so many times between two signals, whose handler calls it too; return how often it was called."""
     calls = 0
-    chance = random.Random(3)
+    chance = random.Random(seed)
     end = time.monotonic() + SECONDS
 
     def handler(*_: object) -> None:
@@ -217,11 +214,20 @@ def signal_handlers_that_call_hooks_that_count(function: Any) -> None:
 
     for _ in range(INTERRUPTS):
         with signalled(handler, chance):
-            for _ in range(60):
+            for _ in range(times):
                 function()
-        calls += 60
+        calls += times
         if time.monotonic() > end:
             break
+    return calls
+
+
+def signal_handlers_that_call_hooks_that_count(function: Any) -> None:
+    # From 3.14 on, a handler may run while the hook's counts are locked: in that very thread, which waited for itself.
+    counted: list[int] = []
+    function.pre(every=2)(lambda: counted.append(1))
+    function.post(times=10**9)(lambda: None)
+    calls = called_by_handlers_too(function, times=60, seed=3)
     assert len(counted) == calls // 2
     hooks(function).clear()
 
@@ -323,22 +329,7 @@ def signal_handlers_that_call_what_faults_are_injected_into(function: Any) -> No
         return weavings[-1]
 
     fault = Injection(function, weaver).replace(1)
-    calls = 0
-    chance = random.Random(4)
-    end = time.monotonic() + SECONDS
-
-    def handler(*_: object) -> None:
-        nonlocal calls
-        function()
-        calls += 1
-
-    for _ in range(INTERRUPTS):
-        with signalled(handler, chance):
-            for _ in range(30):
-                function()
-        calls += 30
-        if time.monotonic() > end:
-            break
+    calls = called_by_handlers_too(function, times=30, seed=4)
     assert (fault.calls, fault.replaced) == (calls, calls), (fault, calls)
     for weaving in weavings:
         weaving.remove()
