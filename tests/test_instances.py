@@ -406,14 +406,14 @@ def test_the_code_of_the_class_comes_back_with_the_last_hook_of_an_instance(acco
 
 
 def test_the_mount_point_of_a_dead_instance_is_not_that_of_a_new_one_in_its_place() -> None:
-    for _ in range(100):
-        first = Account()
-        mount, place = hooks(first.withdraw), id(first)
-        del first
-        second = Account()
-        if id(second) == place:
-            break
-    assert id(second) == place
+    first = Account()
+    mount, place = hooks(first.withdraw), id(first)
+    del first
+    # Which freed memory is used again is the allocator's choice (mimalloc, without the GIL, fills the rest of a page first).
+    others = []
+    while id(second := Account()) != place:
+        others.append(second)
+        assert len(others) < 100_000
     assert hooks(second.withdraw) is not mount
     hooks(second.withdraw).post(lambda result: -result)
     assert second.withdraw(1) == -99
