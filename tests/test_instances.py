@@ -409,7 +409,7 @@ def test_the_mount_point_of_a_dead_instance_is_not_that_of_a_new_one_in_its_plac
     first = Account()
     mount, place = hooks(first.withdraw), id(first)
     del first
-    # Which freed memory is used again is the allocator's choice (mimalloc, without the GIL, fills the rest of a page first).
+    # Which freed memory is used again is the allocator's choice: without the GIL, it fills the rest of a page first.
     others = []
     while id(second := Account()) != place:
         others.append(second)
