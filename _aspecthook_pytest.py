@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast, final
 import pytest
 
 if TYPE_CHECKING:
-    from aspecthook._hook import Hook
-    from aspecthook._mount import MountPoint
+    from aspecthook._core.law.hook import Hook
+    from aspecthook._core.mount.point import MountPoint
     from aspecthook.testing import Tape
     from aspecthook.testing._inject import Injection
     from aspecthook.weave import Weaving

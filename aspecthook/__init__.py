@@ -7,10 +7,13 @@ A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ._answers import Args, Return
-from ._call import Call, State
+from ._core.law.answers import Args, Return
+from ._core.law.call import Call, State
+from ._core.law.hook import Hook, Priority
+from ._core.mount.hookable import explain, hookable, hooks
+from ._core.mount.point import MountPoint
 from ._errors import (
     AspecthookError,
     ConfigError,
@@ -26,13 +29,11 @@ from ._errors import (
     WeaveError,
     WeaveWarning,
 )
-from ._hook import Hook, Priority
-from ._hookable import explain, hookable, hooks
-from ._mount import MountPoint
+from ._lazy import lazy
 from .weave import weave
 
 if TYPE_CHECKING:
-    from ._event import event
+    from .events._event import event
     from .weave import Weaving, always, around, exception, item, on, post, pre
 
 __version__ = "0.1.0"
@@ -74,15 +75,8 @@ __all__ = [
 ]
 
 # What not every program needs is loaded when it is first asked for.
-_LAZY = {"event": "_event"} | dict.fromkeys(
-    ("Weaving", "always", "around", "exception", "item", "on", "post", "pre"), "weave"
+__getattr__ = lazy(
+    __name__,
+    {"event": "events._event"}
+    | dict.fromkeys(("Weaving", "always", "around", "exception", "item", "on", "post", "pre"), "weave"),
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-    return found

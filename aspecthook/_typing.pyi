@@ -33,10 +33,10 @@ from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, Self, 
 
 from typing_extensions import TypeVar, deprecated
 
-from ._answers import Args, Return
-from ._history import History
-from ._hook import Adding
-from ._mount import MountPoint
+from ._core.law.answers import Args, Return
+from ._core.law.hook import Adding
+from ._core.mount.history import History
+from ._core.mount.point import MountPoint
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")  # the parameters of a hook; what it asks for is checked when it is added

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     rest = list(sys.argv[1:] if argv is None else argv)
     if rest and rest[0] == "train":
-        from aspecthook.training import _command
+        from .training.job import _command
 
         if argv is None:  # the process is ours
             _command.alone()

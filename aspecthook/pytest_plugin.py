@@ -15,8 +15,8 @@ import pytest
 
 import _aspecthook_pytest as entry
 
-from ._instances import InstanceMountPoint
-from ._mount import MountPoint
+from ._core.mount.instance import InstanceMountPoint
+from ._core.mount.point import MountPoint
 from .testing._failures import namespace_of
 
 _FAR = 6  # that many objects from a module to what it holds

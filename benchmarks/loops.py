@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from aspecthook import _writer
+from aspecthook._core.compile import text as _writer
 
 from . import targets
 from .results import Contest

@@ -174,7 +174,7 @@ def new_runner_class() -> Any:
     Those of a class are there for all of its instances: where one instance has hooks, each call of another one costs a
     look more (some 75 ns), which a program that has no hooks does not pay.
     """
-    found = find_spec("aspecthook.training._runner")
+    found = find_spec("aspecthook.training.loop._runner")
     assert found is not None and found.origin is not None
     spec = spec_from_file_location(f"{found.name}_{next(_numbers)}", found.origin)
     assert spec is not None and spec.loader is not None

@@ -143,7 +143,7 @@ def _ours(runner_class: Any, hooked: bool, kit: Kit) -> Callable[[], None]:
 
 
 def _digits() -> tuple[Any, Any]:
-    from aspecthook.training.digits import load_digits
+    from aspecthook.training.data import load_digits
 
     images, labels = load_digits("train")
     return images.reshape(len(images), -1), labels
@@ -153,7 +153,7 @@ def numpy_kit() -> Kit:
     """Make a network with one hidden layer, and our loader."""
     import numpy as np
 
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader
     from aspecthook.training.numpy import AdamW, Linear, ReLU, Sequential, cross_entropy, manual_seed
 
     manual_seed(0)

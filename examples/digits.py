@@ -13,9 +13,8 @@ from typing import Any
 
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner
-from aspecthook.training.checkpoints import newest
-from aspecthook.training.digits import load_digits
-from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.checkpoint import newest
+from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
 from aspecthook.training.numpy import AdamW, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
 
 

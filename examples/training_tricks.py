@@ -30,8 +30,7 @@ try:
     import numpy as np
     from autograd import grad
 
-    from aspecthook.training.digits import load_digits
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
     from aspecthook.training.numpy import Adam, Linear, Sequential, Tanh, cross_entropy, detach, manual_seed, no_grad
 except ImportError as error:
     sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install 'aspecthook[train]'")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Call, HookAnswerError, Return, hookable, hooks
-from aspecthook._writer import LOOP_FROM
+from aspecthook._core.compile.text import LOOP_FROM
 
 T = "T"
 STYLES = ("function", "coroutine", "generator", "async generator")

@@ -27,11 +27,11 @@ from aspecthook import (
     MountError,
     MountPoint,
     Return,
-    _law,
     hookable,
     hooks,
 )
-from aspecthook._order import Chain
+from aspecthook._core.law import law_sync as _law
+from aspecthook._core.law.order import Chain
 
 from .properties.worlds import signatures
 

@@ -248,7 +248,7 @@ def at_each_line_of_the_guard(work: Callable[[], object]) -> Callable[..., Any]:
     """Give a trace function that does some work before each line that counts, as a signal handler might."""
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
-        if not frame.f_code.co_filename.endswith("_guard.py"):
+        if not frame.f_code.co_filename.endswith("guard.py"):
             return None
         if event == "line":
             work()
@@ -285,7 +285,7 @@ def test_a_call_that_comes_into_the_middle_of_counting_is_counted_too(till: Till
 def test_a_hook_that_an_interrupt_kept_from_being_taken_off_is_taken_off_by_the_next_call(till: Till) -> None:
     # The call that had counted the last run alone took the hook off; after an interrupt there it stayed for good.
     def interrupt(frame: FrameType, event: str, _: object) -> None:
-        if frame.f_code.co_name == "remove" and frame.f_code.co_filename.endswith("_hook.py"):
+        if frame.f_code.co_name == "remove" and frame.f_code.co_filename.endswith("hook.py"):
             sys.settrace(None)
             raise KeyboardInterrupt
 

@@ -43,8 +43,8 @@ from aspecthook import (
     hooks,
     weave,
 )
-from aspecthook._hook import identity
-from aspecthook._weak import Mention
+from aspecthook._core.law.hook import identity
+from aspecthook._core.law.weak import Mention
 from aspecthook.testing import run_laws
 
 from .threads import at_once
@@ -299,9 +299,9 @@ def interrupted(step: Callable[[], object], place: int, handler: Callable[[], ob
     def trace(frame: Any, what: str, _: object) -> Any:
         nonlocal left
         file = Path(frame.f_code.co_filename).name
-        if file not in ("_history.py", "_mount.py"):
+        if file not in ("history.py", "point.py"):
             return None
-        frame.f_trace_opcodes = file == "_history.py"
+        frame.f_trace_opcodes = file == "history.py"
         if what == ("opcode" if frame.f_trace_opcodes else "line"):
             left -= 1
             # CPython handles signals at calls and at jumps back alone, and there is none between these two lines.

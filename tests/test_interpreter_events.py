@@ -23,8 +23,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from aspecthook import Args, HookLookupError, HookOrderError, HookTypeError, MountError, Return, events, hooks
 from aspecthook.events import _audits
-from aspecthook.events._seats import Attribute, Link
-from aspecthook.events._wired import wired
+from aspecthook.events._slots import Attribute, Link
+from aspecthook.events._wiring import wired
 
 from .threads import at_once
 
@@ -148,7 +148,7 @@ def test_a_refused_subscriber_leaves_nothing_connected() -> None:
 def test_nothing_is_imported_under_the_lock() -> None:
     """An import could wait there for a thread that is importing, is told of it, and waits for the lock."""
     program = """
-from aspecthook._changes import is_changing
+from aspecthook._core.mount.lock import is_changing
 locked = []
 class Finder:
     def find_spec(self, name, path=None, target=None):
@@ -1582,7 +1582,7 @@ def test_a_collection_is_told_twice() -> None:
 def test_a_collection_in_the_middle_of_a_change_waits_for_nobody() -> None:
     program = """
 import gc
-from aspecthook._changes import under_lock
+from aspecthook._core.mount.lock import under_lock
 told = []
 @event
 def other(): ...

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Hook, Return, event, hookable, hooks
-from aspecthook import _compile as compiled
+from aspecthook._core.compile import link as compiled
 
 
 class Big:

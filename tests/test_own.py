@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import Args, HookAnswerError, HookSignatureError, Return, hookable, hooks
-from aspecthook._asks import Kind
-from aspecthook._own import OwnMountPoint
-from aspecthook._signature import Emission
+from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.signature import Emission
+from aspecthook.torch._own import OwnMountPoint
 
 
 class Tool:

@@ -23,10 +23,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import AspecthookError, HookLookupError, HookOptionError, HookTypeError, Priority, hookable, hooks
-from aspecthook._changes import is_changing
-from aspecthook._hook import priority_of
-from aspecthook.registry import ConfigError, Registry, load_toml
+from aspecthook import (
+    AspecthookError,
+    ConfigError,
+    HookLookupError,
+    HookOptionError,
+    HookTypeError,
+    Priority,
+    hookable,
+    hooks,
+)
+from aspecthook._core.law.hook import priority_of
+from aspecthook._core.mount.lock import is_changing
+from aspecthook.plugins import Registry
+from aspecthook.plugins._config import load_toml
 
 from .threads import at_once
 
@@ -1180,8 +1190,8 @@ def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str)
 
 def test_importing_it_loads_nothing_that_it_may_not_need() -> None:
     root = str(Path(__file__).parent.parent)
-    program = f"import sys; sys.path.insert(0, {root!r}); import aspecthook.registry; print(*sys.modules)"
+    program = f"import sys; sys.path.insert(0, {root!r}); import aspecthook.plugins; print(*sys.modules)"
     command = [sys.executable, "-I", "-S", "-c", program]
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-    assert "aspecthook.registry" in loaded
+    assert "aspecthook.plugins" in loaded
     assert loaded.isdisjoint({"inspect", "tomllib", "importlib.metadata", "pathlib", "pkgutil", "difflib"})

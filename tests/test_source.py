@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from aspecthook import event, hookable, hooks
-from aspecthook._order import Chain
-from aspecthook._signature import Signature
-from aspecthook._source import Source
+from aspecthook._core.compile.source import Source
+from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Signature
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

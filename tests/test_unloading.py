@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from aspecthook import _compile as compiled
-from aspecthook import _unloading as unloading
 from aspecthook import hooks, weave
+from aspecthook._core.compile import link as compiled
+from aspecthook._core.mount import unloading
 
 HEAD = """
 from aspecthook import Args, around, event, explain, hookable, hooks, post, pre, weave

@@ -7,7 +7,7 @@ from contextvars import copy_context
 
 import pytest
 
-from aspecthook._variables import ThreadsOwn, Variable, variable
+from aspecthook._core.law.variables import ThreadsOwn, Variable, variable
 from tests.threads import at_once
 
 VARIABLES = [variable("test_variable", "default"), ThreadsOwn("test_threads_own", "default")]

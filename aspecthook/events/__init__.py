@@ -7,10 +7,15 @@ taken out; while nobody listens it costs an empty call.
 
 from __future__ import annotations
 
-from ._audits import audit, file_opening, module_importing, socket_connecting, subprocess_starting
-from ._process import garbage_collecting, program_exit
-from ._signals import signal
-from ._uncaught import uncaught_exception
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import lazy
+
+if TYPE_CHECKING:
+    from ._audits import audit, file_opening, module_importing, socket_connecting, subprocess_starting
+    from ._process import garbage_collecting, program_exit
+    from ._signals import signal
+    from ._uncaught import uncaught_exception
 
 __all__ = [
     "audit",
@@ -23,3 +28,15 @@ __all__ = [
     "subprocess_starting",
     "uncaught_exception",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        **dict.fromkeys(
+            ("audit", "file_opening", "module_importing", "socket_connecting", "subprocess_starting"), "_audits"
+        ),
+        **dict.fromkeys(("garbage_collecting", "program_exit"), "_process"),
+        "signal": "_signals",
+        "uncaught_exception": "_uncaught",
+    },
+)

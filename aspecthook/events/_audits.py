@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from aspecthook._errors import HookTypeError, MountError, brief
 
-from ._inside import Inside
-from ._under_way import tell
-from ._wired import Plug, Several, wired, wired_copy
+from ._pre_inside import Inside
+from ._quiet import tell
+from ._wiring import Plug, Several, wired, wired_copy
 
 if TYPE_CHECKING:
     import socket as sockets

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal, final
 
-from aspecthook._call import Call
-from aspecthook._changes import is_changing
-from aspecthook._law import finish, run
-from aspecthook._mount import mount_of
-from aspecthook._order import Chain
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.law_sync import finish, run
+from aspecthook._core.law.order import Chain
+from aspecthook._core.mount.lock import is_changing
+from aspecthook._core.mount.point import mount_of
 
-from ._wired import wired
+from ._wiring import wired
 
 
 @final

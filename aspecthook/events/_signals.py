@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookLookupError, MountError, brief, nearest
 
-from ._seats import Seat, Tell
-from ._wired import wired_copy
+from ._slots import Seat, Tell
+from ._wiring import wired_copy
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event

@@ -6,12 +6,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from aspecthook._answers import Return
+from aspecthook._core.law.answers import Return
 
-from ._inside import Inside
-from ._seats import Attribute
-from ._under_way import tell
-from ._wired import Plug, Several, wired
+from ._pre_inside import Inside
+from ._quiet import tell
+from ._slots import Attribute
+from ._wiring import Plug, Several, wired
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from aspecthook._hookable import hooks
-from aspecthook._mount import MountPoint
+from aspecthook._core.mount.hookable import hooks
+from aspecthook._core.mount.point import MountPoint
 
 from ._shortened import shortened
 

@@ -8,11 +8,11 @@ from inspect import getattr_static
 from itertools import pairwise
 from typing import Any, Unpack, cast, final
 
-from aspecthook._answers import Args, Return
-from aspecthook._asks import Kind, kinds_of
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.asks import Kind, kinds_of
+from aspecthook._core.law.hook import Options, name_of
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
-from aspecthook._hook import Options, name_of
-from aspecthook._mount import MountPoint
 from aspecthook.weave._aspects import _MARKS as MARKS
 
 from ._shortened import shortened

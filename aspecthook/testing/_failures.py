@@ -13,11 +13,11 @@ from functools import cached_property
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from aspecthook._copies import MARK
-from aspecthook._hook import type_of
-from aspecthook._hookable import _inside
-from aspecthook._instances import InstanceMountPoint
-from aspecthook._mount import MountPoint, mount_of
+from aspecthook._core.compile.copies import MARK
+from aspecthook._core.law.hook import type_of
+from aspecthook._core.mount.hookable import _inside
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint, mount_of
 
 from ._trace import chain_lines
 

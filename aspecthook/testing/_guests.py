@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, cast, final
 
-from aspecthook._answers import Args, Return
-from aspecthook._asks import Kind, kinds_of
-from aspecthook._hook import Options
-from aspecthook._mount import MountPoint
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.asks import Kind, kinds_of
+from aspecthook._core.law.hook import Options
+from aspecthook._core.mount.point import MountPoint
 
 
 class PlannedError(Exception):

@@ -9,12 +9,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection,
 from types import MethodType
 from typing import Any, Self, TypedDict, Unpack, cast, final
 
-from aspecthook._answers import Return
-from aspecthook._asks import HANDS_ON
-from aspecthook._call import Call
-from aspecthook._changes import under_lock
+from aspecthook._core.law.answers import Return
+from aspecthook._core.law.asks import HANDS_ON
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Options
+from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import HookOptionError, HookTypeError
-from aspecthook._hook import Options
 from aspecthook.weave import Weaving
 
 from ._shortened import shortened

@@ -10,11 +10,11 @@ from inspect import getattr_static, signature
 from types import FunctionType, NoneType
 from typing import Any, TypeVar, cast
 
-from aspecthook._asks import KINDS, Kind, kinds_of
+from aspecthook._core.law.asks import KINDS, Kind, kinds_of
+from aspecthook._core.mount.hookable import hooks
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError
-from aspecthook._hookable import hooks
-from aspecthook._instances import InstanceMountPoint
-from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_in, finished
 from ._model import Counts, Played, Row, acting, differs, of_kind, ordered, precedes, rows_of

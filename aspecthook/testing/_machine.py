@@ -19,11 +19,11 @@ from hypothesis import currently_in_test_context
 from hypothesis import strategies as st
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
 
-from aspecthook._asks import KINDS
+from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.hook import Hook, Options
+from aspecthook._core.mount.hookable import hookable, hooks
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, nearest
-from aspecthook._hook import Hook, Options
-from aspecthook._hookable import hookable, hooks
-from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome
 from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants

@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, final
 
-from aspecthook import _law
-from aspecthook._answers import Args
-from aspecthook._asks import KINDS
-from aspecthook._call import Call, Site
+from aspecthook._core.law import law_sync as _law
+from aspecthook._core.law.answers import Args
+from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.hook import Hook, Priority
+from aspecthook._core.law.order import Chain
+from aspecthook._core.law.weak import Mention
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
-from aspecthook._hook import Hook, Priority
-from aspecthook._instances import InstanceMountPoint
-from aspecthook._mount import MountPoint
-from aspecthook._order import Chain
-from aspecthook._weak import Mention
 
 from ._calls import Given, blank_of
 from ._shortened import shortened

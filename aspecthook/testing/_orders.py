@@ -11,11 +11,11 @@ from itertools import combinations, islice
 from random import Random
 from typing import Any, NamedTuple
 
-from aspecthook._asks import KINDS
+from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.order import Chain, _graph
+from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn
-from aspecthook._hook import Hook
-from aspecthook._hookable import hooks
-from aspecthook._order import Chain, _graph
 
 from ._calls import Given, bound_of
 from ._repeat import Row, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any, NamedTuple, cast, final
 
-from aspecthook._answers import Args, Return
-from aspecthook._asks import KINDS
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
-from aspecthook._hook import Hook
-from aspecthook._instances import InstanceMountPoint
-from aspecthook._mount import MountPoint
 
 from ._repeat import Row, Wait, came, repeated, same, same_outcome, side_by_side, steady, wait_for, with_row
 from ._shortened import shortened

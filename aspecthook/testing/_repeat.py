@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from aspecthook._asks import KINDS
+from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.order import Chain
 from aspecthook._errors import AspecthookError, HookTypeError
-from aspecthook._hook import Hook
-from aspecthook._order import Chain
 
 from ._calls import finished
 from ._shortened import shortened

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from hypothesis import strategies as st
 
-from aspecthook._answers import Args, Return
+from aspecthook._core.law.answers import Args, Return
 
 How: TypeAlias = Literal["positional only", "positional", "*", "keyword", "**"]
 

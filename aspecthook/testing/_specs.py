@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast, final
 
-from aspecthook._answers import Args
-from aspecthook._asks import Flavour, Kind
-from aspecthook._call import Call
-from aspecthook._hook import Hook, Options
-from aspecthook._hookable import hooks
-from aspecthook._mount import MountPoint
+from aspecthook._core.law.answers import Args
+from aspecthook._core.law.asks import Flavour, Kind
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Hook, Options
+from aspecthook._core.mount.hookable import hooks
+from aspecthook._core.mount.point import MountPoint
 
 from ._signatures import Pasted, define, signature
 from ._targets import paused, planned

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias, cast
 
 from hypothesis import strategies as st
 
-from aspecthook._answers import Args, Return
-from aspecthook._asks import RESERVED, Flavour, Kind
-from aspecthook._hook import Options, Priority
-from aspecthook._hookable import hooks
-from aspecthook._signature import Signature, is_plain
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.asks import RESERVED, Flavour, Kind
+from aspecthook._core.law.hook import Options, Priority
+from aspecthook._core.law.signature import Signature, is_plain
+from aspecthook._core.mount.hookable import hooks
 
 from ._signatures import signature, signatures
 from ._specs import HookSpec, OrderSpec

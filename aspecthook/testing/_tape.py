@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from types import EllipsisType, FrameType, TracebackType
 from typing import Any, Self, TypeAlias, Unpack, cast, final
 
-from aspecthook._call import Call
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Options
+from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import plural
-from aspecthook._hook import Options
-from aspecthook._variables import Variable, variable
 from aspecthook.weave import weave
 
 from ._shortened import shortened

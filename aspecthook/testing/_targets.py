@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias, final
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 
-from aspecthook._hookable import hookable, hooks
-from aspecthook._mount import MountPoint
+from aspecthook._core.mount.hookable import hookable, hooks
+from aspecthook._core.mount.point import MountPoint
 
 from ._signatures import Pasted, arguments, define, signature, signatures
 

@@ -13,17 +13,17 @@ from itertools import pairwise
 from types import FunctionType
 from typing import Any, cast, final
 
-from aspecthook._asks import KINDS, Asks
-from aspecthook._call import Call
-from aspecthook._changes import under_lock
+from aspecthook._core.law.asks import KINDS, Asks
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.guard import Guard
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.order import Chain
+from aspecthook._core.mount.hookable import hooks
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.place import Place
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, nearest, plural
-from aspecthook._guard import Guard
-from aspecthook._hook import Hook
-from aspecthook._hookable import hooks
-from aspecthook._inplace import Place
-from aspecthook._instances import InstanceMountPoint
-from aspecthook._mount import MountPoint
-from aspecthook._order import Chain
 
 from ._calls import Given, blank_of, bound_of
 from ._copies import copy_of, kept_of

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ._capture import Capture, Seen, capture
-from ._histograms import Histogram, HistogramWatch, drawn, histograms, watch_histograms
-from ._neurons import Neurons, NeuronWatch, dead_neurons, watch_neurons
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import lazy
+
+if TYPE_CHECKING:
+    from ._capture import Capture, Seen, capture
+    from ._histograms import Histogram, HistogramWatch, drawn, histograms, watch_histograms
+    from ._neurons import Neurons, NeuronWatch, dead_neurons, watch_neurons
 
 __all__ = [
     "Capture",
@@ -20,3 +25,12 @@ __all__ = [
     "watch_histograms",
     "watch_neurons",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        **dict.fromkeys(("Capture", "Seen", "capture"), "_capture"),
+        **dict.fromkeys(("Histogram", "HistogramWatch", "drawn", "histograms", "watch_histograms"), "_histograms"),
+        **dict.fromkeys(("NeuronWatch", "Neurons", "dead_neurons", "watch_neurons"), "_neurons"),
+    },
+)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Unpack, cast, final
 
+from aspecthook._core.law.hook import Options
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook._hook import Options
-from aspecthook._own import OwnMountPoint
 from aspecthook.weave import Names, Weaving, weave
 
+from ._own import OwnMountPoint
 from ._values import copied, is_module, mapped
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Unpack, final
 
+from aspecthook._core.law.hook import Options
 from aspecthook._errors import WeaveError
-from aspecthook._hook import Options
 from aspecthook.weave import Names, Weaving, weave
 
 from ._values import run, torch

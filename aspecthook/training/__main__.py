@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ._command import alone, main
+from .job._command import alone, main
 
 if __name__ == "__main__":
     alone()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
+from aspecthook._core.law.hook import Options
 from aspecthook._errors import entrance
-from aspecthook._hook import Options
+from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
     from ._aspects import always, around, exception, item, on, post, pre
@@ -112,15 +113,7 @@ def weave(
 
 
 # What few programs need is loaded when it is first asked for.
-_LAZY = {"Weaving": "_weaving"} | dict.fromkeys(
-    ("always", "around", "exception", "item", "on", "post", "pre"), "_aspects"
+__getattr__ = lazy(
+    __name__,
+    {"Weaving": "_weaving"} | dict.fromkeys(("always", "around", "exception", "item", "on", "post", "pre"), "_aspects"),
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-    return found

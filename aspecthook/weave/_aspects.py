@@ -7,9 +7,9 @@ from inspect import getattr_static
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
-from aspecthook._asks import Kind
+from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.hook import Options, inside
 from aspecthook._errors import WeaveError, brief
-from aspecthook._hook import Options, inside
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -6,10 +6,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
 
-from aspecthook._changes import under_lock
-from aspecthook._hook import Gate
-from aspecthook._signature import Signature
-from aspecthook._variables import Variable, variable
+from aspecthook._core.law.hook import Gate
+from aspecthook._core.law.signature import Signature
+from aspecthook._core.law.variables import Variable, variable
+from aspecthook._core.mount.lock import under_lock
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

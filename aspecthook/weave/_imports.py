@@ -14,8 +14,8 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol, final
 
-from aspecthook._changes import under_lock
-from aspecthook._hook import type_of
+from aspecthook._core.law.hook import type_of
+from aspecthook._core.mount.lock import under_lock
 
 
 class Watcher(Protocol):

@@ -8,10 +8,10 @@ from functools import cached_property, lru_cache, partialmethod, singledispatchm
 from types import BuiltinFunctionType, DynamicClassAttribute, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from aspecthook import _proxy
+from aspecthook._core.law.hook import type_of
 from aspecthook._errors import WeaveError, nearest, printable
-from aspecthook._hook import type_of
-from aspecthook._proxy import space_of
+from aspecthook._foreign import proxy as _proxy
+from aspecthook._foreign.proxy import space_of
 
 from ._pointcut import Pointcut, Segment, Term
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from aspecthook._asks import KINDS, Kind
+from aspecthook._core.law.asks import KINDS, Kind
+from aspecthook._core.law.hook import OPTIONS, Options, check_options
+from aspecthook._core.mount.point import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable
-from aspecthook._hook import OPTIONS, Options, check_options
-from aspecthook._mount import check_types
+from aspecthook.torch._model import WORDS, choose, is_of_torch
 
 from ._aspects import Marked, has_marks, marked
 from ._pointcut import Pointcut
 from ._shares import Wish
 from ._spots import shown
-from ._torch import WORDS, choose, is_of_torch
 from ._weaving import Plan, Scope, Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

@@ -9,9 +9,9 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from aspecthook import _proxy
+from aspecthook._core.law.hook import type_of
 from aspecthook._errors import WeaveError, nearest, qualified
-from aspecthook._hook import type_of
+from aspecthook._foreign import proxy as _proxy
 
 from ._members import modules
 from ._pointcut import Term, is_glob

@@ -6,11 +6,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any, cast, final
 
-from aspecthook._asks import Kind
-from aspecthook._changes import under_lock
+from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.hook import Hook, Options, identity, priority_of
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError
-from aspecthook._hook import Hook, Options, identity, priority_of
-from aspecthook._mount import MountPoint
 
 from ._gates import Claim, gate
 

@@ -27,19 +27,19 @@ from types import (
 )
 from typing import Any, NamedTuple, cast
 
-from aspecthook import _proxy
-from aspecthook._carrier import style_of
+from aspecthook._core.law.hook import type_of
+from aspecthook._core.mount.hookable import mount_for
+from aspecthook._core.mount.instance import for_instance
+from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import MountError, WeaveError, brief, qualified
-from aspecthook._hook import type_of
-from aspecthook._hookable import mount_for
-from aspecthook._instances import for_instance
-from aspecthook._mount import MountPoint, mount_of
-from aspecthook._proxy import space_of
+from aspecthook._foreign import proxy as _proxy
+from aspecthook._foreign.carrier import style_of
+from aspecthook._foreign.proxy import space_of
+from aspecthook.torch._model import is_forward, module_point
 
 from ._gates import Heir
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
 from ._sharing import sharing
-from ._torch import is_forward, module_point
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -8,12 +8,13 @@ from functools import partial
 from types import ModuleType, TracebackType
 from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast, final
 
-from aspecthook import _proxy
-from aspecthook._changes import under_lock
+from aspecthook._core.law.hook import Hook, code_of
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, qualified, warn
-from aspecthook._hook import Hook, code_of
-from aspecthook._mount import MountPoint
-from aspecthook._own import OwnMountPoint
+from aspecthook._foreign import proxy as _proxy
+from aspecthook.torch._model import Chosen, warn_of_compiled
+from aspecthook.torch._own import OwnMountPoint
 
 from ._gates import Blocks, Claim, gate
 from ._imports import is_under_way, unwatch, watch
@@ -22,7 +23,6 @@ from ._pointcut import Pointcut, Term
 from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_unknown, why_waiting
 from ._shares import Share, Wish, is_shared, share
 from ._spots import Spot, kind_of, shown, spot_of, spot_of_object
-from ._torch import Chosen, warn_of_compiled
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

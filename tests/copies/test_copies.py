@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookLookupError, event, hookable, hooks, weave
-from aspecthook._mount import mount_of
+from aspecthook._core.mount.point import mount_of
 from tests.copies.makers import MAKERS, WAYS, Made, unpicklable
 from tests.threads import at_once
 

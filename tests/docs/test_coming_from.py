@@ -31,8 +31,19 @@ import pluggy
 import pytest
 import wrapt
 
-from aspecthook import HookOptionError, HookSignatureError, Return, WeaveError, event, hookable, hooks, on, pre
-from aspecthook.plugins import PluginError, Plugins
+from aspecthook import (
+    HookOptionError,
+    HookSignatureError,
+    PluginError,
+    Return,
+    WeaveError,
+    event,
+    hookable,
+    hooks,
+    on,
+    pre,
+)
+from aspecthook.plugins import Plugins
 from aspecthook.testing import Tape, assert_calls, called
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aspecthook import Args, HookTypeError, MountPoint, Return, _mount, _order, hookable, hooks, weave
-from aspecthook._inplace import Place
+from aspecthook import Args, HookTypeError, MountPoint, Return, hookable, hooks, weave
+from aspecthook._core.law import order as _order
+from aspecthook._core.mount import point as _mount
+from aspecthook._core.mount.place import Place
 from aspecthook.testing import LawError, Trace, law, run_laws, trace_of
 from aspecthook.testing._model import ordered, row_of
 from tests.properties.test_order import Row, expected, rows

@@ -13,8 +13,10 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from aspecthook import Hook, HookTypeError, MountPoint, Return, _mount, _order, hookable, hooks, post, pre
-from aspecthook._guard import Guard
+from aspecthook import Hook, HookTypeError, MountPoint, Return, hookable, hooks, post, pre
+from aspecthook._core.law import order as _order
+from aspecthook._core.law.guard import Guard
+from aspecthook._core.mount import point as _mount
 from aspecthook.testing import HookMachine, LawError, Trace, law
 from aspecthook.testing._candidates import Candidate
 
@@ -429,7 +431,7 @@ def test_a_hook_that_goes_on_running_once_removed_is_found(monkeypatch: pytest.M
 
 
 def test_a_compiled_call_that_skips_a_hook_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aspecthook._inplace import Place
+    from aspecthook._core.mount.place import Place
 
     bind = Place.bind
 
@@ -448,7 +450,7 @@ def test_a_compiled_call_that_skips_a_hook_is_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_post_hook_that_is_not_given_the_result_so_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aspecthook._inplace import Place
+    from aspecthook._core.mount.place import Place
 
     bind = Place.bind
 

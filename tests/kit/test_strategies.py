@@ -15,9 +15,11 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from aspecthook import Args, HookAnswerError, HookOrderError, Return, _law, _law_async, hookable, hooks
-from aspecthook._call import Call, Site
-from aspecthook._order import Chain
+from aspecthook import Args, HookAnswerError, HookOrderError, Return, hookable, hooks
+from aspecthook._core.law import law as _law_async
+from aspecthook._core.law import law_sync as _law
+from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.order import Chain
 from aspecthook.testing import _strategies as kit
 from aspecthook.testing._signatures import HOWS
 from aspecthook.testing._strategies import (

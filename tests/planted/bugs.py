@@ -63,7 +63,7 @@ ORDER = [
     Bug(
         "priority-ignored",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         'ranked = sorted(hooks, key=attrgetter("priority", "added"))',
         'ranked = sorted(hooks, key=attrgetter("added"))',
         _ORDER,
@@ -71,7 +71,7 @@ ORDER = [
     Bug(
         "ties-reversed",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         'ranked = sorted(hooks, key=attrgetter("priority", "added"))',
         "ranked = sorted(hooks, key=lambda hook: (hook.priority, -hook.added))",
         _ORDER,
@@ -79,7 +79,7 @@ ORDER = [
     Bug(
         "before-means-after",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "edges.update((place, other) for key in hook.before",
         "edges.update((other, place) for key in hook.before",
         _ORDER,
@@ -87,7 +87,7 @@ ORDER = [
     Bug(
         "after-means-before",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "edges.update((other, place) for key in hook.after",
         "edges.update((place, other) for key in hook.after",
         _ORDER,
@@ -95,7 +95,7 @@ ORDER = [
     Bug(
         "first-bearer-only",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "edges.update((place, other) for key in hook.before for other in bearers.get(key, ()))",
         "edges.update((place, other) for key in hook.before for other in bearers.get(key, ())[:1])",
         _ORDER,
@@ -103,7 +103,7 @@ ORDER = [
     Bug(
         "first-name-only",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "edges.update((place, other) for key in hook.before for",
         "edges.update((place, other) for key in hook.before[:1] for",
         _ORDER,
@@ -111,7 +111,7 @@ ORDER = [
     Bug(
         "last-name-only",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "edges.update((other, place) for key in hook.after for",
         "edges.update((other, place) for key in hook.after[-1:] for",
         _ORDER,
@@ -119,7 +119,7 @@ ORDER = [
     Bug(
         "highest-ready-goes-next",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "place = heappop(ready)",
         "place = ready.pop()",
         _ORDER,
@@ -127,7 +127,7 @@ ORDER = [
     Bug(
         "no-heap-any-more",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "heappush(ready, follower)",
         "ready.append(follower)",
         _ORDER,
@@ -135,7 +135,7 @@ ORDER = [
     Bug(
         "one-met-constraint-is-enough",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "if not waiting[follower]:",
         "if waiting[follower] <= 1 and follower not in ready and ranked[follower] not in order:",
         _ORDER,
@@ -143,7 +143,7 @@ ORDER = [
     Bug(
         "cycle-of-some-drops-them",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "if len(order) < len(ranked):",
         "if not order:",
         _ORDER,
@@ -151,7 +151,7 @@ ORDER = [
     Bug(
         "cycle-through-old-names-unnoticed",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "follows = hook.after or any(key in self._before for key in keys)",
         "follows = hook.after",
         _ORDER,
@@ -159,7 +159,7 @@ ORDER = [
     Bug(
         "before-itself-accepted",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))",
         "return bool(leads and follows)",
         _ORDER,
@@ -167,7 +167,7 @@ ORDER = [
     Bug(
         "removal-forgets-mentions-of-others",
         "order",
-        "_order.py",
+        "_core/law/order.py",
         "if not counts[hook.kind, key]:",
         "if step < 0:",
         _ORDER,
@@ -175,7 +175,7 @@ ORDER = [
     Bug(
         "cycle-across-kinds-refused",
         "order",
-        "_mount.py",
+        "_core/mount/point.py",
         "arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)",
         "arrange([*members, hook], self.name)",
         _ORDER,
@@ -183,7 +183,7 @@ ORDER = [
     Bug(
         "highest-priority-refused",
         "order",
-        "_hook.py",
+        "_core/law/hook.py",
         "if not 0 <= value <= 100:",
         "if not 0 < value <= 100:",
         _ORDER,
@@ -191,7 +191,7 @@ ORDER = [
     Bug(
         "handle-means-its-name",
         "order",
-        "_hook.py",
+        "_core/law/hook.py",
         "id(one) if isinstance(one, Hook) else identity(one)",
         "one.name if isinstance(one, Hook) else identity(one)",
         _ORDER,
@@ -200,7 +200,7 @@ ORDER = [
     Bug(
         "names-of-priorities-rounded",
         "order",
-        "_hook.py",
+        "_core/law/hook.py",
         "return Priority[value.upper()].value",
         "return Priority[value.upper()].value // 20 * 20",
         _ORDER,
@@ -208,11 +208,18 @@ ORDER = [
 ]
 
 CONDITIONS = [
-    Bug("once-twice", "conditions", "_hook.py", "            times = 1\n", "            times = 2\n", _CONDITIONS),
+    Bug(
+        "once-twice",
+        "conditions",
+        "_core/law/hook.py",
+        "            times = 1\n",
+        "            times = 2\n",
+        _CONDITIONS,
+    ),
     Bug(
         "times-one-too-few",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "return number <= times",
         "return number < times",
         _CONDITIONS,
@@ -220,7 +227,7 @@ CONDITIONS = [
     Bug(
         "times-stays-after-its-last",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "if number >= times:",
         "if number > times:",
         _CONDITIONS,
@@ -228,7 +235,7 @@ CONDITIONS = [
     Bug(
         "once-again-from-within",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "return number <= times",
         "return True",
         _CONDITIONS,
@@ -236,7 +243,7 @@ CONDITIONS = [
     Bug(
         "every-counts-from-the-first",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "next(self._calls) % self.every:",
         "(next(self._calls) - 1) % self.every:",
         _CONDITIONS,
@@ -244,7 +251,7 @@ CONDITIONS = [
     Bug(
         "every-one-call-late",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "next(self._calls) % self.every:",
         "next(self._calls) % (self.every + 1):",
         _CONDITIONS,
@@ -252,7 +259,7 @@ CONDITIONS = [
     Bug(
         "times-counts-what-every-left-out",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         """        if self.every is not None and next(self._calls) % self.every:
             return False
         if self.times is not None and not self._is_due(next(self._runs), self.times):
@@ -268,7 +275,7 @@ CONDITIONS = [
     Bug(
         "counts-calls-that-when-refused",
         "conditions",
-        "_writer.py",
+        "_core/compile/text.py",
         """            parts.append(f"{names['admit']}()")""",
         """            parts.insert(0, f"{names['admit']}()")""",
         _CONDITIONS,
@@ -276,7 +283,7 @@ CONDITIONS = [
     Bug(
         "when-inverted",
         "conditions",
-        "_writer.py",
+        "_core/compile/text.py",
         "        return asked\n",
         '        return f"not {asked}"\n',
         _CONDITIONS,
@@ -284,7 +291,7 @@ CONDITIONS = [
     Bug(
         "when-of-always-ignored",
         "conditions",
-        "_writer.py",
+        "_core/compile/text.py",
         "        if hook.when_asks is not None:\n            parts.append(\n",
         '        if hook.when_asks is not None and hook.kind != "always":\n            parts.append(\n',
         _CONDITIONS,
@@ -292,7 +299,7 @@ CONDITIONS = [
     Bug(
         "when-of-pre-ignored",
         "conditions",
-        "_writer.py",
+        "_core/compile/text.py",
         "        if hook.when_asks is not None:\n            parts.append(\n",
         '        if hook.when_asks is not None and hook.kind != "pre":\n            parts.append(\n',
         _CONDITIONS,
@@ -300,7 +307,7 @@ CONDITIONS = [
     Bug(
         "when-of-around-ignored",
         "conditions",
-        "_layers.py",
+        "_core/compile/layers.py",
         '    if conditions:\n        with writer.block(f"if not ({conditions}):"):\n            writer',
         '    if hook.guard:\n        with writer.block(f"if not ({conditions}):"):\n            writer',
         _CONDITIONS,
@@ -308,7 +315,7 @@ CONDITIONS = [
     Bug(
         "around-that-does-not-act-skips-the-target",
         "conditions",
-        "_layers.py",
+        "_core/compile/layers.py",
         'writer.line(f"return {waits}{direct}")\n    with writer.optional',
         'writer.line("return None")\n    with writer.optional',
         _CONDITIONS,
@@ -316,7 +323,7 @@ CONDITIONS = [
     Bug(
         "every-and-times-want-each-other",
         "conditions",
-        "_hook.py",
+        "_core/law/hook.py",
         "guarded = times or every or not reentrant",
         "guarded = times or not reentrant",
         _CONDITIONS,
@@ -324,7 +331,7 @@ CONDITIONS = [
     Bug(
         "reentrant-false-ignored",
         "conditions",
-        "_hook.py",
+        "_core/law/hook.py",
         "guarded = times or every or not reentrant",
         "guarded = times or every",
         _CONDITIONS,
@@ -332,7 +339,7 @@ CONDITIONS = [
     Bug(
         "run-not-left-when-the-hook-raises",
         "conditions",
-        "_writer.py",
+        "_core/compile/text.py",
         """                with self.optional("try:", needed=hook.leaves):
                     self.note(kind, group)
                     self.ask(hook, names)
@@ -352,7 +359,7 @@ CONDITIONS = [
     Bug(
         "run-never-left",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "        self._alive = False\n",
         "",
         _CONDITIONS,
@@ -360,7 +367,7 @@ CONDITIONS = [
     Bug(
         "guard-silences-other-functions",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "any(run._alive and run._guard is guard for run in _running.get())",
         "any(run._alive for run in _running.get())",
         _CONDITIONS,
@@ -368,7 +375,7 @@ CONDITIONS = [
     Bug(
         "inner-run-ends-the-outer-one",
         "conditions",
-        "_guard.py",
+        "_core/law/guard.py",
         "_running.set((*(run for run in _running.get() if run._alive), self))",
         "_running.set((self,))",
         _CONDITIONS,
@@ -376,7 +383,7 @@ CONDITIONS = [
     Bug(
         "isolated-failure-not-counted",
         "conditions",
-        "_hook.py",
+        "_core/law/hook.py",
         "        self._count_failure()\n",
         "",
         _CONDITIONS,
@@ -388,7 +395,7 @@ ANSWERS = [
     Bug(
         "pre-return-none-runs-the-target",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         """                self.line("break")
         if looped:
             with self.block(f"if {skipped}:"):""",
@@ -400,7 +407,7 @@ ANSWERS = [
     Bug(
         "pre-return-skips-post-too",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         """                self.line("break")
         if looped:
             with self.block(f"if {skipped}:"):""",
@@ -412,7 +419,7 @@ ANSWERS = [
     Bug(
         "post-return-none-ignored",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         'self.line(f"{subject} = {answer} if {plain} else {taken}")',
         'self.line(f"{subject} = {answer} if {plain} else {taken} or {subject}")',
         _ANSWERS,
@@ -420,7 +427,7 @@ ANSWERS = [
     Bug(
         "post-falsy-answer-ignored",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         'with self.hook(kind, group) as function, self.block(f"if {answer} is not None:"):',
         'with self.hook(kind, group) as function, self.block(f"if {answer}:"):',
         _ANSWERS,
@@ -428,7 +435,7 @@ ANSWERS = [
     Bug(
         "exception-return-none-not-handled",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         """            self.line(f"{handled} = True")
             self.line("break")
 """,
@@ -440,7 +447,7 @@ ANSWERS = [
     Bug(
         "exception-return-does-not-skip-the-rest",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         """            self.line(f"{handled} = True")
             self.line("break")
 """,
@@ -451,7 +458,7 @@ ANSWERS = [
     Bug(
         "exception-hook-sees-only-plain-answers",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{self.own('result')} = {answer}.value\")",
         "self.line(f\"{self.own('result')} = {answer}\")",
         _ANSWERS,
@@ -459,7 +466,7 @@ ANSWERS = [
     Bug(
         "args-not-for-the-target",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         'self.line(f"{self.unpacked} = {revise}" if self.flat else revise)',
         "self.line(revise)",
         _ANSWERS,
@@ -467,7 +474,7 @@ ANSWERS = [
     Bug(
         "args-not-in-the-call",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{self.own('call')}._values = {self.values}\")",
         'self.line("pass")',
         _LAW,
@@ -475,7 +482,7 @@ ANSWERS = [
     Bug(
         "args-first-name-only",
         "answers",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "for name, value in changes.items():\n        place =",
         "for name, value in list(changes.items())[:1]:\n        place =",
         _ANSWERS,
@@ -483,7 +490,7 @@ ANSWERS = [
     Bug(
         "args-unknown-name-ignored",
         "answers",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "    if varkw is None:\n        shown",
         "    if varkw is None:\n        return\n        shown",
         _ANSWERS,
@@ -491,7 +498,7 @@ ANSWERS = [
     Bug(
         "post-result-not-in-the-call",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         'if kind == "post" and self.wants_call:\n',
         'if kind == "item" and self.wants_call:\n',
         _LAW,
@@ -499,7 +506,7 @@ ANSWERS = [
     Bug(
         "post-result-not-passed-on",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         'self._value_hook("post", group, result)',
         "self._value_hook(\"post\", group, result if group.first else self.own('answer'))",
         _LAW,
@@ -507,7 +514,7 @@ ANSWERS = [
     Bug(
         "always-answer-taken",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         """                    with self.block(f"if {answer} is not None and {unfit}:"):
                         self.line(self.wrong("always", function))
 """,
@@ -520,7 +527,7 @@ ANSWERS = [
     Bug(
         "always-return-accepted",
         "answers",
-        "_source.py",
+        "_core/compile/source.py",
         "unfit = f\"({kind} is {self.lib('Args')} or {kind} is {self.lib('Return')})\"",
         "unfit = f\"({kind} is {self.lib('Args')})\"",
         _ANSWERS,
@@ -528,7 +535,7 @@ ANSWERS = [
     Bug(
         "pre-plain-value-accepted",
         "answers",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "    raise wrong(site, kind, function, answer)\n\n\ndef settled",
         "    return answer\n\n\ndef settled",
         _ANSWERS,
@@ -536,7 +543,7 @@ ANSWERS = [
     Bug(
         "around-given-old-arguments",
         "answers",
-        "_layers.py",
+        "_core/compile/layers.py",
         'writer.line(f"return {_changed(writer, function, inner)}")',
         'writer.line(f"return {direct}")',
         _ANSWERS,
@@ -544,7 +551,7 @@ ANSWERS = [
     Bug(
         "around-return-not-unwrapped",
         "answers",
-        "_layers.py",
+        "_core/compile/layers.py",
         'writer.line(f"return {answer}.value")',
         'writer.line(f"return {answer}")',
         _ANSWERS,
@@ -552,7 +559,7 @@ ANSWERS = [
     Bug(
         "around-innermost-first",
         "answers",
-        "_layers.py",
+        "_core/compile/layers.py",
         "for place in reversed(range(len(writer.chain.around))):",
         "for place in range(len(writer.chain.around)):",
         _ANSWERS,
@@ -560,7 +567,7 @@ ANSWERS = [
     Bug(
         "one-yield-none-is-the-result",
         "answers",
-        "_runtime.py",
+        "_core/law/runtime.py",
         'return result if answer is None else settled(site, "around", function, answer)',
         'return settled(site, "around", function, answer)',
         _ANSWERS,
@@ -568,7 +575,7 @@ ANSWERS = [
     Bug(
         "one-yield-swallows-the-exception",
         "answers",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "        if answer is None:\n            raise error\n",
         "        if answer is None:\n            return None\n",
         _ANSWERS,
@@ -576,7 +583,7 @@ ANSWERS = [
     Bug(
         "one-yield-may-yield-twice",
         "answers",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "        return stop.value\n    hook.close()\n    raise _yielded_twice(site, function)",
         "        return stop.value\n    hook.close()\n    return None",
         ("tests/test_errors.py",),
@@ -587,7 +594,7 @@ EXCEPTIONS = [
     Bug(
         "interrupt-handled-by-all",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "with self.block(f\"except {self.lib('Exception' if plain else 'BaseException')} as {exc}:\"):",
         "with self.block(f\"except {self.lib('BaseException')} as {exc}:\"):",
         _LAW,
@@ -595,16 +602,23 @@ EXCEPTIONS = [
     Bug(
         "types-ignored",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         'caught="" if plain else exc',
         'caught=""',
         _ANSWERS,
     ),
-    Bug("first-type-only", "exceptions", "_hook.py", "self.types = types\n", "self.types = types[:1]\n", _ANSWERS),
+    Bug(
+        "first-type-only",
+        "exceptions",
+        "_core/law/hook.py",
+        "self.types = types\n",
+        "self.types = types[:1]\n",
+        _ANSWERS,
+    ),
     Bug(
         "subclasses-not-taken",
         "exceptions",
-        "_writer.py",
+        "_core/compile/text.py",
         "parts.append(f\"{self.lib('isinstance')}({caught}, {names['types']})\")",
         "parts.append(f\"{self.lib('type')}({caught}) in {names['types']}\")",
         _LAW,
@@ -612,7 +626,7 @@ EXCEPTIONS = [
     Bug(
         "cause-lost",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         'with self.block(f"if not {handled}:"):\n                self.line("raise")',
         'with self.block(f"if not {handled}:"):\n                self.line(f"raise {exc} from None")',
         _LAW,
@@ -621,7 +635,7 @@ EXCEPTIONS = [
     Bug(
         "always-stop-at-the-first-that-raises",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{self.awaits}{self.lib(self.a + 'finish')}({rest}, {self.call()}, {error})\")",
         'self.line("pass")',
         _ANSWERS,
@@ -629,7 +643,7 @@ EXCEPTIONS = [
     Bug(
         "always-stop-at-the-second-that-raises",
         "exceptions",
-        "_law.py",
+        "_core/law/law_sync.py",
         "                finish(hooks[place + 1 :], call, new)\n",
         "",
         _ANSWERS,
@@ -637,7 +651,7 @@ EXCEPTIONS = [
     Bug(
         "always-hook-behind-a-failed-one-skipped",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "[{stage} + 1:]",
         "[{stage} + 2:]",
         _ANSWERS,
@@ -645,7 +659,7 @@ EXCEPTIONS = [
     Bug(
         "failed-exception-hook-asked-again",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "[{self.own('stage')} + 1:]",
         "[{self.own('stage')}:]",
         _ANSWERS,
@@ -653,7 +667,7 @@ EXCEPTIONS = [
     Bug(
         "second-failure-of-an-exception-hook-ends-the-chain",
         "exceptions",
-        "_law.py",
+        "_core/law/law_sync.py",
         "                    return recover(hooks[place + 1 :], call, new)",
         "                    raise",
         _ANSWERS,
@@ -661,7 +675,7 @@ EXCEPTIONS = [
     Bug(
         "exception-hooks-see-the-old-exception",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "self.lib(self.a + 'recover')}({rest}, {self.call()}, {error})",
         "self.lib(self.a + 'recover')}({rest}, {self.call()}, {exc})",
         _ANSWERS,
@@ -669,7 +683,7 @@ EXCEPTIONS = [
     Bug(
         "failure-of-post-is-handled",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         """                self._try_part()
             self._exception(exc or self.own("exc"))
             if self.chain.post or self.wants_call:
@@ -688,7 +702,7 @@ EXCEPTIONS = [
     Bug(
         "post-runs-after-a-handled-exception",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         """                with self.block("else:"):
                     self._post()
 """,
@@ -700,7 +714,7 @@ EXCEPTIONS = [
     Bug(
         "always-sees-no-exception",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         'self.line(f"{exc} = {error}")',
         'self.line("pass")',
         _LAW,
@@ -708,7 +722,7 @@ EXCEPTIONS = [
     Bug(
         "always-sees-the-result-of-a-failed-call",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         '                self.line(f"{result} = None")\n                if self.wants_call:',
         "                if self.wants_call:",
         _LAW,
@@ -716,7 +730,7 @@ EXCEPTIONS = [
     Bug(
         "always-sees-a-handled-exception",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "for hook in hooks)):\n                self.line(f\"{self.own('exc')} = None\")",
         'for hook in hooks)):\n                self.line("pass")',
         _LAW,
@@ -724,7 +738,7 @@ EXCEPTIONS = [
     Bug(
         "call-keeps-a-handled-exception",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{self.own('call')}._exc, {self.own('call')}._result = None, {result}\")",
         "self.line(f\"{self.own('call')}._result = {result}\")",
         _ANSWERS,
@@ -732,7 +746,7 @@ EXCEPTIONS = [
     Bug(
         "call-keeps-its-exception",
         "exceptions",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{self.own('call')}._exc = None\")",
         'self.line("pass")',
         _ANSWERS,
@@ -741,7 +755,7 @@ EXCEPTIONS = [
     Bug(
         "isolate-swallows-the-interrupt",
         "exceptions",
-        "_writer.py",
+        "_core/compile/text.py",
         """            if hook.isolate:
                 with self.block(f"except {self.lib('Exception')} as""",
         """            if hook.isolate:
@@ -751,7 +765,7 @@ EXCEPTIONS = [
     Bug(
         "isolated-failure-ends-the-part",
         "exceptions",
-        "_writer.py",
+        "_core/compile/text.py",
         "                    self.line(f\"{names['failed']}({self.own('slip')})\")\n",
         "                    self.line(f\"{names['failed']}({self.own('slip')})\")\n"
         '                    self.line("raise" if kind == "always" else "pass")\n',
@@ -763,7 +777,7 @@ MEMBERSHIP = [
     Bug(
         "remove-handle-takes-off-its-name",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "            self._discard((hook,))\n            return\n",
         "            self._discard(tuple(one for one in self._members if one.name == hook.name))\n            return\n",
         _INPLACE,
@@ -772,7 +786,7 @@ MEMBERSHIP = [
     Bug(
         "clear-leaves-one",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "        self._discard(self._members)\n",
         "        self._discard(self._members[1:])\n",
         _INPLACE,
@@ -780,7 +794,7 @@ MEMBERSHIP = [
     Bug(
         "again-ignored",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "if hook.again or not self._mentions.may_be_again(hook):",
         "if not self._mentions.may_be_again(hook):",
         _ORDER,
@@ -789,7 +803,7 @@ MEMBERSHIP = [
     Bug(
         "added-again-is-two",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "        if older is not None:\n            return older\n        self._check",
         "        self._check",
         _ORDER,
@@ -798,7 +812,7 @@ MEMBERSHIP = [
     Bug(
         "other-when-accepted",
         "membership",
-        "_hook.py",
+        "_core/law/hook.py",
         '            "when": self.when_key,\n',
         "",
         _ORDER,
@@ -807,7 +821,7 @@ MEMBERSHIP = [
     Bug(
         "other-types-are-no-other-hook",
         "membership",
-        "_hook.py",
+        "_core/law/hook.py",
         "self.keys[1] == other.keys[1] and {*self.types} == {*other.types}",
         "self.keys[1] == other.keys[1]",
         _ORDER,
@@ -816,7 +830,7 @@ MEMBERSHIP = [
     Bug(
         "remove-takes-off-the-same-function",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "tuple([hook for hook in members if id(hook) not in gone])",
         "tuple([hook for hook in members if hook.function not in [one.function for one in off]])",
         _ORDER,
@@ -824,7 +838,7 @@ MEMBERSHIP = [
     Bug(
         "places-counted-by-members",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "added=next(_added),",
         "added=len(self._members),",
         _ORDER,
@@ -832,7 +846,7 @@ MEMBERSHIP = [
     Bug(
         "remove-by-name-takes-the-first",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "        found = tuple(self._matching(meant))\n",
         "        found = tuple(self._matching(meant))[:1]\n",
         _INPLACE,
@@ -841,7 +855,7 @@ MEMBERSHIP = [
     Bug(
         "remove-by-function-leaves-the-first",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "        found = tuple(self._matching(meant))\n",
         "        found = tuple(self._matching(meant))[-1:]\n",
         _INPLACE,
@@ -850,7 +864,7 @@ MEMBERSHIP = [
     Bug(
         "block-that-raises-keeps-its-hook",
         "membership",
-        "_hook.py",
+        "_core/law/hook.py",
         "    def __exit__(self, *_: object) -> None:\n        self.remove()\n",
         "    def __exit__(self, *_: object) -> None:\n        if _[0] is None:\n            self.remove()\n",
         _INPLACE,
@@ -859,7 +873,7 @@ MEMBERSHIP = [
     Bug(
         "refused-hook-stays",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         """        self._check_order(hook)
         self._mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
@@ -873,7 +887,7 @@ MEMBERSHIP = [
     Bug(
         "hook-added-in-front",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "lambda members: (*members, hook)",
         "lambda members: (hook, *members)",
         _INPLACE,
@@ -881,7 +895,7 @@ MEMBERSHIP = [
     Bug(
         "change-without-stand-in",
         "membership",
-        "_mount.py",
+        "_core/mount/point.py",
         "            place.hold()\n            self._reset_instances(place)\n",
         "            self._reset_instances(place)\n",
         _INPLACE,
@@ -892,7 +906,7 @@ PAUSES = [
     Bug(
         "paused-hook-acts",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "return () if self._pauses else tuple([hook for hook in members if not hook.paused])",
         "return () if self._pauses else members",
         _INPLACE,
@@ -900,7 +914,7 @@ PAUSES = [
     Bug(
         "paused-mount-point-acts",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "return bool(self._instances) or (not self._pauses and any(not hook.paused for hook in self._members))",
         "return bool(self._instances) or any(not hook.paused for hook in self._members)",
         _INPLACE,
@@ -908,7 +922,7 @@ PAUSES = [
     Bug(
         "resuming-one-resumes-all",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "            for hook in hooks:\n                hook.paused = paused\n",
         "            for hook in hooks if paused else self._members:\n                hook.paused = paused\n",
         _INPLACE,
@@ -916,7 +930,7 @@ PAUSES = [
     Bug(
         "pausing-one-pauses-those-behind-it",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "            for hook in hooks:\n                hook.paused = paused\n",
         "            for hook in self._members[self._members.index(hooks[0]) :] if paused else hooks:\n"
         "                hook.paused = paused\n",
@@ -925,7 +939,7 @@ PAUSES = [
     Bug(
         "nested-pause-ends-too-early",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "self._pauses | {pause} if on else self._pauses - {pause}",
         "self._pauses | {pause} if on else frozenset()",
         _INPLACE,
@@ -934,7 +948,7 @@ PAUSES = [
     Bug(
         "pause-outlives-a-block-that-raises",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "            yield\n        finally:\n            try:\n",
         "            yield\n        except Exception:\n            raise\n        else:\n            try:\n",
         _INPLACE,
@@ -943,7 +957,7 @@ PAUSES = [
     Bug(
         "pause-leaves-the-old-chain",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "        store()\n        self._chain = None\n",
         "        store()\n",
         _INPLACE,
@@ -951,7 +965,7 @@ PAUSES = [
     Bug(
         "paused-class-silences-its-instances",
         "pauses",
-        "_mount.py",
+        "_core/mount/point.py",
         "return bool(self._instances) or (not self._pauses and any(not hook.paused for hook in self._members))",
         "return not self._pauses and (bool(self._instances) or any(not hook.paused for hook in self._members))",
         _INSTANCES,
@@ -960,7 +974,7 @@ PAUSES = [
     Bug(
         "paused-class-acts-in-its-instances",
         "pauses",
-        "_instances.py",
+        "_core/mount/instance.py",
         "inherited = () if parent._pauses else tuple([hook for hook in parent._members if not hook.paused])",
         "inherited = tuple([hook for hook in parent._members if not hook.paused])",
         _INSTANCES,
@@ -969,7 +983,7 @@ PAUSES = [
     Bug(
         "paused-hook-of-a-class-acts-in-its-instances",
         "pauses",
-        "_instances.py",
+        "_core/mount/instance.py",
         "inherited = () if parent._pauses else tuple([hook for hook in parent._members if not hook.paused])",
         "inherited = () if parent._pauses else parent._members",
         _INSTANCES,
@@ -978,7 +992,7 @@ PAUSES = [
     Bug(
         "paused-instance-acts",
         "pauses",
-        "_instances.py",
+        "_core/mount/instance.py",
         "active = () if self._pauses else tuple([hook for hook in self._members if not hook.paused])",
         "active = tuple([hook for hook in self._members if not hook.paused])",
         _INSTANCES,
@@ -987,7 +1001,7 @@ PAUSES = [
     Bug(
         "paused-hook-of-an-instance-acts",
         "pauses",
-        "_instances.py",
+        "_core/mount/instance.py",
         "active = () if self._pauses else tuple([hook for hook in self._members if not hook.paused])",
         "active = () if self._pauses else self._members",
         _INSTANCES,
@@ -999,7 +1013,7 @@ INSTANCES = [
     Bug(
         "instance-forgets-the-hooks-of-its-class",
         "instances",
-        "_instances.py",
+        "_core/mount/instance.py",
         "return Chain(inherited + active)",
         "return Chain(active or inherited)",
         _INSTANCES,
@@ -1008,7 +1022,7 @@ INSTANCES = [
     Bug(
         "cycle-with-the-class-unnoticed",
         "instances",
-        "_instances.py",
+        "_core/mount/instance.py",
         "yield self._parent._members + self._members",
         "yield self._members",
         _INSTANCES,
@@ -1017,7 +1031,7 @@ INSTANCES = [
     Bug(
         "cycle-with-an-instance-unnoticed",
         "instances",
-        "_mount.py",
+        "_core/mount/point.py",
         "        for instance in list(self._instances.values()):  # one may die in the middle\n"
         "            yield self._members + instance.members\n",
         "",
@@ -1027,7 +1041,7 @@ INSTANCES = [
     Bug(
         "instance-known-by-its-last-argument",
         "instances",
-        "_source.py",
+        "_core/compile/source.py",
         'run, first = self.own("run"), self.signature.idents[0]',
         'run, first = self.own("run"), self.signature.idents[-1]',
         _INSTANCES,
@@ -1036,7 +1050,7 @@ INSTANCES = [
     Bug(
         "all-instances-have-the-hooks-of-one",
         "instances",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{run} = {self.pin('instances')}.get({self.lib('id')}({first}))\")",
         "self.line(f\"{run} = next(iter({self.pin('instances')}.values()), None)\")",
         _INSTANCES,
@@ -1045,7 +1059,7 @@ INSTANCES = [
     Bug(
         "change-of-a-class-not-seen-by-its-instances",
         "instances",
-        "_mount.py",
+        "_core/mount/point.py",
         "            place.hold()\n            self._reset_instances(place)\n",
         "            place.hold()\n",
         _INSTANCES,
@@ -1054,7 +1068,7 @@ INSTANCES = [
     Bug(
         "change-of-an-instance-not-seen-by-its-calls",
         "instances",
-        "_instances.py",
+        "_core/mount/instance.py",
         "            self.reset(parent._place)\n            store()\n",
         "            store()\n",
         _INSTANCES,
@@ -1063,7 +1077,7 @@ INSTANCES = [
     Bug(
         "instance-that-lost-its-hooks-stays",
         "instances",
-        "_instances.py",
+        "_core/mount/instance.py",
         "            store()\n            if not self._members:\n                parent._drop_instance(self._key)\n",
         "            store()\n",
         _INSTANCES,
@@ -1072,7 +1086,7 @@ INSTANCES = [
     Bug(
         "mount-point-of-a-dead-instance-found-again",
         "instances",
-        "_instances.py",
+        "_core/mount/instance.py",
         "if not isinstance(found, InstanceMountPoint) or found._instance() is not instance:",
         "if not isinstance(found, InstanceMountPoint):",
         _INSTANCES,
@@ -1081,7 +1095,7 @@ INSTANCES = [
     Bug(
         "two-looks-at-an-instance-are-two-mount-points",
         "instances",
-        "_instances.py",
+        "_core/mount/instance.py",
         "found = looks[id(instance)] = InstanceMountPoint(parent, instance)",
         "found = InstanceMountPoint(parent, instance)",
         _INSTANCES,
@@ -1093,7 +1107,7 @@ IDENTITY = [
     Bug(
         "code-not-restored",
         "identity",
-        "_inplace.py",
+        "_core/mount/place.py",
         "self.stranded = not self._put(self.plain)",
         "self.stranded = False",
         _INPLACE,
@@ -1101,7 +1115,7 @@ IDENTITY = [
     Bug(
         "wrapped-left-behind",
         "identity",
-        "_inplace.py",
+        "_core/mount/place.py",
         "            attributes.unwrap()\n",
         "            pass\n",
         _INPLACE,
@@ -1109,7 +1123,7 @@ IDENTITY = [
     Bug(
         "dict-not-restored",
         "identity",
-        "_mount.py",
+        "_core/mount/point.py",
         "                place.close()\n                self._forget()\n",
         "                place.close()\n",
         ("tests/weave/test_weaving.py",),
@@ -1118,7 +1132,7 @@ IDENTITY = [
     Bug(
         "code-of-others-overwritten",
         "identity",
-        "_inplace.py",
+        "_core/mount/place.py",
         "if function is None or not self.is_own(function.__code__):",
         "if function is None:",
         _INPLACE,
@@ -1127,7 +1141,7 @@ IDENTITY = [
     Bug(
         "displaced-never-said",
         "identity",
-        "_inplace.py",
+        "_core/mount/place.py",
         "and (self.opened or self.stranded) and not self._is_ours(function.__code__)",
         "and self.stranded and not self._is_ours(function.__code__)",
         _INPLACE,
@@ -1136,7 +1150,7 @@ IDENTITY = [
     Bug(
         "kept-copy-of-old-code-runs-the-old-chain",
         "identity",
-        "_inplace.py",
+        "_core/mount/place.py",
         "        self.moved.run = self._enter\n",
         "",
         _INPLACE,
@@ -1145,7 +1159,7 @@ IDENTITY = [
     Bug(
         "copies-take-our-attributes-along",
         "identity",
-        "_copies.py",
+        "_core/compile/copies.py",
         "for name, value in self.shown().items() if not self._is_ours(value)}",
         "for name, value in self.shown().items()}",
         _COPIES,
@@ -1154,7 +1168,7 @@ IDENTITY = [
     Bug(
         "wraps-takes-our-wrapped-along",
         "identity",
-        "_copies.py",
+        "_core/compile/copies.py",
         "if value is not ours or name != _WRAPPED}",
         "}",
         _COPIES,
@@ -1163,7 +1177,7 @@ IDENTITY = [
     Bug(
         "attributes-of-others-lost-on-leaving",
         "identity",
-        "_copies.py",
+        "_core/compile/copies.py",
         "        now = self._carry(self._known, before)\n",
         "        now = before\n",
         ("tests/copies", "tests/weave/test_weaving.py"),
@@ -1172,7 +1186,7 @@ IDENTITY = [
     Bug(
         "keyword-defaults-not-shown",
         "identity",
-        "_inplace.py",
+        "_core/mount/place.py",
         "        copy.__kwdefaults__ = function.__kwdefaults__\n",
         "        pass\n",
         _INPLACE,
@@ -1181,7 +1195,7 @@ IDENTITY = [
     Bug(
         "code-says-another-name",
         "identity",
-        "_compile.py",
+        "_core/compile/link.py",
         "            co_name=model.co_name,\n",
         "",
         ("tests/test_explain.py", "tests/test_inplace.py"),
@@ -1193,7 +1207,7 @@ ASYNC = [
     Bug(
         "target-not-awaited",
         "async",
-        "_source.py",
+        "_core/compile/source.py",
         'self.line(f"{result} = {self.awaits}{source}")',
         'self.line(f"{result} = {source}")',
         _ASYNC,
@@ -1202,7 +1216,7 @@ ASYNC = [
     Bug(
         "answer-of-a-sync-hook-not-awaited",
         "async",
-        "_writer.py",
+        "_core/compile/text.py",
         "        if self.awaits and not waits:\n",
         '        if self.awaits and not waits and hook.kind != "post":\n',
         _ASYNC,
@@ -1211,7 +1225,7 @@ ASYNC = [
     Bug(
         "only-coroutines-awaited",
         "async",
-        "_runtime.py",
+        "_core/law/runtime.py",
         'return hasattr(type(answer), "__await__")',
         "return False",
         _ASYNC,
@@ -1220,7 +1234,7 @@ ASYNC = [
     Bug(
         "result-awaited-twice",
         "async",
-        "_layers.py",
+        "_core/compile/layers.py",
         "is {writer.lib('CoroutineType')} and {answer} not in {writer.own('given')}\"",
         "is {writer.lib('CoroutineType')}\"",
         _ASYNC,
@@ -1229,7 +1243,7 @@ ASYNC = [
     Bug(
         "async-when-not-awaited",
         "async",
-        "_writer.py",
+        "_core/compile/text.py",
         'return f"await {asked}"',
         "return asked",
         _CONDITIONS,
@@ -1238,7 +1252,7 @@ ASYNC = [
     Bug(
         "async-always-stop-at-the-second-that-raises",
         "async",
-        "_law_async.py",
+        "_core/law/law.py",
         "                await afinish(hooks[place + 1 :], call, new)\n",
         "",
         _ASYNC,
@@ -1247,7 +1261,7 @@ ASYNC = [
     Bug(
         "async-second-failure-of-an-exception-hook-ends-the-chain",
         "async",
-        "_law_async.py",
+        "_core/law/law.py",
         "                    return await arecover(hooks[place + 1 :], call, new)",
         "                    raise",
         _ASYNC,
@@ -1256,7 +1270,7 @@ ASYNC = [
     Bug(
         "async-one-yield-none-is-the-result",
         "async",
-        "_layers.py",
+        "_core/compile/layers.py",
         'writer.line(f"return {result} if {answer} is None else {settled}")',
         'writer.line(f"return {settled}")',
         _ASYNC,
@@ -1265,7 +1279,7 @@ ASYNC = [
     Bug(
         "async-one-yield-swallows-the-exception",
         "async",
-        "_layers.py",
+        "_core/compile/layers.py",
         'with writer.block(f"if {answer} is None:"):\n            writer.line("raise")',
         'with writer.block(f"if {answer} is None:"):\n            writer.line("return None")',
         _ASYNC,
@@ -1274,7 +1288,7 @@ ASYNC = [
     Bug(
         "async-around-given-old-arguments",
         "async",
-        "_layers.py",
+        "_core/compile/layers.py",
         'writer.line(f"{result} = await {_changed(writer, function, inner)}")',
         'writer.line(f"{result} = await {direct}")',
         _ASYNC,
@@ -1283,7 +1297,7 @@ ASYNC = [
     Bug(
         "async-hook-on-a-sync-generator-accepted",
         "async",
-        "_asks.py",
+        "_core/law/asks.py",
         'if flavour in ("async", "async generator") and style in ("function", "generator"):',
         'if flavour in ("async", "async generator") and style == "function":',
         _ASYNC,
@@ -1295,7 +1309,7 @@ GENERATORS = [
     Bug(
         "item-hooks-skip-the-first-item",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         'self.line(f"{sent} = {thrown} = None")',
         'self.line(f"{thrown}, {sent} = None, (yield next({stream}))")',
         _GENERATORS,
@@ -1304,7 +1318,7 @@ GENERATORS = [
     Bug(
         "first-item-hook-only",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         '        for group in groups(hooks):\n            self._value_hook("item", group, item)\n',
         '        for group in groups(hooks[:1]):\n            self._value_hook("item", group, item)\n',
         _GENERATORS,
@@ -1313,7 +1327,7 @@ GENERATORS = [
     Bug(
         "return-value-lost-behind-item-hooks",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{self.own('result')} = {self.own('stop')}.value\")",
         "self.line(f\"{self.own('result')} = None\")",
         _GENERATORS,
@@ -1322,7 +1336,7 @@ GENERATORS = [
     Bug(
         "return-value-lost",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         'self.line(f"{result} = yield from {source}")',
         'self.line(f"{result} = yield from {source}; {result} = None")',
         _GENERATORS,
@@ -1331,7 +1345,7 @@ GENERATORS = [
     Bug(
         "sent-value-lost",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         'self.line(f"{sent} = yield {item}")',
         'self.line(f"{sent} = yield {item}; {sent} = None")',
         _GENERATORS,
@@ -1340,7 +1354,7 @@ GENERATORS = [
     Bug(
         "throw-does-not-reach-the-target",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{thrown} = {self.own('interrupt')}\")",
         'self.line("raise")',
         _GENERATORS,
@@ -1349,7 +1363,7 @@ GENERATORS = [
     Bug(
         "athrow-sends",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         "self.line(f\"{step} = {stream}.athrow({self.own('interrupt')})\")",
         'self.line(f"{step} = {stream}.asend(None)")',
         _ASYNC,
@@ -1358,7 +1372,7 @@ GENERATORS = [
     Bug(
         "aclose-leaves-the-target-open",
         "generators",
-        "_source.py",
+        "_core/compile/source.py",
         '            self.line(f"{self.awaits}{stream}.{self.a}close()")\n            self.line("raise")',
         '            self.line("raise")',
         _ASYNC,
@@ -1367,7 +1381,7 @@ GENERATORS = [
     Bug(
         "answer-of-a-one-yield-hook-ignored",
         "generators",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "        return end(site, function, hook, result)\n",
         "        end(site, function, hook, result)\n        return result\n",
         _GENERATORS,
@@ -1376,7 +1390,7 @@ GENERATORS = [
     Bug(
         "stream-of-an-around-hook-never-left",
         "generators",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "        return (yield from source)\n    finally:\n        leave()\n",
         "        return (yield from source)\n    finally:\n        pass\n",
         ("tests/test_generators.py", "tests/test_conditions.py"),
@@ -1385,7 +1399,7 @@ GENERATORS = [
     Bug(
         "return-value-lost-behind-a-condition",
         "generators",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "    return (yield from opened())\n",
         "    yield from opened()\n",
         _GENERATORS,
@@ -1394,7 +1408,7 @@ GENERATORS = [
     Bug(
         "delegated-return-value-lost",
         "generators",
-        "_writer.py",
+        "_core/compile/text.py",
         '"generator": "return (yield from "}',
         '"generator": "(yield from "}',
         _GENERATORS,
@@ -1406,7 +1420,7 @@ ARGUMENTS = [
     Bug(
         "argument-behind-a-gap-in-the-wrong-place",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         'by_position = how == "positional" and skipped is None',
         'by_position = how == "positional"',
         _ASKS,
@@ -1414,7 +1428,7 @@ ARGUMENTS = [
     Bug(
         "kwargs-have-what-was-asked-by-name",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         'if p.how in ("positional", "keyword"))',
         'if p.how == "keyword")',
         _ASKS,
@@ -1423,7 +1437,7 @@ ARGUMENTS = [
     Bug(
         "always-is-given-no-result",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         '"result": frozenset({"post", "always"}),',
         '"result": frozenset({"post"}),',
         _ASKS,
@@ -1431,7 +1445,7 @@ ARGUMENTS = [
     Bug(
         "unknown-name-accepted",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         "        if not has_default:\n            raise HookSignatureError(self._unknown(name))\n",
         "",
         _ASKS,
@@ -1440,7 +1454,7 @@ ARGUMENTS = [
     Bug(
         "parameter-shadows-the-reserved-word",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         "        if name in RESERVED:\n            if name in self.offered:",
         "        if name in RESERVED and name not in self.signature.index:\n            if name in self.offered:",
         _ASKS,
@@ -1449,7 +1463,7 @@ ARGUMENTS = [
     Bug(
         "first-default-overlooked",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         "place >= without_default",
         "place > without_default",
         _ASKS,
@@ -1458,7 +1472,7 @@ ARGUMENTS = [
     Bug(
         "self-of-a-bound-hook-asked-for",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         'return found if inner is function or (found[:1] and found[0].how == "*") else found[1:]',
         "return found",
         _ASKS,
@@ -1466,7 +1480,7 @@ ARGUMENTS = [
     Bug(
         "second-positional-only-given-too",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         "                    subject_given = True\n",
         "",
         _ASKS,
@@ -1475,7 +1489,7 @@ ARGUMENTS = [
     Bug(
         "keyword-only-arguments-shifted",
         "arguments",
-        "_writer.py",
+        "_core/compile/text.py",
         "name, ident = signature.names[place], self.idents[place]",
         "name, ident = signature.names[place], self.idents[signature.positional]",
         _ASKS,
@@ -1484,7 +1498,7 @@ ARGUMENTS = [
     Bug(
         "args-without-star-args",
         "arguments",
-        "_writer.py",
+        "_core/compile/text.py",
         """            return f"({inner},)" if inner else "()\"""",
         """            return f"({inner.partition(', *')[0]},)" if inner else "()\"""",
         _ASKS,
@@ -1493,7 +1507,7 @@ ARGUMENTS = [
     Bug(
         "predicate-of-around-given-proceed",
         "arguments",
-        "_asks.py",
+        "_core/law/asks.py",
         '            self.offered.discard("proceed")  # a',
         "            pass  # a",
         _CONDITIONS,
@@ -1505,7 +1519,7 @@ LIFETIME = [
     Bug(
         "weak-hook-held-strongly",
         "lifetime",
-        "_weak.py",
+        "_core/law/weak.py",
         "ref: Callable[[], Any] = weakref.ref(owner, gone)",
         "ref: Callable[[], Any] = (weakref.ref(owner, gone), lambda: owner)[1]",
         ("tests/test_event_examples.py", "tests/test_memory.py"),
@@ -1514,7 +1528,7 @@ LIFETIME = [
     Bug(
         "weak-hook-stays-when-its-object-is-gone",
         "lifetime",
-        "_hook.py",
+        "_core/law/hook.py",
         "            if hook is not None and not ending():\n                hook.remove()\n",
         "            if hook is not None and not ending():\n                pass\n",
         ("tests/test_events_more.py",),
@@ -1523,7 +1537,7 @@ LIFETIME = [
     Bug(
         "closures-hold-their-hooks-as-constants",
         "lifetime",
-        "_mount.py",
+        "_core/mount/point.py",
         "            place.weak = module is None\n",
         "            place.weak = False\n",
         _MEMORY,
@@ -1532,7 +1546,7 @@ LIFETIME = [
     Bug(
         "hooks-of-a-dead-instance-stay",
         "lifetime",
-        "_instances.py",
+        "_core/mount/instance.py",
         "            parent.forget(self._key)\n",
         "            pass\n",
         ("tests/test_instances.py", "tests/test_memory.py"),
@@ -1541,7 +1555,7 @@ LIFETIME = [
     Bug(
         "method-of-the-instance-keeps-it-alive",
         "lifetime",
-        "_instances.py",
+        "_core/mount/instance.py",
         "own = type(function) is MethodType and function.__self__ is self._instance()",
         "own = False",
         _INSTANCES,
@@ -1550,7 +1564,7 @@ LIFETIME = [
     Bug(
         "failed-call-is-a-cycle",
         "lifetime",
-        "_law.py",
+        "_core/law/law_sync.py",
         "        call._exc = None\n        del exc, call  # else",
         "        call._exc = None  # else",
         _MEMORY,
@@ -1559,7 +1573,7 @@ LIFETIME = [
     Bug(
         "one-yield-failure-is-a-cycle",
         "lifetime",
-        "_runtime.py",
+        "_core/law/runtime.py",
         "            raise error\n    finally:\n        del error  # else",
         "            raise error\n    finally:\n        pass  # else",
         _MEMORY,
@@ -1568,7 +1582,7 @@ LIFETIME = [
     Bug(
         "unloaded-module-kept-by-constants",
         "lifetime",
-        "_unloading.py",
+        "_core/mount/unloading.py",
         "    if not ending():\n        _weaken_unloaded()\n",
         "    pass\n",
         ("tests/test_unloading.py",),
@@ -1577,7 +1591,7 @@ LIFETIME = [
     Bug(
         "hook-keeps-its-mount-point",
         "lifetime",
-        "_hook.py",
+        "_core/law/hook.py",
         "        self._mount = weakref.ref(mount)\n",
         "        self._mount = lambda: mount\n",
         _MEMORY,

@@ -8,7 +8,9 @@ import sys
 import pytest
 from hypothesis import given
 
-from aspecthook import _compile, _mount, _writer
+from aspecthook._core.compile import link as _compile
+from aspecthook._core.compile import text as _writer
+from aspecthook._core.mount import point as _mount
 
 from .worlds import STYLES, Scenario, World, scenarios
 

@@ -13,11 +13,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aspecthook import Args, Return, _law, _law_async, event, hookable, hooks
-from aspecthook._call import Call, Site
-from aspecthook._hook import Gate
-from aspecthook._order import Chain
-from aspecthook._signature import Signature
+from aspecthook import Args, Return, event, hookable, hooks
+from aspecthook._core.law import law as _law_async
+from aspecthook._core.law import law_sync as _law
+from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.hook import Gate
+from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Signature
 
 
 class Alarm(BaseException):

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from aspecthook import Weaving, hookable, hooks, weave
-from aspecthook._changes import is_changing, under_lock
-from aspecthook._mount import mount_of
+from aspecthook._core.mount.lock import is_changing, under_lock
+from aspecthook._core.mount.point import mount_of
 from aspecthook.testing._inject import Injection
 from tests.stress.cases import for_both, run
 from tests.threads import at_once

@@ -106,7 +106,9 @@ def proxies() -> list[tuple[str, str]]:
         if issubclass(type(module), ModuleType) and name.partition(".")[0] not in ("aspecthook", "wrapt"):
             space = object.__getattribute__(module, "__dict__")
             found += [
-                (name, word) for word, held in list(space.items()) if type(held).__module__ == "aspecthook._proxy"
+                (name, word)
+                for word, held in list(space.items())
+                if type(held).__module__ == "aspecthook._foreign.proxy"
             ]
     return found
 

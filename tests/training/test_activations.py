@@ -10,7 +10,7 @@ import pytest
 
 from aspecthook import HookOptionError, hooks
 from aspecthook.training import Runner, TrainingError
-from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.data import ArrayDataset, DataLoader
 
 np = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch", exc_type=ImportError)
@@ -133,7 +133,7 @@ def test_histograms_are_drawn_into_the_work_dir(tmp_path: Path) -> None:
 
 def test_histograms_have_a_section_in_the_report(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
-    from aspecthook.training._report import ReportHook
+    from aspecthook.training.report._page import ReportHook
 
     hook = ActivationHistogramHook(path=None, title="What units give")
     runner = run_of(hook, ReportHook(), work_dir=tmp_path)

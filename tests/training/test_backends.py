@@ -20,8 +20,8 @@ pytest.importorskip("autograd")
 
 from aspecthook.training import TrainingError  # noqa: E402
 from aspecthook.training import numpy as nn  # noqa: E402
-from aspecthook.training._backends import backend_of  # noqa: E402
-from aspecthook.training._frozen import frozen, thawed  # noqa: E402
+from aspecthook.training.backends._backends import backend_of  # noqa: E402
+from aspecthook.training.checkpoint._frozen import frozen, thawed  # noqa: E402
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 LIBRARIES = ["numpy", pytest.param("torch", marks=[pytest.mark.torch, needs_torch])]
@@ -126,11 +126,11 @@ def test_whatever_else_is_trained_has_a_back_end_too() -> None:
 
 def test_a_numpy_model_imports_no_pytorch_and_the_package_imports_nothing() -> None:
     code = (
-        "import sys, aspecthook, aspecthook.training, aspecthook.training._backends\n"
+        "import sys, aspecthook, aspecthook.training, aspecthook.training.backends._backends\n"
         "assert not {'numpy', 'torch', 'autograd'} & set(sys.modules), 'imported'\n"
-        "from aspecthook.training._backends import backend_of\n"
+        "from aspecthook.training.backends._backends import backend_of\n"
         "from aspecthook.training.numpy import Linear\n"
-        "import aspecthook.training.loading, aspecthook.training.digits\n"
+        "import aspecthook.training.data, aspecthook.training.data\n"
         "model = Linear(2, 2)\n"
         "backend = backend_of(model)\n"
         "backend.state(model), backend.rng_state(), backend.seed(1)\n"
@@ -445,7 +445,7 @@ def test_all_generators_come_back(lib: Library) -> None:
 @settings(max_examples=12)
 def test_a_run_goes_on_bit_by_bit_wherever_it_was_cut(library: str, data: Any) -> None:
     """In the middle of an epoch, with shuffling, dropout, momentum and batch normalisation."""
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader
 
     lib = Library(library)
     rng = np.random.default_rng(0)

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import Args, HookOptionError, HookTypeError
-from aspecthook.training import HOOKS, TrainingError, checkpoints
-from aspecthook.training._checkpoint_hooks import CheckpointHook, CheckpointLoaderHook, rule_of
-from aspecthook.training.checkpoints import load, newest
+from aspecthook.training import HOOKS, TrainingError
+from aspecthook.training.checkpoint import _format as checkpoints
+from aspecthook.training.checkpoint import load, newest
+from aspecthook.training.checkpoint._hooks import CheckpointHook, CheckpointLoaderHook, rule_of
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -642,7 +643,7 @@ def test_a_broken_file_is_refused_in_any_case(missing_ok: bool, saved: Path) -> 
 @pytest.fixture
 def digits() -> tuple[Any, Any]:
     pytest.importorskip("autograd")
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader
 
     draw = np.random.default_rng(3)
     inputs = draw.normal(size=(24, 4)).astype("f4")

@@ -34,8 +34,9 @@ safetensors = pytest.importorskip("safetensors")
 
 from hypothesis.extra import numpy as arrays_of  # noqa: E402
 
-from aspecthook.training import TrainingError, checkpoints  # noqa: E402
-from aspecthook.training.checkpoints import is_checkpoint, load, newest, save  # noqa: E402
+from aspecthook.training import TrainingError  # noqa: E402
+from aspecthook.training.checkpoint import _format as checkpoints  # noqa: E402
+from aspecthook.training.checkpoint import is_checkpoint, load, newest, save  # noqa: E402
 from tests.threads import at_once  # noqa: E402
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
@@ -616,7 +617,7 @@ def test_a_kill_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
         """
         import os, resource, signal, sys
         import numpy as np
-        from aspecthook.training.checkpoints import load, newest, save
+        from aspecthook.training.checkpoint import load, newest, save
 
         path = sys.argv[1]
         save(path, {"epoch": 1})
@@ -659,7 +660,7 @@ def test_a_kill_at_any_time_leaves_the_newest_checkpoint_or_the_one_before(tmp_p
             """
             import itertools, sys
             import numpy as np
-            from aspecthook.training.checkpoints import save
+            from aspecthook.training.checkpoint import save
 
             folder, start = sys.argv[1], int(sys.argv[2])
             for epoch in itertools.count(start):
@@ -752,7 +753,7 @@ def test_whoever_loads_while_another_saves_gets_a_whole_one(path: Path) -> None:
         """
         import sys
         import numpy as np
-        from aspecthook.training.checkpoints import save
+        from aspecthook.training.checkpoint import save
 
         for epoch in range(150):
             save(sys.argv[1], {"epoch": epoch, "w": np.full(1000 + epoch % 7, epoch)})
@@ -920,8 +921,8 @@ def test_importing_the_module_imports_no_numpy() -> None:
     process = run(
         """
         import sys
-        import aspecthook.training._checkpoint_hooks
-        import aspecthook.training.checkpoints
+        import aspecthook.training.checkpoint._hooks
+        import aspecthook.training.checkpoint
         print(sorted({"numpy", "safetensors", "torch"} & sys.modules.keys()))
         """
     )

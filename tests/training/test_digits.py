@@ -11,7 +11,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training.digits import load_digits  # noqa: E402
+from aspecthook.training.data import load_digits  # noqa: E402
 
 DATA = files("aspecthook.training") / "data"
 
@@ -65,7 +65,7 @@ def test_a_part_that_is_not_there_is_refused() -> None:
 def test_a_small_network_learns_the_digits() -> None:
     """To 97 % on images that it has not seen, in a few seconds."""
     pytest.importorskip("autograd")
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader
     from aspecthook.training.numpy import (
         AdamW,
         Dropout,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, Hook, Runner, TrainingError
-from aspecthook.training._ema import EMAHook
-from aspecthook.training.checkpoints import load
+from aspecthook.training.checkpoint import load
+from aspecthook.training.hooks._ema import EMAHook
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("autograd")

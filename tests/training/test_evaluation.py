@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, Hook, Runner, TrainingError
-from aspecthook.training._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
+from aspecthook.training.hooks._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("autograd")
@@ -494,8 +494,8 @@ import json, os, sys
 import torch, torch.distributed as dist
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner
-from aspecthook.training._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
-from aspecthook.training._guards import NanGuardHook, NanLossError
+from aspecthook.training.hooks._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
+from aspecthook.training.hooks._optimizer import NanGuardHook, NanLossError
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)

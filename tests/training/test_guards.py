@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, hooks
 from aspecthook.training import HOOKS, Runner, TrainingError
-from aspecthook.training._guards import (
+from aspecthook.training.data import ArrayDataset, DataLoader
+from aspecthook.training.hooks._optimizer import (
     AmpOptimizerHook,
     DistSamplerSeedHook,
     NanGuardHook,
@@ -23,7 +24,6 @@ from aspecthook.training._guards import (
     any_rank,
     gathered,
 )
-from aspecthook.training.loading import ArrayDataset, DataLoader
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("autograd")

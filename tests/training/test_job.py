@@ -18,7 +18,7 @@ pytest.importorskip("safetensors")
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError
-from aspecthook.training.checkpoints import load
+from aspecthook.training.checkpoint import load
 from aspecthook.training.job import load_settings, train
 from aspecthook.training.job._settings import default_text, filled
 

@@ -12,7 +12,7 @@ import pytest
 from aspecthook import HookOptionError, HookSignatureError, HookTypeError, Return, hooks
 from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training import keras as k
-from aspecthook.training._hooks import HOOKS, load_hooks
+from aspecthook.training.hooks._hook import HOOKS, load_hooks
 from aspecthook.training.keras._callback import LIFECYCLE
 
 np = pytest.importorskip("numpy")

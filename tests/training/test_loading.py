@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 np = pytest.importorskip("numpy")
 
 from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training.loading import (  # noqa: E402
+from aspecthook.training.data._loading import (  # noqa: E402
     ArrayDataset,
     DataLoader,
     Sampler,
@@ -330,7 +330,7 @@ def test_a_loader_of_pytorch_skips_without_reading(
     import torch
     from torch.utils import data as torch_data
 
-    from aspecthook.training.loading import Resumable
+    from aspecthook.training.data import Resumable
 
     def made() -> Any:
         dataset: Any = Counting(length)
@@ -381,7 +381,7 @@ def samplers() -> Any:
 def test_every_sampler_of_pytorch_becomes_resumable(place: int) -> None:
     from torch.utils.data import DataLoader as TorchLoader
 
-    from aspecthook.training.loading import Resumable
+    from aspecthook.training.data import Resumable
 
     def made() -> Any:
         dataset: Any = Counting(12)
@@ -427,7 +427,7 @@ def test_augmentation_in_workers_is_the_same_after_going_on(persistent: bool) ->
     import torch
     from torch.utils.data import DataLoader as TorchLoader
 
-    from aspecthook.training.loading import Resumable
+    from aspecthook.training.data import Resumable
 
     def made() -> Any:
         dataset: Any = Augmented()
@@ -452,7 +452,7 @@ def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
     from torch.utils.data import DataLoader as TorchLoader
     from torch.utils.data import IterableDataset
 
-    from aspecthook.training.loading import Resumable
+    from aspecthook.training.data import Resumable
 
     class Stream(IterableDataset[int]):
         def __iter__(self) -> Any:
@@ -471,7 +471,7 @@ def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
 def test_a_dataset_of_pytorch_that_reads_batches_still_does() -> None:
     from torch.utils.data import DataLoader as TorchLoader
 
-    from aspecthook.training.loading import Resumable
+    from aspecthook.training.data import Resumable
 
     class Batched(Counting):
         def __getitems__(self, numbers: list[int]) -> list[int]:

@@ -35,18 +35,18 @@ from aspecthook.training import (
     Runner,
     TrainingError,
 )
-from aspecthook.training import _log_files as log_files
-from aspecthook.training import _tensorboard as tensorboard
-from aspecthook.training._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
-from aspecthook.training._tensorboard import TensorboardLoggerHook
-from aspecthook.training._timers import IterTimerHook
-from aspecthook.training.checkpoints import load, save
+from aspecthook.training.checkpoint import load, save
+from aspecthook.training.logging import _files as log_files
+from aspecthook.training.logging import _tensorboard as tensorboard
+from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
+from aspecthook.training.logging._timers import IterTimerHook
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("autograd")
 pytest.importorskip("safetensors")
 
-from aspecthook.training.loading import ArrayDataset, DataLoader  # noqa: E402
+from aspecthook.training.data import ArrayDataset, DataLoader  # noqa: E402
 from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed  # noqa: E402
 
 FILES = (TextLoggerHook, JsonLoggerHook, CsvLoggerHook)
@@ -856,8 +856,8 @@ KILLED = """
     import numpy as np
     from aspecthook import hooks
     from aspecthook.training import CheckpointHook, CheckpointLoaderHook, Runner
-    from aspecthook.training._loggers import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
+    from aspecthook.training.data import ArrayDataset, DataLoader
     from aspecthook.training.numpy import SGD, Dropout, Linear, Sequential, cross_entropy, manual_seed
 
     folder, at = sys.argv[1], int(sys.argv[2])
@@ -1060,7 +1060,7 @@ def test_tensorboard_needs_a_folder() -> None:
 
 
 def test_without_tensorboardx_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training._tensorboard.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.logging._tensorboard.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"needs tensorboardX; pip install 'aspecthook\[tensorboard\]'"):
         TensorboardLoggerHook()
 

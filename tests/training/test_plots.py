@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, EvalHook, Hook, LrUpdaterHook, Runner, TrainingError
-from aspecthook.training._curve_hooks import CurvesHook
-from aspecthook.training._curves import Curves, Series
-from aspecthook.training._hooks import load_hooks
-from aspecthook.training._panels import axis_of, panels_of, shown, span_of, ticks_of
-from aspecthook.training._plots import PlotHook
-from aspecthook.training._readings import named, of_training
+from aspecthook.training.hooks._hook import load_hooks
+from aspecthook.training.logging._readings import named, of_training
+from aspecthook.training.report._base import CurvesHook
+from aspecthook.training.report._curves import Curves, Series
+from aspecthook.training.report._panels import axis_of, panels_of, shown, span_of, ticks_of
+from aspecthook.training.report._plots import PlotHook
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -323,7 +323,7 @@ def test_a_full_disk_does_not_end_the_run(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     recorder = Recorder(0)
-    monkeypatch.setattr("aspecthook.training._curve_hooks.put", full)
+    monkeypatch.setattr("aspecthook.training.report._base.put", full)
     runner = make(tmp_path, recorder)
     runner.fit(BATCHES)
     assert runner.iter == 18 and "written could not be written: No space left on device" in caplog.text
@@ -576,13 +576,13 @@ assert "matplotlib.pyplot" not in sys.modules
 
 
 def test_without_matplotlib_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training._plots.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.report._plots.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"pip install 'aspecthook\[train\]'"):
         PlotHook()
 
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:
-    names = "import sys, aspecthook.training._plots, aspecthook.training._report"
+    names = "import sys, aspecthook.training.report._plots, aspecthook.training.report._page"
     code = f"{names}; print('matplotlib' in sys.modules, 'jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

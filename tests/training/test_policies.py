@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aspecthook import AspecthookError
 from aspecthook._errors import ConfigError
-from aspecthook.training.policies import (
+from aspecthook.training.schedules import (
     CosineAnnealing,
     CosineRestart,
     Cyclic,

@@ -14,10 +14,10 @@ import pytest
 
 from aspecthook import Args, HookOptionError, HookTypeError, Return, hookable, hooks
 from aspecthook.training import EvalHook, Hook, LrUpdaterHook, Runner
-from aspecthook.training._measuring import costs
-from aspecthook.training._profile import Cost, Part, Profile
-from aspecthook.training._profiler import STAGES, ProfilerHook
-from aspecthook.training._stages import STATE
+from aspecthook.training.loop._stages import STATE
+from aspecthook.training.profile._hook import STAGES, ProfilerHook
+from aspecthook.training.profile._measure import costs
+from aspecthook.training.profile._profile import Cost, Part, Profile
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -411,7 +411,7 @@ def test_if_measuring_cannot_begin_nothing_is_left(monkeypatch: pytest.MonkeyPat
     bench = Bench()
     code = Slow.after_iter.__code__
     monkeypatch.setattr(Profile, "begin", lambda self: 1 / 0)
-    monkeypatch.setattr("aspecthook.training._profiler.costs", lambda clock: (Cost(), Cost()))
+    monkeypatch.setattr("aspecthook.training.profile._hook.costs", lambda clock: (Cost(), Cost()))
     with pytest.raises(ZeroDivisionError):
         bench.fit()
     assert Slow.after_iter.__code__ is code and not len(hooks(bench.runner.forward))
@@ -568,7 +568,7 @@ def test_without_a_folder_nothing_is_written_and_a_full_disk_ends_nothing(
     monkeypatch.chdir(tmp_path)
     Bench().fit()
     assert not any(tmp_path.iterdir())
-    monkeypatch.setattr("aspecthook.training._profiler.put", full)
+    monkeypatch.setattr("aspecthook.training.profile._hook.put", full)
     assert Bench(tmp_path).fit().runner.iter == 6
     assert "profile.json could not be written: No space left on device" in caplog.text
 

@@ -19,9 +19,9 @@ import pytest
 
 from aspecthook import HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import EvalHook, Hook, Runner
-from aspecthook.training import _progress as progress
-from aspecthook.training._progress import ProgressHook
-from aspecthook.training._timers import IterTimerHook
+from aspecthook.training.logging import _progress as progress
+from aspecthook.training.logging._progress import ProgressHook
+from aspecthook.training.logging._timers import IterTimerHook
 from tests.training.test_loggers import Endless, make
 
 pytest.importorskip("rich")
@@ -337,7 +337,7 @@ def test_a_terminal_that_can_do_no_more_is_given_plain_lines(kind: str, monkeypa
 
 
 def test_without_rich_a_terminal_is_given_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training._screens.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.logging._terminal.find_spec", lambda name: None)
     file = Terminal()
     run(file).fit([0] * 4)
     assert "\x1b" not in file.raw and len(file.lines) == 2
@@ -641,8 +641,8 @@ SCRIPT = """
     logging.basicConfig(level=logging.INFO, format="log: %(message)s")
     from aspecthook import hooks
     from aspecthook.training import Runner
-    from aspecthook.training._progress import ProgressHook
-    from aspecthook.training._timers import IterTimerHook
+    from aspecthook.training.logging._progress import ProgressHook
+    from aspecthook.training.logging._timers import IterTimerHook
     from aspecthook.training.numpy import SGD, Linear, cross_entropy
 
     model, data = Linear(3, 2), [(np.ones((2, 3)), np.zeros(2, int))] * 4

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook.training.checkpoints import load
+from aspecthook.training.checkpoint import load
 
 pytestmark = [pytest.mark.torch, pytest.mark.stress]
 

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from aspecthook import HookTypeError, hooks
 from aspecthook.training import CheckpointHook, EarlyStoppingHook, Hook, LrUpdaterHook, Runner, TrainingError
-from aspecthook.training._charts import HEIGHT, WIDTH, chart_of
-from aspecthook.training._curves import Curves
-from aspecthook.training._facts import commit, settings_of
-from aspecthook.training._numbers import epochs_of, headlines_of, numbers_of
-from aspecthook.training._panels import axis_of, panels_of
-from aspecthook.training._profiler import ProfilerHook
-from aspecthook.training._report import ReportHook
+from aspecthook.training.profile._hook import ProfilerHook
+from aspecthook.training.report._charts import HEIGHT, WIDTH, chart_of
+from aspecthook.training.report._curves import Curves
+from aspecthook.training.report._facts import commit, settings_of
+from aspecthook.training.report._page import ReportHook
+from aspecthook.training.report._panels import axis_of, panels_of
+from aspecthook.training.report._summary import epochs_of, headlines_of, numbers_of
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -477,7 +477,7 @@ def test_an_older_report_stands_until_the_new_one_does(
         file.write(rest[:100])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("aspecthook.training._files._write", breaks)
+    monkeypatch.setattr("aspecthook.training.checkpoint._files._write", breaks)
     with caplog.at_level(logging.WARNING):
         runner.test([1.0])
     assert (tmp_path / "digits" / "report.html").read_bytes() == before
@@ -488,7 +488,7 @@ def test_an_older_report_stands_until_the_new_one_does(
 def test_options_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HookTypeError, match="config=3 is no mapping"):
         ReportHook(config=3)  # type: ignore[arg-type]
-    monkeypatch.setattr("aspecthook.training._report.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.report._page.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"pip install 'aspecthook\[train\]'"):
         ReportHook()
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from aspecthook.training import EMAHook, Hook, LrUpdaterHook, OptimizerHook, Runner, TrainingError
-from aspecthook.training.checkpoints import load, newest
-from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.checkpoint import load, newest
+from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.numpy import SGD, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from aspecthook._errors import ConfigError
 from aspecthook.training import HOOKS, Runner, TrainingError
-from aspecthook.training._schedules import LrUpdaterHook, MomentumUpdaterHook
-from aspecthook.training.policies import CosineAnnealing, Exp, FlatCosine, LinearAnnealing, OneCycle, Step
+from aspecthook.training.schedules import CosineAnnealing, Exp, FlatCosine, LinearAnnealing, OneCycle, Step
+from aspecthook.training.schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_lr.json").read_text())
 HOOK = {"lr": LrUpdaterHook, "momentum": MomentumUpdaterHook}

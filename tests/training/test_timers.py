@@ -8,8 +8,8 @@ import pytest
 
 from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Hook, Runner
-from aspecthook.training import _timers as timers
-from aspecthook.training._timers import IterTimerHook, eta_of, iterations_left
+from aspecthook.training.logging import _timers as timers
+from aspecthook.training.logging._timers import IterTimerHook, eta_of, iterations_left
 from tests.training.test_loggers import Endless, Rows, logged, make
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from aspecthook import ConfigError, hooks
 from aspecthook.training import HOOKS, Hook, LrUpdaterHook, MomentumUpdaterHook, Runner, TrainingError
-from aspecthook.training._hooks import load_hooks
+from aspecthook.training.hooks._hook import load_hooks
 
 from .test_runner import make
 

@@ -24,7 +24,7 @@ autograd = pytest.importorskip("autograd")
 from aspecthook import Args, Return, hooks  # noqa: E402
 from aspecthook.training import Runner  # noqa: E402
 from aspecthook.training import numpy as nn  # noqa: E402
-from aspecthook.training.digits import load_digits  # noqa: E402
+from aspecthook.training.data import load_digits  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training_tricks.py"
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")

@@ -204,11 +204,11 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
     return False
 
 
-STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("_discard", "_mount.py"), ("close", "_inplace.py")]
-STEPS += [("unwrap", "_copies.py"), ("leave", "_copies.py"), ("_carry", "_copies.py")]
+STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("_discard", "point.py"), ("close", "place.py")]
+STEPS += [("unwrap", "copies.py"), ("leave", "copies.py"), ("_carry", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*STEPS, ("unwatch", "_imports.py"), ("_change", "_mount.py")])
+@pytest.mark.parametrize(("name", "file"), [*STEPS, ("unwatch", "_imports.py"), ("_change", "point.py")])
 def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
     # It was noted as done before it was, and the hooks stayed for good.
     code = json.dumps.__code__
@@ -220,11 +220,11 @@ def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
     assert vars(json.dumps) == {} and type(vars(json.dumps)) is dict
 
 
-OPENING = [("open", "_inplace.py"), ("_stub", "_inplace.py"), ("hold", "_inplace.py"), ("_store", "_mount.py")]
-OPENING += [("put", "_copies.py"), ("wrap", "_copies.py")]
+OPENING = [("open", "place.py"), ("_stub", "place.py"), ("hold", "place.py"), ("_store", "point.py")]
+OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "_order.py"), ("hold", "_shares.py")])
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "order.py"), ("hold", "_shares.py")])
 def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__
@@ -284,7 +284,12 @@ def test_what_is_built_on_mount_points_can_be_woven_and_what_runs_them_cannot() 
 
     with weave("json:dumps", pre=note), weave("aspecthook.testing._trace:draw_chain", post=lambda result: "drawn"):
         assert kit.draw_chain(hooks(json.dumps)) == "drawn"
-    for name in ("aspecthook:weave", "aspecthook._mount:attach", "aspecthook.weave._shares:share", "wrapt:decorator"):
+    for name in (
+        "aspecthook:weave",
+        "aspecthook._core.mount.point:attach",
+        "aspecthook.weave._shares:share",
+        "wrapt:decorator",
+    ):
         with pytest.raises(WeaveError, match="part of what runs the hooks"):
             weave(name, pre=note)
 

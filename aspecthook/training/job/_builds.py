@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aspecthook._errors import ConfigError
-from aspecthook.registry import Registry
+from aspecthook.plugins._registry import Registry
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.digits import load_digits
-from aspecthook.training.loading import permutation
+from aspecthook.training.data._digits import load_digits
+from aspecthook.training.data._loading import permutation
 
 Images: TypeAlias = NDArray[Any]
 Labels: TypeAlias = NDArray[Any]

@@ -12,8 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from aspecthook._config import check_depth, load_toml, read_config, shown_path
 from aspecthook._errors import ConfigError, brief, described, nearest
+from aspecthook.plugins._config import check_depth, load_toml, read_config, shown_path
 
 # Any: what TOML has.
 Settings: TypeAlias = dict[str, Any]

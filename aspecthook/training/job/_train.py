@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._runner import Runner
-from aspecthook.training.checkpoints import newest
-from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.data._loading import ArrayDataset, DataLoader
+from aspecthook.training.loop._runner import Runner
 from aspecthook.training.numpy import manual_seed
 
 from ._builds import Part, build_model, build_optimizer, load_data, load_torch

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._hooks import HOOKS
-from aspecthook.training.checkpoints import is_checkpoint
+from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.hooks._hook import HOOKS
 
 from ._callback import Callback, Logs
 from ._files import Batches, SaveFreq, runner_of, save_freq_of
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
 _RUN = "latest.safetensors"
 _WEIGHTS, _PLACE = "latest.weights.h5", "training_metadata.json"  # as Keras has them

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._guards import whole
-from aspecthook.training._hooks import HOOKS
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._optimizer import whole
 
 from ._callback import Callback, Continuing, Logs, is_any
 from ._model import Model
 from ._monitor import Mode, MonitorCallback
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
 SaveFreq: TypeAlias = Literal["epoch"] | int
 

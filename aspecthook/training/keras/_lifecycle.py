@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, final
 from weakref import ref
 
 from aspecthook import hooks
-from aspecthook._asks import Kind
-from aspecthook.training._guards import agreed
-from aspecthook.training._state import named
+from aspecthook._core.law.asks import Kind
+from aspecthook.training.hooks._optimizer import agreed
+from aspecthook.training.loop._state import named
 
 from ._callback import is_any
 from ._list import plain
 from ._model import Model, length_of
-from ._seats import Seat
+from ._states import Seat
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
 _VAL = "val_"
 

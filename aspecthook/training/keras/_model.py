@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, final
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._evaluation import _kept
+from aspecthook.training.hooks._evaluation import _kept
 
 from ._callback import is_any
 from ._optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
     from ._simple import History
 
@@ -161,7 +161,7 @@ class Model:
         Raises:
             TrainingError: The file is no checkpoint, or that of another model.
         """
-        from aspecthook.training.checkpoints import load
+        from aspecthook.training.checkpoint._format import load
 
         self.runner.load_checkpoint(filepath)
         kept = load(filepath).get("optimizer")
@@ -210,8 +210,8 @@ class Model:
         Returns:
             What was logged, by epochs.
         """
+        from ._bindings import placed
         from ._progress import ProgbarLogger
-        from ._rows import placed
         from ._simple import History
 
         history = History()
@@ -263,8 +263,8 @@ class Model:
         return self.predict([x])
 
     def _aside(self, callbacks: Any, verbose: int) -> ExitStack:
+        from ._bindings import aside, placed
         from ._progress import ProgbarLogger
-        from ._rows import aside, placed
 
         stack = ExitStack()
         try:
@@ -325,7 +325,7 @@ def _loader(x: Any, y: Any, batch_size: int, *, shuffle: bool = False) -> Any:
     if not _is_array(x):
         return x
     if shuffle:
-        from aspecthook.training.loading import ArrayDataset, DataLoader
+        from aspecthook.training.data._loading import ArrayDataset, DataLoader
 
         return DataLoader(ArrayDataset(x, y), batch_size=batch_size, shuffle=True)
     places = range(0, len(x), batch_size)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training._checkpoint_hooks import rule_of
-from aspecthook.training._guards import number, whole
-from aspecthook.training._hooks import HOOKS
+from aspecthook.training.checkpoint._hooks import rule_of
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._optimizer import number, whole
 
 from ._callback import Continuing, Logs
 

@@ -6,7 +6,7 @@ import sys
 from time import perf_counter
 from typing import Any
 
-from aspecthook.training._hooks import HOOKS
+from aspecthook.training.hooks._hook import HOOKS
 
 from ._callback import Callback, Logs
 from ._files import writes

@@ -12,10 +12,10 @@ from typing import Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._guards import whole
-from aspecthook.training._hooks import HOOKS
-from aspecthook.training._log_files import append
-from aspecthook.training._tensorboard import _module, _record
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._optimizer import whole
+from aspecthook.training.logging._files import append
+from aspecthook.training.logging._tensorboard import _module, _record
 
 from ._callback import Continuing, Logs
 from ._files import writes

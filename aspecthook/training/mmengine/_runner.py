@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook.training._errors import TrainingError
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
 
 @final

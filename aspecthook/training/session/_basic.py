@@ -8,9 +8,9 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._frozen import is_any
-from aspecthook.training._guards import any_rank, whole
-from aspecthook.training._hooks import HOOKS
+from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._optimizer import any_rank, whole
 
 from ._errors import QUIET, NanLossDuringTrainingError
 from ._fetches import mapped

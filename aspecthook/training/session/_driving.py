@@ -11,19 +11,19 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook import hooks
-from aspecthook._call import Call
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.law_sync import grun, run
+from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookTypeError
-from aspecthook._hook import Hook
-from aspecthook._law import grun, run
-from aspecthook._order import Chain
-from aspecthook.training._steps import batches
+from aspecthook.training.loop._steps import batches
 
+from ._bindings import CREATES
 from ._errors import LOST, QUIET
 from ._protocol import SessionRunArgs
-from ._rows import CREATES
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
     from ._running import Running
 

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any, final
 
 from aspecthook import hooks as hooks_of
-from aspecthook._asks import parameters
+from aspecthook._core.law.asks import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._frozen import is_any
-from aspecthook.training._runner import Runner
-from aspecthook.training.checkpoints import load, newest
+from aspecthook.training.checkpoint._format import load, newest
+from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.loop._runner import Runner
 
 from ._basic import LoggingTensorHook, NanTensorHook, StopAtStepHook
+from ._bindings import several
 from ._driving import staged
 from ._inputs import END, VAL, Until, aside, attached, one_pass, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._predictions import chosen, examples, predicting
-from ._rows import several
 from ._running import running_of
 from ._saving import CheckpointSaverHook, CheckpointSaverListener
 from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_count, checked_input

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training._frozen import is_any
+from aspecthook.training.checkpoint._frozen import is_any
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
 # Any: names are nested as who asks for them likes, and batches are whatever the user trains on.
 
@@ -84,9 +84,9 @@ def _known(kind: str, runner: Runner) -> Iterable[str]:
 def modules(runner: Runner) -> dict[str, Any]:
     """Give the layers of the model that is trained, by name; the model itself by the empty one."""
     if runner.backend.name == "torch":
-        from aspecthook.training._torch_backend import _parts
+        from aspecthook.training.backends._torch import _parts
     else:
-        from aspecthook.training._numpy_backend import _parts
+        from aspecthook.training.backends._numpy import _parts
     found: dict[str, Any] = {}
     for prefix, part in _parts(runner.model).items():
         for name, module in part.named_modules() if hasattr(part, "named_modules") else ():

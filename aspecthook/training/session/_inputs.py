@@ -9,14 +9,14 @@ from itertools import islice
 from typing import Any, final
 
 from aspecthook import hooks as hooks_of
+from aspecthook._core.law.hook import priority_of
 from aspecthook._errors import HookTypeError, described
-from aspecthook._hook import priority_of
-from aspecthook.training._backends import Backend
-from aspecthook.training._evaluation import _kept
-from aspecthook.training._runner import Runner
+from aspecthook.training.backends._backends import Backend
+from aspecthook.training.hooks._evaluation import _kept
+from aspecthook.training.loop._runner import Runner
 
+from ._bindings import rows
 from ._errors import QUIET
-from ._rows import rows
 
 # Any: data and hooks of any kind are the user's.
 VAL = "val_"
@@ -92,10 +92,10 @@ def random_kept() -> Generator[None]:
 def _backend() -> Backend:
     """Give the back end that knows all generators there are, whatever model will be made."""
     if "torch" in sys.modules:
-        from aspecthook.training._torch_backend import TorchBackend
+        from aspecthook.training.backends._torch import TorchBackend
 
         return TorchBackend()
-    from aspecthook.training._numpy_backend import NumpyBackend
+    from aspecthook.training.backends._numpy import NumpyBackend
 
     return NumpyBackend()
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._runner import Runner
-from aspecthook.training.checkpoints import newest
+from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._runner import Runner
 
+from ._bindings import several
 from ._driving import Drive
 from ._errors import QUIET, OutOfRangeError
 from ._fetches import check_name, names_in
 from ._protocol import SessionRunArgs
-from ._rows import several
 from ._running import running_of
 from ._signals import Signals
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._frozen import is_any
+from aspecthook.training.checkpoint._frozen import is_any
 
 from ._driving import Pauses, create, staged
 from ._reading import numbers
 from ._running import running_of
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
 # Any: what a model predicts is its own.
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook import hooks, weave
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._frozen import is_any
+from aspecthook.training.checkpoint._frozen import is_any
 
 from ._fetches import modules
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
 # Any: models and what they compute are the user's.
 _LAST = 100  # after all other hooks on a stage: what they have made of it is what counts
@@ -160,7 +160,7 @@ def numbers(value: Any) -> Any:
         made = [numbers(one) for one in value]
         return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # PyTorch's
-        from aspecthook.training._torch_backend import _array
+        from aspecthook.training.backends._torch import _array
 
         return _array(value)
     if hasattr(value, "backward") and hasattr(value, "item"):

@@ -14,8 +14,8 @@ from ._session import Coordinator, Session
 from ._step import NOTHING, Step
 
 if TYPE_CHECKING:
-    from aspecthook._call import Call
-    from aspecthook.training._runner import Runner
+    from aspecthook._core.law.call import Call
+    from aspecthook.training.loop._runner import Runner
 
 _KEY = "session_step"  # in the state that the hooks of a call share
 
@@ -142,7 +142,7 @@ def _go_back(runner: Runner) -> None:
 
 
 def _newest(folder: Path | None) -> Path | None:
-    from aspecthook.training.checkpoints import newest
+    from aspecthook.training.checkpoint._format import newest
 
     return None if folder is None else newest(folder)
 

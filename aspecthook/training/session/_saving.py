@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._guards import agreed, whole
-from aspecthook.training._hooks import HOOKS
-from aspecthook.training.checkpoints import is_checkpoint
+from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._optimizer import agreed, whole
 
 from ._basic import Stateful
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._timers import SecondOrStepTimer
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
     from ._session import Coordinator, Session
 

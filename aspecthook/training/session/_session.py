@@ -11,7 +11,7 @@ from aspecthook.training._errors import TrainingError
 from ._fetches import check_name, mapped, names_in
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
     from ._reading import Reader
 

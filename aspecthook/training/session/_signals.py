@@ -7,7 +7,7 @@ import threading
 from types import FrameType
 from typing import Any, final
 
-from aspecthook.training._interrupts import Interrupts, Terminated
+from aspecthook.training.loop._interrupts import Interrupts, Terminated
 
 
 @final

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._guards import whole
+from aspecthook.training.hooks._optimizer import whole
 
 # Any: an input_fn gives a loader, or whatever else can be iterated and gives batches.
 InputFn = Callable[..., Any]

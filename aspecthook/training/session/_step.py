@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._answers import Args
+from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 
@@ -13,7 +13,7 @@ from ._fetches import check_name, entry_of, fed, foreign_feed, mapped, names_in
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 
 if TYPE_CHECKING:
-    from aspecthook.training._runner import Runner
+    from aspecthook.training.loop._runner import Runner
 
     from ._running import Running
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._frozen import is_any
-from aspecthook.training._hooks import HOOKS
+from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.hooks._hook import HOOKS
 
 from ._basic import Stateful
 from ._fetches import mapped

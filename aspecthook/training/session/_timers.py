@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._guards import whole
+from aspecthook.training.hooks._optimizer import whole
 
 
 def clock() -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from aspecthook.training import Runner
 from aspecthook.training import numpy as nn
-from aspecthook.training.loading import ArrayDataset, DataLoader
+from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.session import SessionRunArgs, SessionRunHook
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")

@@ -384,8 +384,7 @@ def test_specs_that_cannot_be_are_refused() -> None:
 
 
 def test_the_digits_are_learnt() -> None:
-    from aspecthook.training.digits import load_digits
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader, load_digits
 
     def digits(params: dict[str, Any]) -> Runner:
         nn.manual_seed(0)

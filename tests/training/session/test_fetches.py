@@ -129,7 +129,7 @@ def carried(runner: Runner) -> int:
     stages = sum(len(hooks(getattr(runner, name))) for name in ("forward", "optimizer_step"))
     if runner.backend.name == "torch":
         return stages + sum(len(module._forward_hooks) for module in runner.model.modules())
-    from aspecthook._mount import mount_of
+    from aspecthook._core.mount.point import mount_of
 
     forwards = {type(module).forward for _, module in runner.model.named_modules()}
     return stages + sum(mount_of(function) is not None for function in forwards)

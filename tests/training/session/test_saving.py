@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, hooks
 from aspecthook.training import EMAHook, LrUpdaterHook, Runner, TrainingError
-from aspecthook.training.checkpoints import load, newest
+from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,

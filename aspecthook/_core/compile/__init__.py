@@ -1,0 +1,1 @@
+"""From a chain to code. Pure but for one cache."""

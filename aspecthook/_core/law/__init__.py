@@ -1,0 +1,1 @@
+"""What a call means. Pure: no lock, no code object."""

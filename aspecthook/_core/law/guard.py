@@ -1,0 +1,84 @@
+"""The conditions of a hook that count: ``once``, ``times``, ``every``, ``reentrant=False``."""
+
+from __future__ import annotations
+
+import weakref
+from itertools import count
+from typing import TYPE_CHECKING, final
+
+from .variables import Variable, variable
+
+if TYPE_CHECKING:
+    from .hook import Hook
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+@final
+class Run:
+    """One run of a hook with ``reentrant=False``. It may end in another context than it began in."""
+
+    __slots__ = ("_alive", "_guard")
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._alive = True
+        _running.set((*(run for run in _running.get() if run._alive), self))
+
+    def leave(self) -> None:
+        """Note that the hook has run."""
+        self._alive = False
+        _running.set(tuple(run for run in _running.get() if run._alive))
+
+    @staticmethod
+    def is_under_way(guard: Guard) -> bool:
+        """Say whether a run of this hook is under way in this context, or in the one that it was copied from."""
+        return any(run._alive and run._guard is guard for run in _running.get())
+
+
+_running: Variable[tuple[Run, ...]] = variable("aspecthook_running", ())
+
+
+@final
+class Guard:
+    """Decides whether a hook with ``once``, ``times``, ``every`` or ``reentrant=False`` runs in this call.
+
+    The invariant: each call draws a number of its own, and what becomes of it depends on that number alone. So the
+    counts are exact when threads call at once, and no lock is held by a call that a signal handler, an interrupt or a
+    fork comes into the middle of.
+    """
+
+    __slots__ = ("__weakref__", "_calls", "_hook", "_runs", "every", "is_spent", "reentrant", "times")
+
+    def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Hook) -> None:
+        self.times = times
+        self.every = every
+        self.reentrant = reentrant
+        # Whether the hook has run as often as it may.
+        self.is_spent = False
+        self._hook = weakref.ref(hook)
+        # Of these, `next` is one step, with the GIL and without it.
+        self._calls = count(1)
+        self._runs = count(1)
+
+    def admit(self) -> Run | bool:
+        """Say whether the hook runs now, and count it.
+
+        A hook that is not reentrant is given its run, which must be left.
+        """
+        if not self.reentrant and Run.is_under_way(self):
+            return False
+        if self.every is not None and next(self._calls) % self.every:
+            return False
+        if self.times is not None and not self._is_due(next(self._runs), self.times):
+            return False
+        return self.reentrant or Run(self)
+
+    def _is_due(self, number: int, times: int) -> bool:
+        """Say whether this run is one of those that the hook may have; with the last one, take the hook off."""
+        if number >= times:  # not only the last: an interrupt may have kept that one from it
+            self.is_spent = True
+            hook = self._hook()
+            if hook is not None:
+                hook.remove()
+        return number <= times

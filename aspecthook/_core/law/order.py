@@ -1,0 +1,139 @@
+"""Law 2: every chain runs in one total order.
+
+Lowest priority first, then the order in which the hooks were added; ``before`` and ``after`` outrank both: among the
+hooks whose constraints are met, the lowest (priority, added) goes next. Constraints hold among the hooks of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import TYPE_CHECKING, final
+
+from aspecthook._errors import HookOrderError
+
+from .asks import KINDS
+
+if TYPE_CHECKING:
+    from .hook import Hook
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
+    """Put hooks of one kind into their total order; `label` names the mount point in messages.
+
+    Raises:
+        HookOrderError: Their constraints contain a cycle, which the message spells out.
+    """
+    ranked = sorted(hooks, key=attrgetter("priority", "added"))
+    if not any(hook.before or hook.after for hook in ranked):
+        return tuple(ranked)
+    followers, waiting = _graph(ranked)
+    ready = [place for place, count in enumerate(waiting) if not count]
+    heapify(ready)
+    order: list[Hook] = []
+    while ready:
+        place = heappop(ready)
+        order.append(ranked[place])
+        for follower in followers[place]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heappush(ready, follower)
+    if len(order) < len(ranked):
+        raise HookOrderError(_spell(label, ranked, followers, waiting))
+    return tuple(order)
+
+
+def _graph(ranked: list[Hook]) -> tuple[list[list[int]], list[int]]:
+    """Build, over places in `ranked`, who must come after each hook, and for how many hooks each one waits."""
+    bearers: dict[object, list[int]] = {}
+    for place, hook in enumerate(ranked):
+        for key in hook.keys:
+            bearers.setdefault(key, []).append(place)
+    edges: set[tuple[int, int]] = set()
+    for place, hook in enumerate(ranked):
+        edges.update((place, other) for key in hook.before for other in bearers.get(key, ()))
+        edges.update((other, place) for key in hook.after for other in bearers.get(key, ()))
+    followers: list[list[int]] = [[] for _ in ranked]
+    waiting = [0] * len(ranked)
+    for first, second in edges:
+        followers[first].append(second)
+        waiting[second] += 1
+    return followers, waiting
+
+
+def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: list[int]) -> str:
+    """Spell one cycle out: every hook that still waits is on one, or behind one."""
+    leaders = {second: first for first, row in enumerate(followers) if waiting[first] for second in row}
+    place = next(place for place, count in enumerate(waiting) if count)
+    path: list[int] = []
+    while place not in path:
+        path.append(place)
+        place = leaders[place]
+    cycle = [*path[path.index(place) :], place][::-1]
+    steps = " before ".join(repr(ranked[place].name) for place in cycle)
+    places = ", ".join(ranked[place].who for place in cycle[:-1])
+    lead = f"{label}: " if label else ""
+    return f"{lead}these hooks cannot be ordered: {steps}; take one `before` or `after` out of {places}"
+
+
+@final
+class Mentions:
+    """What the hooks of one mount point mention, and of what callables they are: most questions need no search then."""
+
+    __slots__ = ("_after", "_before", "_single")
+
+    def __init__(self) -> None:
+        self._before: dict[object, int] = {}
+        self._after: dict[object, int] = {}
+        self._single: dict[object, int] = {}
+
+    def count(self, hook: Hook, step: int) -> None:
+        """Count a hook in (1) or out (-1)."""
+        single = () if hook.again else hook.keys[1:2]
+        for counts, keys in ((self._before, hook.before), (self._after, hook.after), (self._single, single)):
+            for key in keys:
+                counts[hook.kind, key] = counts.get((hook.kind, key), 0) + step
+                if not counts[hook.kind, key]:
+                    del counts[hook.kind, key]
+
+    def may_be_again(self, hook: Hook) -> bool:
+        """Whether a hook of the same callable may be there already."""
+        return (hook.kind, hook.keys[1]) in self._single
+
+    def may_close_cycle(self, hook: Hook) -> bool:
+        """Say whether a new hook is constrained on both sides."""
+        if not (hook.before or hook.after or self._before or self._after):
+            return False
+        keys = [(hook.kind, key) for key in hook.keys]
+        leads = hook.before or any(key in self._after for key in keys)
+        follows = hook.after or any(key in self._before for key in keys)
+        return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
+
+
+@final
+class Chain:
+    """The ordered hooks of one mount point, a tuple a kind; immutable."""
+
+    __slots__ = KINDS
+
+    pre: tuple[Hook, ...]
+    around: tuple[Hook, ...]
+    on: tuple[Hook, ...]
+    item: tuple[Hook, ...]
+    exception: tuple[Hook, ...]
+    post: tuple[Hook, ...]
+    always: tuple[Hook, ...]
+
+    def __init__(self, members: tuple[Hook, ...]) -> None:
+        rows: dict[str, list[Hook]] = {}
+        for hook in members:
+            rows.setdefault(hook.kind, []).append(hook)
+        for kind in KINDS:
+            setattr(self, kind, arrange(rows[kind]) if kind in rows else ())
+
+    def everything(self) -> tuple[Hook, ...]:
+        """Give all hooks, kind by kind in the order in which a call may run them."""
+        return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always

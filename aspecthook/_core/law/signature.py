@@ -1,0 +1,145 @@
+"""The signature of a target, read from its code object, in the form that hooks and generated code need.
+
+The invariant: no text of a target is ever compiled unless it is a plain ASCII identifier. Code objects can carry any
+string as a parameter name; such a parameter gets an invented identifier in the source, and its real name travels as
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from keyword import iskeyword
+from types import CodeType
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
+
+from aspecthook._errors import MountError
+
+from .records import NamedTuple
+
+if TYPE_CHECKING:
+    from .shown import Shown
+
+Style: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
+
+# The bits of `co_flags`, as the `inspect` module documents them; importing `inspect` would triple our import time.
+VARARGS = 0x04
+VARKEYWORDS = 0x08
+GENERATOR = 0x20
+COROUTINE = 0x80
+ITERABLE_COROUTINE = 0x100
+ASYNC_GENERATOR = 0x200
+
+
+class Emission(NamedTuple):
+    """What the call of an event does with its subscribers, and with what they answer."""
+
+    gives: Literal["list", "first", "fold"] = "list"
+    # The place of the parameter that is folded.
+    fold: int = 0
+    # Whether subscribers are isolated; or run all, and fail together; or run at once.
+    isolate: bool = False
+    group: bool = False
+    gather: bool = False
+    # Whether calls are kept for late subscribers.
+    replay: bool = False
+    # Whether the stub has a body: what is done when nobody listens.
+    default: bool = False
+    # Whether the site looks at each answer, and may refuse it or give another.
+    checked: bool = False
+    # What messages call its subscribers.
+    word: str = "on"
+
+
+def style_of(code: CodeType) -> Style:
+    """Say what a call of this code gives: its result, a coroutine, a generator or an async generator."""
+    flags = code.co_flags
+    if flags & COROUTINE:
+        return "coroutine"
+    if flags & ASYNC_GENERATOR:
+        return "async generator"
+    return "generator" if flags & GENERATOR else "function"
+
+
+def is_plain(name: str) -> bool:
+    """Say whether a name may stand in generated source as it is."""
+    # Not only str.isidentifier: the compiler normalises non-ASCII identifiers (NFKC), which would rename the parameter.
+    return name.isascii() and name.isidentifier() and not iskeyword(name) and name != "__debug__"
+
+
+@final
+class Signature:
+    """The parameters of a target in the order of `co_varnames`: positional, keyword-only, ``*args``, ``**kwargs``."""
+
+    __slots__ = (
+        "emission",
+        "idents",
+        "index",
+        "lends",
+        "names",
+        "positional",
+        "positional_only",
+        "regular",
+        "shape",
+        "shown",
+        "style",
+        "varargs",
+        "varkw",
+    )
+
+    def __init__(self, code: CodeType, emission: Emission | None = None) -> None:
+        self.emission = emission
+        # What hooks may ask for besides: attributes of the first argument, by the names that they are lent as.
+        self.lends: dict[str, str] = {}
+        # What `inspect.signature` shows, if that is something else: read when it is first asked for.
+        self.shown: Callable[[], Shown | None] = lambda: None
+        self.positional_only = code.co_posonlyargcount
+        self.positional = code.co_argcount
+        self.regular = code.co_argcount + code.co_kwonlyargcount
+        end = self.regular
+        self.varargs = end if code.co_flags & VARARGS else None
+        end += self.varargs is not None
+        self.varkw = end if code.co_flags & VARKEYWORDS else None
+        end += self.varkw is not None
+        self.names = code.co_varnames[:end]
+        self.index = {name: place for place, name in enumerate(self.names)}
+        if len(self.index) != end:
+            raise MountError(f"{code.co_qualname} has two parameters of one name: {self.names}; it cannot be mounted")
+        self.style = style_of(code)
+        self.idents = tuple(self._ident(place) for place in range(end))
+        self.shape = (
+            self.idents,
+            self.positional_only,
+            self.positional,
+            self.regular,
+            self.varargs,
+            self.varkw,
+            self.style,
+            emission,
+            tuple(map(is_plain, self.names)),
+        )
+
+    def _ident(self, place: int) -> str:
+        name = self.names[place]
+        if is_plain(name):
+            return name
+        ident = f"argument_{place}"
+        while ident in self.index:
+            ident += "_"
+        return ident
+
+    def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
+        """Return the arguments by the names of the parameters, as `inspect.signature` shows them."""
+        shown = self.shown()
+        found = None if shown is None else shown.arguments(values)
+        return dict(zip(self.names, values, strict=True)) if found is None else found
+
+    def split(self, values: tuple[object, ...]) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Split the values of all parameters into what the target is called with: ``args`` and ``kwargs``."""
+        args = values[: self.positional]
+        keyword_only = slice(self.positional, self.regular)
+        kwargs = dict(zip(self.names[keyword_only], values[keyword_only], strict=True))
+        if self.varargs is not None:
+            args += cast("tuple[object, ...]", values[self.varargs])  # the target's own *args
+        if self.varkw is not None:
+            kwargs.update(cast("dict[str, object]", values[self.varkw]))  # the target's own **kwargs
+        return args, kwargs

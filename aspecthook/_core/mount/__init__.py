@@ -1,0 +1,1 @@
+"""How a chain gets into a function, and off again. The lock lives here."""

@@ -1,0 +1,377 @@
+"""The ways in: `hookable` makes mount points, `hooks` and `explain` look at them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
+from types import FunctionType, MethodType
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
+
+from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
+from aspecthook._core.law.asks import KINDS, RESERVED, Kind
+from aspecthook._core.law.hook import Adding
+from aspecthook._core.law.signature import Signature, is_plain
+from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
+
+from .instance import for_instance
+from .lock import under_lock
+from .point import MountPoint, attach, mount_of
+
+if TYPE_CHECKING:
+    from aspecthook._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+@final
+class Adder(Attribute):
+    """One of ``f.pre``, ``f.post`` and so on: a decorator, bare or with options, that adds a hook and gives it back."""
+
+    __slots__ = ("_kind", "_mount")
+
+    def __init__(self, mount: MountPoint, kind: Kind) -> None:
+        self._mount = mount
+        self._kind: Kind = kind
+
+    @entrance
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        for function in args:
+            self._warn_of_instance(function)
+        return attach(self._mount, self._kind, args, cast("Adding", options))
+
+    def _warn_of_instance(self, function: object) -> None:
+        """Warn of a method of one instance that would be a hook of all instances of its class.
+
+        `a.m.pre` is `A.m.pre`: a bound method hands attributes on to its function, so who asks cannot be seen. But a
+        hook that is a method of an object which has the mounted method itself is nearly always meant for that object.
+        """
+        hook: object = function.func if isinstance(function, partial) else function
+        if not isinstance(hook, MethodType) or isinstance(hook.__self__, type):
+            return
+        mounted: Any = self._mount.function
+        cls, name = type(hook.__self__), mounted.__name__
+        members = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
+        if any(one is mounted for member in members for one in _inside(member)):
+            warn(
+                f"{self._mount.name}: the {self._kind} hook {hook.__name__!r} is a method of one {cls.__name__}, and "
+                f"would act for every {cls.__name__}; for that one alone write hooks(it.{name}).{self._kind}(...), for "
+                f"all of them hooks({cls.__name__}.{name}).{self._kind}(...)"
+            )
+
+    def found_at(self) -> tuple[FunctionType | None, str]:
+        """Return the function whose attribute it is, or None, and the name of the attribute."""
+        return self._mount._ref(), self._kind
+
+    def __repr__(self) -> str:
+        return f"<adds {self._kind} hooks to {self._mount.name}>"
+
+
+Lends: TypeAlias = Mapping[str, str] | Iterable[str]
+_NOTHING: Any = object()  # None is a target too: one to be refused
+
+
+# Classes and static methods are callable too, which is why they come first.
+@overload
+def hookable(target: AnyClass, /, *, only: tuple[str, ...] | None = None, lends: Lends = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
+@overload
+def hookable(target: AnyMethod, /, *, name: str | None = None, lends: Lends = ...) -> AnyMethod: ...  # type: ignore[overload-overlap]
+@overload
+def hookable(target: Callable[P, R], /, *, name: str | None = None, lends: Lends = ...) -> Hookable[P, R]: ...
+@overload
+def hookable(*, name: str | None = None, only: tuple[str, ...] | None = None, lends: Lends = ...) -> ToHookable: ...
+# Any: the overloads say what is taken and given; nobody outside sees this line.
+@entrance
+def hookable(
+    target: Any = _NOTHING,
+    /,
+    *,
+    name: str | None = None,
+    only: tuple[str, ...] | None = None,
+    lends: Mapping[str, str] | Iterable[str] = (),
+) -> Any:
+    """Make a function a mount point, in place: what is given back is the very same object.
+
+    Works on functions and methods of every sort, on `classmethod`, `staticmethod`, `property` and `cached_property` in
+    either order of decorators, and on classes: all public methods that the class itself defines.
+
+    Args:
+        target: What to mount.
+        name: How messages call the mount point; ``module:qualname`` unless given. Not for classes.
+        only: For a class, the names of the methods to mount instead of all public ones; special methods too.
+        lends: Attributes of the object whose method it is, that hooks may ask for by name as if they were arguments:
+            their names, or a mapping from the names that hooks use to the attributes, with dots and all, ``""`` being
+            the object itself. They are read when the hook is called.
+
+    Raises:
+        MountError: It has no Python code that hooks could be put into, or cannot lend what it should.
+
+    Example:
+        >>> @hookable
+        ... def price(item, qty=1):
+        ...     return qty * 2.0
+        >>> @price.pre
+        ... def at_least_one(qty):
+        ...     return Args(qty=max(qty, 1))
+        >>> price("tea", 0)
+        2.0
+    """
+    if target is _NOTHING:
+
+        @entrance
+        def decorate(later: Any) -> Any:
+            return cast("Any", hookable)(later, name=name, only=only, lends=lends)
+
+        return decorate
+    _mount_all(target, name, only, lends)
+    return target
+
+
+@under_lock
+def _mount_all(target: Any, name: str | None, only: tuple[str, ...] | None, lends: Lends) -> None:
+    if isinstance(target, type):
+        _mount_class(target, only, lends)
+        return
+    prepared = [(function, _prepare(function, name, lends)) for function in _functions(target)]
+    for function, mount in prepared:
+        _mount(function, mount)
+        if isinstance(target, (classmethod, staticmethod)):
+            # So that `@make.pre` works in the class body too, where `make` is not yet a method.
+            target.__dict__.update(_words(mount))
+
+
+def _functions(target: object) -> list[FunctionType]:
+    """Find the Python functions in what was given, or refuse it.
+
+    Raises:
+        MountError: There are none.
+    """
+    inner = _inside(target)
+    functions = [one for one in inner if type(one) is FunctionType]
+    if len(functions) < len(inner) or not functions:
+        raise MountError(_why_not(next((one for one in inner if type(one) is not FunctionType), target)))
+    return functions
+
+
+def _inside(target: object) -> list[object]:
+    """Give the functions that a method of any sort is made of; of anything else, itself."""
+    # Any: isinstance cannot tell what such a method takes and gives.
+    method: Any = target
+    if isinstance(target, (classmethod, staticmethod, MethodType)):
+        return [method.__func__]
+    if isinstance(target, property):
+        return [one for one in (target.fget, target.fset, target.fdel) if one is not None]
+    return [method.func if isinstance(target, cached_property) else target]
+
+
+def _why_not(target: object) -> str:
+    """Say why something is no mount point, and what to mount instead."""
+    what = brief(target)
+    if isinstance(target, str):
+        path = target if ":" in target else ":".join(target.rpartition(".")[::2]).lstrip(":")
+        return f"{what} is a string, and hookable takes the function itself; use weave({brief(path)}, pre=...)"
+    if isinstance(target, partial):
+        inner: object = target.func
+        label = printable(getattr(inner, "__qualname__", type(inner).__name__))
+        return (
+            f"{what} is a partial, which has no Python code to put hooks into; hook the function inside it, "
+            f"hookable(partial.func) ({label}), or weave the partial by its name: weave('module:name', pre=...)"
+        )
+    shown = f"{what} is of type {type(target).__name__}, which has no Python code to put hooks into"
+    if isinstance(target, type(len)):
+        return f"{shown}; call it from a function of your own and make that @hookable"
+    wrapped = getattr(target, "__wrapped__", None) or getattr(target, "func", None)
+    if isinstance(wrapped, FunctionType):
+        return (
+            f"{shown}; put @hookable on the function inside it, nearest to the def ({printable(wrapped.__qualname__)})"
+        )
+    if callable(target):
+        return f"{shown}; mount what a call of it runs: hookable({type(target).__name__}.__call__)"
+    return f"{shown}; give a function, a method or a class"
+
+
+def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
+    names = [name for name in vars(cls).copy() if not name.startswith("_")] if only is None else list(only)
+    found: list[FunctionType] = []
+    for name in names:
+        member = vars(cls).get(name)
+        if only is not None:
+            if member is None:
+                raise MountError(
+                    f"{printable(cls.__qualname__)} itself defines no {name!r}; mount it where it is defined"
+                )
+            found += _functions(member)
+        elif isinstance(member, (FunctionType, classmethod, staticmethod, property, cached_property)):
+            try:
+                found += _functions(vars(cls)[name])
+            except MountError:
+                continue  # a classmethod over a C function, say: nothing that could be mounted
+    if not found:
+        raise MountError(
+            f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
+            f"make the class that defines them hookable, or name them: hookable(only=(...))"
+        )
+    for function, mount in [(function, _prepare(function, None, lends)) for function in found]:
+        _mount(function, mount)
+
+
+def mount_for(function: FunctionType) -> MountPoint:
+    """Give the mount point that a function has, or a new one that goes with its last hook; under the lock."""
+    found = mount_of(function)
+    return found if found is not None else MountPoint(function)  # one without hooks is false
+
+
+def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoint:
+    """Give the mount point that a function has or is to have; refuse it before anything is changed."""
+    found = mount_of(function)
+    mount = found if found is not None else MountPoint(function, name)  # one without hooks is false
+    held: object = function.__dict__.get("hooks")
+    if held is not mount:
+        words = _words(mount)
+        kept = function.__dict__
+        taken = [word for word in words if not isinstance(kept.get(word), (Adder, MountPoint, type(None)))]
+        if taken:
+            raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
+        signature = mount._get_site().signature
+        if lends:
+            mount.lends = signature.lends = _lent(lends, mount.name, signature)
+    return mount
+
+
+def _lent(lends: Lends, label: str, signature: Signature) -> dict[str, str]:
+    """Read what a method lends to its hooks.
+
+    Raises:
+        MountError: It has no object to lend from, or a name is none.
+    """
+    if isinstance(lends, Mapping):
+        found = dict(cast("Mapping[str, str]", lends))
+    else:
+        found = {name: name for name in ([lends] if isinstance(lends, str) else lends)}
+    if not signature.positional:
+        raise MountError(f"{label} cannot lend {next(iter(found))!r}: it has no first argument whose attribute that is")
+    for name, path in found.items():
+        odd = next((part for part in (name, *path.split(".")) if part and not is_plain(part)), None)
+        if odd is not None or not name or name in RESERVED:
+            raise MountError(f"{label} cannot lend {name!r} as {path!r}: hooks could not ask for it; give plain names")
+    return found
+
+
+def mount_new(function: FunctionType, mount: MountPoint) -> None:
+    """Mount a function that was no mount point before.
+
+    Raises:
+        MountError: It has an attribute that hooks need.
+    """
+    taken = [word for word in _words(mount) if word in function.__dict__]
+    if taken:
+        raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
+    _mount(function, mount)
+
+
+def _mount(function: FunctionType, mount: MountPoint) -> None:
+    attributes = Attributes.put(function, mount)
+    attributes.update(_words(mount))
+    attributes.stay()
+
+
+def _words(mount: MountPoint) -> dict[str, Any]:
+    barred = "" if mount.emission is not None else "on"  # an item hook is refused with a reason
+    return {**{kind: Adder(mount, kind) for kind in KINDS if kind != barred}, "hooks": mount}
+
+
+@entrance
+def hooks(target: Mountable, /) -> MountPoint:
+    """Give the mount point of a hookable function, method or property; of a bound method, that of its instance alone.
+
+    Example:
+        >>> @hookable
+        ... def greet(name):
+        ...     return f"hello {name}"
+        >>> hooks(greet)
+        <mount point aspecthook._core.mount.hookable:greet, 0 hooks>
+
+    Raises:
+        HookLookupError: It is no mount point.
+    """
+    if isinstance(target, MountPoint):
+        return target
+    own = _of_object(target)
+    if own is not None:
+        return own
+    carried = getattr(type(target), MARK, None)
+    if isinstance(carried, property):  # a proxy stands in the place of what has no Python code
+        return cast("MountPoint", carried.__get__(target))
+    if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):
+        mount = _existing(target.__func__)
+        return mount if _is_class_bound(target) else for_instance(mount, target.__self__)
+    if isinstance(target, type):
+        raise HookLookupError(f"{qualified(target)} is a class: its methods carry the hooks, so ask for one of them")
+    _refuse_wrapper(target)
+    return _existing(_functions(target)[0])
+
+
+def _refuse_wrapper(target: object) -> None:
+    """Refuse what `functools.wraps` has made around a mount point, and say how to get at the hooks.
+
+    Raises:
+        HookLookupError: It is such a wrapper.
+    """
+    way, inner = "wrapper", target
+    # A wrapper may wrap itself.
+    for _ in range(20):
+        mount = mount_of(inner) if isinstance(inner, FunctionType) else None
+        if mount is not None:
+            break
+        inner, way = getattr(inner, "__dict__", {}).get("__wrapped__"), f"{way}.__wrapped__"
+    else:
+        return
+    if inner is not target:
+        raise HookLookupError(
+            f"hooks() was given a wrapper around {mount.name}, and the hooks are on what it wraps: write hooks({way}), "
+            f"or make the wrapper @hookable too"
+        )
+
+
+def _of_object(target: object) -> MountPoint | None:
+    """Give the mount point that an object carries by itself, or that what it has put there is of."""
+    held: Any = target.__func__ if isinstance(target, MethodType) else target
+    found = carried_by(getattr(held, "__dict__", None))
+    main: object = getattr(found, "main", found)
+    return main if isinstance(main, MountPoint) and main.of_object else None
+
+
+def _existing(function: FunctionType) -> MountPoint:
+    mount = mount_of(function)
+    if mount is None:
+        name = qualified(function)
+        raise HookLookupError(
+            f"{name} is not a mount point; decorate it with @hookable first, or weave it if it is not yours: "
+            f"weave({name!r}, pre=...)"
+        )
+    return mount
+
+
+def _is_class_bound(method: MethodType) -> bool:
+    """Say whether a bound method is a classmethod, and so no instance's own."""
+    owner = method.__self__
+    if not isinstance(owner, type):
+        return False
+    members = (member for base in owner.__mro__ for member in list(vars(base).values()))
+    return any(
+        isinstance(member, classmethod) and member.__func__ is method.__func__  # pyright: ignore[reportUnknownMemberType]
+        for member in members
+    )
+
+
+def explain(target: Mountable, /, *, file: IO[str] | None = None) -> None:
+    """Print what a call of a mount point does now: its compiled source, and beside each hook its name, file and line.
+
+    Example:
+        >>> @hookable
+        ... def area(width, height):
+        ...     return width * height
+        >>> explain(area)
+        # aspecthook._core.mount.hookable:area carries no hooks: a call runs the function itself
+    """
+    print(hooks(target).explain(), end="", file=file or sys.stdout)

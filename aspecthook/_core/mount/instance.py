@@ -1,0 +1,243 @@
+"""Hooks on one instance: they are kept by the function, and found by the identity of its first argument.
+
+The function keeps them as long as the instance lives, so one that refers to the instance keeps it alive. (CPython has
+no way to say "this, for as long as that lives" without a trace in the instance.) It is warned of where it can be seen.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType
+from typing import Any, cast, final
+
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import Hook, type_of
+from aspecthook._core.law.order import Chain
+from aspecthook._errors import MountError, warn
+
+from .lock import under_lock
+from .place import Place
+from .point import MountPoint, mount_of
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# How many objects are looked at to find out whether a hook leads back to its instance.
+_MOST = 100
+
+
+@under_lock
+def for_instance(parent: MountPoint, instance: object) -> MountPoint:
+    """Give the mount point of one instance: its hooks act only where the first argument is this object.
+
+    Raises:
+        MountError: The object cannot be referred to weakly, or the function has no parameter to know it by.
+    """
+    looks = parent._looks
+    if looks is None:
+        looks = parent._looks = weakref.WeakValueDictionary()
+    found = looks.get(id(instance))
+    if not isinstance(found, InstanceMountPoint) or found._instance() is not instance:
+        found = looks[id(instance)] = InstanceMountPoint(parent, instance)
+    return found
+
+
+@final
+class InstanceMountPoint(MountPoint):
+    """The hooks that act for one instance, beside those of the function: in a call they run as one chain, by law 2.
+
+    They are kept by the function, not by the instance: nothing travels with its pickle or its copy. The instance is
+    held weakly, and its hooks go when it goes. Iterating shows the hooks of this instance; `explain` shows the whole
+    chain.
+
+    A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive for as long as the
+    hook is there. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``.
+    Methods of the instance itself may be given as they are. `HookWarning` says where something else is seen.
+    """
+
+    __slots__ = ("_instance", "_key", "_parent")
+
+    def __init__(self, parent: MountPoint, instance: object) -> None:
+        name = f"{parent.name} of one {type(instance).__name__}"
+        super().__init__(cast("FunctionType", parent.function), name, parent.emission)
+        signature = parent._get_site().signature
+        if not signature.positional:
+            raise MountError(f"{parent.name} has no named first parameter to know an instance by; hook the function")
+        self._parent = parent
+        self._mentions = parent._mentions
+        self._key = id(instance)
+        try:
+            self._instance = weakref.ref(instance, _Gone(parent, self._key))
+        except TypeError:
+            raise MountError(
+                f"{parent.name}: hooks on one {type(instance).__name__} would keep it alive, as it cannot be referred "
+                f"to weakly; add '__weakref__' to its __slots__, or hook the function with `when=`"
+            ) from None
+
+    def _chains(self) -> Iterator[tuple[Hook, ...]]:
+        yield self._parent._members + self._members
+
+    def unbound(self, function: Any) -> Any:
+        """Take a method of the instance itself unbound, so that its hooks do not keep it alive."""
+        own = type(function) is MethodType and function.__self__ is self._instance()
+        return function.__func__ if own and isinstance(function.__func__, FunctionType) else function
+
+    def _unbinds(self) -> Callable[[Any], Any] | None:
+        return self.unbound
+
+    def warn_of_lifetime(self, hook: Hook) -> None:
+        """Warn of a hook that keeps the instance alive, unless it is counted and goes by itself."""
+        instance = self._instance()
+        lasts = hook.options.keys().isdisjoint(("once", "times"))
+        if instance is not None and lasts and _leads(hook, instance):
+            thing, first = type(instance).__name__, self._parent._get_site().signature.names[0]
+            weakly = ", or add the hook with weak=True and keep it elsewhere"
+            if hook.ref or hook.kind == "around":
+                weakly = ""
+            warn(
+                f"{self.name}: {hook.who} refers to that {thing} itself, or to an object whose own hooks lead back to "
+                f"it, and so keeps it alive until the hook is removed; ask for it by its name, {first!r}{weakly}"
+            )
+
+    @property
+    def displaced(self) -> bool:
+        """Whether somebody else has put their code where ours was."""
+        return self._parent.displaced
+
+    def _get_site(self) -> Site:
+        if self._instance() is None:
+            raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
+        return self._parent._get_site()
+
+    def inner(self) -> Callable[..., Any]:
+        """Give what a call runs inside of all hooks."""
+        return self._parent.inner()
+
+    def _code(self) -> CodeType:
+        return self._parent._code()
+
+    def _active(self) -> Chain:
+        active = () if self._pauses else tuple([hook for hook in self._members if not hook.paused])
+        parent = self._parent
+        inherited = () if parent._pauses else tuple([hook for hook in parent._members if not hook.paused])
+        return Chain(inherited + active)
+
+    def _change(self, store: Callable[[], None]) -> None:
+        def store_with_parent() -> None:
+            if self._instance() is None:
+                store()
+                return
+            parent._instances[self._key] = self
+            self.reset(parent._place)
+            store()
+            if not self._members:
+                parent._drop_instance(self._key)
+
+        parent = self._parent
+        parent._change(store_with_parent)
+
+    @under_lock
+    def tidy(self) -> None:
+        """End what an interrupted change has left half done."""
+        if not self._members and self._parent._instances.get(self._key) is self:
+            self._parent._drop_instance(self._key)
+        self._parent.tidy()
+
+    def weaken(self) -> None:
+        """Let no constant of the function's code lead to its hooks any more; under the lock."""
+        self._parent.weaken()
+
+    def reset(self, place: Place | None) -> None:
+        """Let the next call for this instance link its chain anew."""
+        if place is not None:
+            place.instances[self._key] = _InstanceFirst(self, place)
+
+    @under_lock
+    def bind(self, place: Place) -> Callable[..., Any]:
+        """Give the function that runs the calls of this instance."""
+        bound = place.bind(self._active())
+        if self._parent._instances.get(self._key) is self:
+            place.instances[self._key] = bound
+        return bound
+
+
+def _leads(hook: Hook, instance: object) -> bool:
+    """Whether what is kept of a hook leads to an instance, by ways that can be looked at cheaply."""
+    waiting, seen = list(_kept(hook)), dict[int, object]()
+    while waiting and len(seen) < _MOST:
+        value = waiting.pop()
+        if value is instance:
+            return True
+        if id(value) not in seen:
+            seen[id(value)] = value
+            waiting += _references(value)
+    return False
+
+
+def _kept(hook: Hook) -> Iterator[object]:
+    """Yield the callables that a hook keeps."""
+    yield hook.function
+    for option in ("when", "before", "after"):
+        value = hook.options.get(option)
+        yield from cast("Iterable[object]", value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+
+
+def _references(value: Any) -> Iterator[object]:
+    """Yield what a callable refers to, and what the hooks of an instance keep."""
+    kind = type_of(value)
+    if kind is MethodType:
+        yield from (value.__self__, value.__func__)
+    elif kind is BuiltinMethodType:
+        yield value.__self__
+    elif kind is partial:
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif kind is FunctionType:
+        yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:
+                continue  # a name that has no value yet, such as that of a function which is being decorated
+    else:
+        for base in kind.__mro__:
+            for member in list(vars(base).values()):
+                mount = mount_of(member) if type(member) is FunctionType else None
+                own = mount._instances.get(id(value)) if mount is not None else None
+                for hook in own.members if own is not None else ():
+                    yield from _kept(hook)
+
+
+@final
+class _InstanceFirst:
+    """Stands in for the function of an instance until its first call after a change."""
+
+    __slots__ = ("_mount", "_place")
+
+    def __init__(self, mount: InstanceMountPoint, place: Place) -> None:
+        self._mount = weakref.ref(mount)
+        self._place = weakref.ref(place)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        mount, place = self._mount(), self._place()
+        if place is None:
+            raise MountError("the mount point that this code belonged to is gone; was its function's __dict__ cleared?")
+        return (place.original if mount is None else mount.bind(place))(*args, **kwargs)
+
+
+@final
+class _Gone:
+    """Called when an instance that carries hooks dies."""
+
+    __slots__ = ("_key", "_parent")
+
+    def __init__(self, parent: MountPoint, key: int) -> None:
+        self._parent = weakref.ref(parent)
+        self._key = key
+
+    def __call__(self, _: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        parent = self._parent()
+        if parent is not None and self._key in parent._instances and not ending():
+            parent.forget(self._key)

@@ -1,0 +1,793 @@
+"""The mount point: the hooks of one function, and law 5: adding and removing them is safe at any moment.
+
+The invariant: the members are one immutable tuple, and every change goes the same way, under one lock: first the
+stand-in code goes in (it asks for the chain at the next call), then the new members are stored, then what is empty is
+closed. An interrupt at any point leaves a function that runs either the old chain or the new one.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from itertools import count
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final, overload
+
+from aspecthook._core.compile.copies import Attribute, Attributes
+from aspecthook._core.compile.link import notes_of, render, template
+from aspecthook._core.law.asks import KINDS, Kind, signature_of
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import Adding, Gate, Hook, Options, identity, name_of
+from aspecthook._core.law.order import Chain, Mentions, arrange
+from aspecthook._core.law.shown import Shown, shown_by
+from aspecthook._core.law.signature import Emission, Signature
+from aspecthook._errors import (
+    HookLookupError,
+    HookOptionError,
+    HookTypeError,
+    brief,
+    entrance,
+    nearest,
+    plural,
+    printable,
+    qualified,
+    warn,
+)
+
+from .history import History, Recorder
+from .lock import under_lock
+from .place import Place
+from .unloading import module_of, watch, watch_hook
+
+if TYPE_CHECKING:
+    from aspecthook._typing import AnyHook, Types
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+_added = count()
+
+
+@final
+class KindHooks(tuple[Hook, ...]):
+    """The hooks of one kind, in their order; called as a decorator, it adds one."""
+
+    _mount: MountPoint
+    _kind: Kind
+
+    # A class is callable too, which is why the types of exceptions come first.
+    @overload
+    def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Callable[[AnyHook], AnyHook]: ...
+    @overload
+    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
+    # Any: the overloads say what is taken and given; nobody outside sees this line.
+    @entrance
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Add a hook, as the attributes of a hookable function do."""
+        return attach(self._mount, self._kind, args, cast("Adding", options))
+
+    def __contains__(self, hook: object) -> bool:
+        return any(_is_meant(one, self._mount.unbound(hook)) for one in self)
+
+
+def _is_meant(hook: Hook, meant: object) -> bool:
+    """Say whether a hook is the one meant by a `Hook`, a function or a name."""
+    if isinstance(meant, str):
+        return hook.name == printable(meant)
+    return hook is meant or (not isinstance(meant, Hook) and identity(meant) in hook.keys)
+
+
+def _shown(meant: object) -> str:
+    return repr(meant if isinstance(meant, str) else meant.name if isinstance(meant, Hook) else name_of(meant))
+
+
+def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
+    """Add a hook in decorator form: bare, or with options, and for exception hooks with the types they take."""
+    types: list[type[BaseException]] = []
+    rest = list(args)
+    while rest and kind == "exception" and _types(rest[0]):
+        types.extend(_types(rest.pop(0)))
+    if len(rest) > 1:
+        raise HookTypeError(
+            f"{mount.name}: .{kind} takes one hook, and its options by name; it was given {len(rest)} things: "
+            f"{', '.join(map(brief, rest))[:200]}"
+        )
+
+    @entrance
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        mount._add(kind, function, tuple(types), {**options}, lasting=True)
+        return function
+
+    return add(rest[0]) if rest else add
+
+
+def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
+    """Refuse what is no exception type.
+
+    Raises:
+        HookTypeError: Something is none, or this is no hook for exceptions.
+    """
+    if types and kind != "exception":
+        raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
+    unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
+    if unfit:
+        raise HookTypeError(f"{label}: {brief(unfit[0])} is no exception type; give classes such as KeyError")
+
+
+def _types(value: object) -> tuple[type[BaseException], ...]:
+    row = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
+    fits = row and all(isinstance(one, type) and issubclass(one, BaseException) for one in row)
+    return cast("tuple[type[BaseException], ...]", row) if fits else ()
+
+
+class Dependent(Protocol):
+    """What else runs hooks on the same function, and must be told of changes: the mount point of an instance."""
+
+    @property
+    def members(self) -> tuple[Hook, ...]:
+        """Give its hooks, in the order in which they were added."""
+        ...
+
+    def reset(self, place: Place | None) -> None:
+        """Link anew at the next call."""
+        ...
+
+
+class MountPoint(Attribute):
+    """The hooks of one function: what `hooks(f)` gives.
+
+    Iterate it, take its `len`, ask it for ``.pre``, ``.around``, ``.item``, ``.exception``, ``.post`` and ``.always``
+    (tuples of `Hook` in the order in which they run; each also adds a hook when called as a decorator).
+
+    Example:
+        >>> from aspecthook import hookable, hooks
+        >>> @hookable
+        ... def double(n):
+        ...     return 2 * n
+        >>> @double.post
+        ... def increase(result):
+        ...     return result + 1
+        >>> double(2), len(hooks(double)), "increase" in hooks(double)
+        (5, 1, True)
+        >>> hooks(double).remove(increase)
+        >>> double(2)
+        4
+    """
+
+    # Whether it is the one of some object, and not of the function that runs there.
+    of_object: ClassVar[bool] = False
+
+    __slots__ = (
+        "__weakref__",
+        "_chain",
+        "_instances",
+        "_looks",
+        "_members",
+        "_mentions",
+        "_pauses",
+        "_place",
+        "_ref",
+        "_site",
+        "emission",
+        "history",
+        "lends",
+        "name",
+        "woven",
+    )
+
+    def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
+        self._ref: Callable[[], FunctionType | None] = weakref.ref(function)
+        self.name = printable(name) if name else qualified(function)
+        self._members: tuple[Hook, ...] = ()
+        self._mentions = Mentions()
+        self._pauses: frozenset[object] = frozenset()
+        self._chain: tuple[object, Chain] | None = None
+        self._place: Place | None = None
+        self._site: Site | None = None
+        self._instances: dict[int, Dependent] = {}
+        self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
+        # Of an event: what it does with its subscribers, and the calls that it keeps for late ones.
+        self.emission = emission
+        self.history: History | None = None
+        # What hooks may ask for besides the parameters.
+        self.lends: dict[str, str] = {}
+        # What weavings share here; kept by the mount point, so that all of it goes together.
+        self.woven: dict[object, Any] = {}
+
+    def found_at(self) -> tuple[FunctionType | None, str]:
+        """Return the function whose attribute it is, or None, and the name of the attribute."""
+        function = self._ref()
+        lasting = function is not None and function.__dict__.get("hooks") is self
+        return function if lasting else None, "hooks"
+
+    # Reading
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The mounted function.
+
+        Raises:
+            HookLookupError: It is gone.
+        """
+        function = self._ref()
+        if function is None:
+            raise HookLookupError(f"{self.name} is gone: nothing refers to the function any more")
+        return function
+
+    def __iter__(self) -> Iterator[Hook]:
+        return iter(Chain(self._members).everything())
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, hook: object) -> bool:
+        return any(_is_meant(one, self.unbound(hook)) for one in self._members)
+
+    @entrance
+    def __getitem__(self, name: str) -> Hook:
+        return self._find(name)[0]
+
+    def __str__(self) -> str:
+        """Return the hooks, one a line, with the names in `before` and `after` that none of them bears."""
+        lines = [f"{self.name}, {plural(len(self._members), 'hook')}"]
+        for hook in self:
+            lines.append(f"  {hook.who}, priority {hook.priority}")
+            lines += [f"    {option}={_shown(one)}{why}" for option, one, why in self._unmet(hook)]
+        return "\n".join(map(printable, lines))
+
+    def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
+        """Return what `before` and `after` of a hook name and no hook bears, and why."""
+        others = {one for members in self._chains() for one in members}
+        alike = [one for one in others if one.kind == hook.kind]
+        borne = {key for one in alike for key in one.keys}
+        for option, key, meant in hook.mentioned():
+            if key not in borne:
+                elsewhere = sorted({one.kind for one in others if key in one.keys})
+                near = nearest(meant, [one.name for one in alike if one is not hook]) if isinstance(meant, str) else ""
+                why = f"; {' and '.join(elsewhere)} hooks do, which run by themselves" if elsewhere else near
+                yield option, meant, f": no {hook.word} hook bears that name{why}"
+
+    def __repr__(self) -> str:
+        return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
+
+    @property
+    def pre(self) -> KindHooks:
+        """The pre hooks."""
+        return self._of("pre")
+
+    @property
+    def around(self) -> KindHooks:
+        """The around hooks, the outermost first."""
+        return self._of("around")
+
+    @property
+    def on(self) -> KindHooks:
+        """The subscribers, if it is an event."""
+        return self._of("on")
+
+    @property
+    def item(self) -> KindHooks:
+        """The item hooks."""
+        return self._of("item")
+
+    @property
+    def exception(self) -> KindHooks:
+        """The exception hooks."""
+        return self._of("exception")
+
+    @property
+    def post(self) -> KindHooks:
+        """The post hooks."""
+        return self._of("post")
+
+    @property
+    def always(self) -> KindHooks:
+        """The always hooks."""
+        return self._of("always")
+
+    @property
+    def members(self) -> tuple[Hook, ...]:
+        """The hooks in the order in which they were added."""
+        return self._members
+
+    def _of(self, kind: Kind) -> KindHooks:
+        found = KindHooks(arrange(hook for hook in self._members if hook.kind == kind))
+        found._mount, found._kind = self, kind
+        return found
+
+    @property
+    @under_lock
+    def displaced(self) -> bool:
+        """Whether somebody else has put their code where ours was."""
+        return self._place is not None and self._place.displaced
+
+    def explain(self) -> str:
+        """Give the source of a call as it is now, beside each hook its name, file and line."""
+        chain = self._active()
+        if not chain.everything():
+            return f"# {self.name} carries no hooks: a call runs the function itself\n"
+        site = self._get_site()
+        place = self._place
+        weak = place is not None and place.opened and place.weak
+        text = template(site.signature, chain, free=0, weak=weak).text
+        source = render(text, self._code().co_name, notes_of(chain))
+        return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
+
+    # Changing
+
+    @entrance
+    def add(
+        self, kind: Kind, function: Callable[..., object], /, *types: type[BaseException], **options: Unpack[Adding]
+    ) -> Hook:
+        """Add a hook and return its handle.
+
+        One callable is one hook of its kind: added again with the same options, and for the same exceptions, it is the
+        hook that it is already, whose handle is returned.
+
+        Args:
+            kind: ``"pre"``, ``"around"``, ``"on"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
+            function: The hook; it is given what its parameters ask for by name.
+            types: What an exception hook takes; `Exception` if none is named.
+            options: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``, ``every``,
+                ``isolate``, ``reentrant``, ``weak``; and ``again=True``, to add a second hook of the same callable.
+
+        Raises:
+            HookSignatureError: It asks for something that the mount point does not offer.
+            HookTypeError: It could never work on this target; or an option has the wrong type.
+            HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
+            HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
+        """
+        return self._add(kind, function, types, options, lasting=False)
+
+    def _add(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Adding,
+        *,
+        lasting: bool,
+    ) -> Hook:
+        again: object = options.pop("again", False)
+        if not isinstance(again, bool):
+            raise HookTypeError(f"{self.name}: again={brief(again)}; give True or False")
+        return self.admit(kind, function, types, options, None, again=again, direct=True, lasting=lasting)
+
+    def admit(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        gate: Gate | None,
+        *,
+        again: bool = True,
+        direct: bool = False,
+        lasting: bool = False,
+    ) -> Hook:
+        """Add a hook that acts only while its gate is open; unless `again`, return that of the same callable.
+
+        One that is `direct` is added to this function alone, and not woven by a pattern. One that is `lasting` is meant
+        to stay: nobody is given its handle.
+        """
+        hook = self.made(kind, function, types, options, gate, again=again)
+        for doubt in hook.doubts if direct else ():
+            warn(doubt)
+        if lasting:
+            self.warn_of_lifetime(hook)
+        found: list[Hook] = []
+
+        def insert() -> None:
+            found.append(self._insert(hook))
+
+        if not self.must_tell(kind):
+            insert()
+        elif (older := self._older(hook)) is None:
+            self.tell(hook, insert)
+        else:
+            found.append(older)
+        if found[0] is hook:
+            self.announce(hook)
+        return found[0]
+
+    def made(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        gate: Gate | None,
+        *,
+        again: bool = True,
+    ) -> Hook:
+        """Make a hook that is yet to be put in."""
+        if kind not in KINDS:
+            near = nearest(str(kind), list(KINDS))
+            raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
+        check_types(kind, types, self.name)
+        site = self._get_site()
+        emission = site.signature.emission
+        if kind == "on" and emission is not None and emission.isolate:
+            options = {"isolate": True, **options}
+        return Hook(
+            kind,
+            function,
+            added=next(_added),
+            types=types or (Exception,),
+            site=site,
+            mount=self,
+            options=options,
+            unbound=self._unbinds(),
+            gate=gate,
+            again=again,
+        )
+
+    def warn_of_lifetime(self, hook: Hook) -> None:
+        """Warn of a hook that would keep what it is on alive for ever."""
+
+    def must_tell(self, kind: Kind) -> bool:
+        """Say whether hooks of this kind are told of the past before they are put in."""
+        return kind == "on" and self.history is not None
+
+    def tell(self, hook: Hook, insert: Callable[[], None]) -> None:
+        """Tell a hook of the past, not under the lock, and then have it put in, under the lock."""
+        assert self.history is not None
+        self._check_order(hook)  # who cannot be put in is told nothing
+        self.history.tell(hook, insert)
+
+    def announce(self, hook: Hook) -> None:
+        """Tell the pytest plugin, if pytest has loaded it, that a hook is in."""
+        # It is loaded into every run of pytest, and may not load us: so it is looked for at each hook.
+        hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
+        if hook_added is not None:
+            hook_added(self, hook)
+
+    @under_lock
+    def _check_order(self, hook: Hook) -> None:
+        if self._mentions.may_close_cycle(hook):
+            for members in self._chains():
+                arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
+
+    @under_lock
+    def _insert(self, hook: Hook) -> Hook:
+        """Put a hook in, and return it; or the one that its callable is already."""
+        if hook.guard is not None and hook.guard.is_spent:
+            return hook  # by what it was told of the past
+        older = self._older(hook)
+        if older is not None:
+            return older
+        self._check_order(hook)
+        self._mentions.count(hook, 1)
+        self._change(lambda: self._store(lambda members: (*members, hook)))
+        self._watch((hook,))
+        return hook
+
+    def _older(self, hook: Hook) -> Hook | None:
+        """Return the hook that the same callable is already.
+
+        Raises:
+            HookOptionError: It has other options.
+        """
+        if hook.again or not self._mentions.may_be_again(hook):
+            return None
+        older = next((one for one in self._members if not one.again and one.is_again(hook)), None)
+        if older is not None and older.settings() != hook.settings():
+            were, are = older.settings(), hook.settings()
+            others = ", ".join(option for option in are if are[option] != were[option])
+            raise HookOptionError(
+                f"{self.name}: {older.who} is added already, with another {others}; take that one off first, or give "
+                f"again=True to have two"
+            )
+        return older
+
+    def inner(self) -> Callable[..., Any]:
+        """Give what a call runs inside of all hooks: the function as it was."""
+        place = self._place
+        return place.original if place is not None and place.opened else self.function
+
+    def unbound(self, function: Any) -> Any:
+        """Give what is kept of a hook; for an instance, its own methods without it."""
+        return function
+
+    def _unbinds(self) -> Callable[[Any], Any] | None:
+        """Give what takes the instance out of what a hook is made of, if there is one."""
+        return None
+
+    def _chains(self) -> Iterator[tuple[Hook, ...]]:
+        """Give the members of every chain that a hook added here becomes part of."""
+        yield self._members
+        for instance in list(self._instances.values()):  # one may die in the middle
+            yield self._members + instance.members
+
+    @entrance
+    def remove(self, hook: Hook | Callable[..., Any] | str) -> None:
+        """Take off a hook: the handle, or every hook of this function or of this name.
+
+        Raises:
+            HookLookupError: There is none. (A handle may be removed twice.)
+        """
+        if isinstance(hook, Hook):
+            self._discard((hook,))
+            return
+        if not self._remove_matching(hook):
+            self._find(hook)  # refuses; not under the lock, since that imports
+
+    @under_lock
+    def _remove_matching(self, meant: object) -> bool:
+        found = tuple(self._matching(meant))
+        self._discard(found)
+        return bool(found)
+
+    def _matching(self, meant: object) -> list[Hook]:
+        unbound = self.unbound(meant)
+        key = printable(meant) if isinstance(meant, str) else unbound if isinstance(meant, Hook) else identity(unbound)
+        return [hook for hook in self._members if (hook is key if isinstance(meant, Hook) else key in hook.keys)]
+
+    def _find(self, meant: object) -> list[Hook]:
+        found = self._matching(meant)
+        if not found:
+            names = sorted({hook.name for hook in self._members})
+            shown = ", ".join(names) or "none at all"
+            near = nearest(meant, names) if isinstance(meant, str) else ""
+            raise HookLookupError(f"{self.name} has no hook {brief(meant)}; its hooks: {shown}{near}")
+        return found
+
+    @under_lock
+    def _discard(self, hooks: tuple[Hook, ...]) -> None:
+        gone = {id(hook) for hook in hooks}
+        off = [hook for hook in self._members if id(hook) in gone]
+        if off:
+            self._change(lambda: self._store(lambda members: tuple([hook for hook in members if id(hook) not in gone])))
+        for hook in off:
+            self._mentions.count(hook, -1)
+
+    def clear(self) -> None:
+        """Take all hooks off."""
+        self._discard(self._members)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Keep the hooks from acting for the length of a ``with`` block, in all threads."""
+        pause = object()
+        try:
+            self._set_pause(pause, on=True)
+            yield
+        finally:
+            try:
+                self._set_pause(pause, on=False)
+            except BaseException:  # an interrupt must not leave the hooks paused for good
+                self._set_pause(pause, on=False)
+                raise
+
+    @under_lock
+    def _set_pause(self, pause: object, *, on: bool) -> None:
+        def store() -> None:
+            self._pauses = self._pauses | {pause} if on else self._pauses - {pause}
+
+        self._change(store)
+
+    @under_lock
+    def set_paused(self, hooks: tuple[Hook, ...], *, paused: bool) -> None:
+        """Keep some hooks from acting, or let them act again."""
+
+        def store() -> None:
+            for hook in hooks:
+                hook.paused = paused
+
+        self._change(store)
+
+    @under_lock
+    def regate(self, hook: Hook, gate: Gate | None, *, paused: bool) -> None:
+        """Change for which calls a hook acts; a gate of the same sort costs nothing but what it does."""
+
+        def store() -> None:
+            hook.set_gate(gate)
+            hook.paused = paused
+
+        if hook in self._members and (hook.paused != paused or hook.gate is not (gate and gate.holds)):
+            self._change(store)
+
+    @under_lock
+    def tidy(self) -> None:
+        """End what an interrupted change has left half done."""
+        self._settle()
+        function = self._ref()
+        left = function is not None and mount_of(function) is self
+        if left and not self._members and (self._place is None or not self._place.opened):
+            self._forget()
+
+    def ensure(self) -> None:
+        """Be where the hooks act; a function always is."""
+
+    def _drop_instance(self, key: int) -> None:
+        self._instances.pop(key, None)
+        if self._place is not None:
+            self._place.instances.pop(key, None)
+
+    # How a change is made; all under the lock. A finalizer, ours or a user's, may come at any allocation and make a
+    # change of its own in the middle of one: so nothing is stored that was worked out from what may have changed since.
+
+    def _change(self, store: Callable[[], None]) -> None:
+        place = self._place
+        if place is not None and place.opened:
+            place.hold()
+            self._reset_instances(place)
+        else:
+            self._open()
+        store()
+        self._chain = None
+        self._settle()
+
+    def _store(self, update: Callable[[tuple[Hook, ...]], tuple[Hook, ...]]) -> None:
+        """Store new members, with one store, worked out from what they are at that moment."""
+        while True:
+            before = self._members
+            after = update(before)
+            if self._members is before:
+                self._members = after
+                return
+
+    def _settle(self) -> None:
+        """Be open if there is something to run, and closed if there is nothing."""
+        while self._ref() is not None:
+            place = self._place
+            opened = place is not None and place.opened
+            if self._is_needed():
+                if opened:
+                    return
+                self._open()
+            elif place is not None and opened:
+                place.close()
+                self._forget()
+            else:
+                return
+
+    def _is_needed(self) -> bool:
+        return bool(self._instances) or (not self._pauses and any(not hook.paused for hook in self._members))
+
+    def _open(self) -> None:
+        function = self._ref()
+        if function is None:
+            return
+        while (place := self._place) is None or not place.is_own(function.__code__):
+            older = self._place_of(function.__code__)
+            if place is not None and older is not None:
+                self._place = place.turned_to(older)
+                continue
+            made = Place(function, self._code(), self._get_site(), self._target())
+            if place is not None:
+                # A copy of the code of an older place may live on in what we are put over.
+                made.under = place.lingering()
+            if self._place is place:
+                self._place = made
+        self._reset_instances(place)
+        try:
+            if mount_of(function) is None:
+                Attributes.put(function, self)
+            module = module_of(function)  # held here: it is not unloaded before it is noted whose hooks are in there
+            place.weak = module is None
+            if module is not None:
+                watch(function, module, self)
+            place.open(self._active)
+            self._watch(self._members)
+        except BaseException:  # an interrupt: there is nothing to run yet
+            if not place.opened:
+                self._forget()
+            raise
+
+    def _watch(self, hooks: tuple[Hook, ...]) -> None:
+        """Notice if the modules are unloaded that these hooks are written in."""
+        function = self._ref()
+        if function is not None:
+            for hook in hooks:
+                watch_hook(hook.function, function, self)
+
+    def weaken(self) -> None:
+        """Let no constant of the function's code lead to its hooks any more; under the lock."""
+        place = self._place
+        if place is not None and place.opened and not place.weak:
+
+            def store() -> None:
+                place.weak = True
+
+            self._change(store)
+
+    def _target(self) -> Callable[..., Any] | None:
+        """Give what the function only hands its calls to, if that is all it does."""
+        return None
+
+    def _reset_instances(self, place: Place) -> None:
+        for instance in list(self._instances.values()):
+            instance.reset(place)
+
+    def _forget(self) -> None:
+        """Leave no trace in the function of a mount point that nobody asked to be there."""
+        function = self._ref()
+        if function is not None and mount_of(function) is self and not self._members:
+            cast("Attributes", function.__dict__).leave(function)
+
+    @under_lock
+    def forget(self, key: int) -> None:
+        """Take note that an instance which carried hooks has died."""
+        gone = self._instances.get(key)
+        if gone is not None:
+            self._drop_instance(key)
+            for hook in gone.members:
+                self._mentions.count(hook, -1)
+            self._change(lambda: None)
+
+    @under_lock
+    def _active(self) -> Chain:
+        """Give the chain that runs now, arranged at most once a change."""
+        members = self._members
+        kept = self._chain
+        if kept is None or kept[0] is not members:
+            pending = self._chain = (None, Chain(()))
+            kept = (members, Chain(self._unpaused(members)))
+            if self._chain is pending:  # else a signal handler has changed something meanwhile
+                self._chain = kept
+        return kept[1]
+
+    def _unpaused(self, members: tuple[Hook, ...]) -> tuple[Hook, ...]:
+        return () if self._pauses else tuple([hook for hook in members if not hook.paused])
+
+    def _code(self) -> CodeType:
+        """Give the target's own code, hooked or not."""
+        function = cast("FunctionType", self.function)
+        place = self._place_of(function.__code__)
+        return place.plain if place is not None else function.__code__
+
+    def _place_of(self, code: CodeType) -> Place | None:
+        """Find the place that code is of: the one we are in, or an older one whose code somebody has put back."""
+        place = self._place
+        while place is not None and not place.is_own(code):
+            place = place.under
+        return place
+
+    def _get_site(self) -> Site:
+        if self._place is not None and self._place.opened:
+            return self._place.site
+        site = self._site
+        if site is None or site.model is not self._code():
+            record = None if self.history is None else Recorder(self.history)
+            site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
+            site.signature.lends = self.lends
+            if not self.of_object:  # what an object carries by itself is no wrapper, and a compiler may trace it
+                site.signature.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
+            self._site = site  # last: another thread may take it at once
+        return site
+
+
+def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | None:
+    mount = ref()
+    if mount is None:
+        return None
+    original = None if mount._place is None else mount._place.original
+    return shown_by(mount._ref(), own, original, signature_of)
+
+
+def mount_of(function: FunctionType) -> MountPoint | None:
+    """Give the mount point of a function, if it is one."""
+    attributes = function.__dict__
+    found = attributes.mount if isinstance(attributes, Attributes) else None
+    # Somebody may have given one function the `__dict__` of another.
+    return found if isinstance(found, MountPoint) and found._ref() is function else None
+
+
+@final
+class _Finder:
+    """Finds the hook that a function is, for messages."""
+
+    __slots__ = ("_mount",)
+
+    def __init__(self, mount: MountPoint) -> None:
+        self._mount = weakref.ref(mount)
+
+    def __call__(self, kind: str, function: object) -> Hook | None:
+        mount = self._mount()
+        if mount is None:
+            return None
+        instances = tuple(hook for one in list(mount._instances.values()) for hook in one.members)
+        return next((h for h in mount._members + instances if h.kind == kind and h.function is function), None)

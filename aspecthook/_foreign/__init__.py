@@ -1,0 +1,1 @@
+"""Callables without Python code: proxies of wrapt stand in for them."""

@@ -1,0 +1,28 @@
+"""Public names that are loaded when they are first asked for, so that importing a package stays fast."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` (PEP 562) of a package whose names are written in other modules.
+
+    Args:
+        package: The package's `__name__`.
+        homes: For each name the module that has it, relative to the package (``"loop._runner"``).
+    """
+
+    def load(name: str) -> Any:  # any public name of the package
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # Imported here, since most programs never need it.
+        from importlib import import_module
+
+        found = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
+        return found
+
+    return load

@@ -1,0 +1,259 @@
+"""Events: mount points without a body, that hooks subscribe to.
+
+The invariant: an event is the stub function itself, in place, as every mount point. Its subscribers are hooks of the
+kind ``on``, which the compiled call runs where it would run a target; so order, conditions, the other kinds of hooks
+and all laws hold for events as they are. A stub without a body is given one that gives what no answers make.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from aspecthook._core.compile.copies import Witness
+from aspecthook._core.compile.link import Linker, Template, compiled
+from aspecthook._core.compile.source import Source
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Emission, Signature
+from aspecthook._core.mount.history import History
+from aspecthook._core.mount.hookable import mount_new
+from aspecthook._core.mount.point import MountPoint, mount_of
+from aspecthook._errors import HookOptionError, MountError, brief, entrance, nearest, printable, qualified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from aspecthook._typing import Event, P, R, ToAnswer, ToEvent
+
+    ToMount = Callable[[FunctionType, str | None, Emission], MountPoint]
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+Errors = Literal["raise", "isolate", "group"]
+_ERRORS = ("raise", "isolate", "group")
+_NOTHING: Any = object()
+
+
+@overload
+def event(stub: Callable[P, Coroutine[Any, Any, None]], /) -> Event[P, Coroutine[Any, Any, list[Any]]]: ...
+@overload
+def event(stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
+@overload
+def event(stub: Callable[P, R], /) -> Event[P, R]: ...
+@overload
+def event(
+    *, first: Literal[True], name: str | None = None, errors: Errors = ..., replay: bool | int = ...
+) -> ToAnswer: ...
+@overload
+def event(*, fold: str, name: str | None = None, errors: Errors = ..., replay: bool | int = ...) -> ToAnswer: ...
+@overload
+def event(
+    *, name: str | None = None, errors: Errors = ..., gather: bool = ..., replay: bool | int = ...
+) -> ToEvent: ...
+# Any: the overloads say what is taken and given; nobody outside sees this line.
+@entrance
+def event(
+    stub: Any = _NOTHING,
+    /,
+    *,
+    name: str | None = None,
+    first: bool = False,
+    fold: str | None = None,
+    errors: Errors = "raise",
+    gather: bool = False,
+    replay: bool | int = False,
+) -> Any:
+    """Make a stub function an event: calling it runs what has subscribed with ``@stub.on``.
+
+    A call gives the list of the subscribers' answers that are not None, in the order in which they run. Subscribers are
+    hooks: they ask for arguments by name, have the same options and order, and come off through `hooks`. Hooks of the
+    other kinds act on an event as on any function: a pre hook replaces arguments, or with ``Return`` keeps the event
+    from happening. A body of the stub is the default: what a call does when nobody listens.
+
+    Args:
+        stub: A function or an async function, whose subscribers are awaited in order.
+        name: How messages call the event; ``module:qualname`` unless given.
+        first: The call gives the first answer that is not None, and asks no further; a body of the stub is asked last.
+        fold: The name of a parameter. Each answer that is not None takes its place for the subscribers that follow; the
+            call gives what it is at the end.
+        errors: What becomes of an exception of a subscriber: ``"raise"`` ends the event and goes to the caller;
+            ``"isolate"`` logs and counts it, and the others go on; ``"group"`` lets all run, then raises one
+            `ExceptionGroup`.
+        gather: Await the subscribers of an async event all at once, under a task group (asyncio's or trio's). What is
+            raised is then always an `ExceptionGroup`; unless ``errors="group"``, the first failure cancels the others.
+        replay: Tell a new subscriber of all past calls, or of the last so many. They are kept: see ``stub.history``.
+
+    Raises:
+        MountError: It is no function, is a generator function, or is a mount point already.
+        HookOptionError: Options contradict each other, or name what is not there.
+
+    Example:
+        >>> @event
+        ... def temperature_changed(celsius): ...
+        >>> @temperature_changed.on
+        ... def alarm(celsius):
+        ...     return "too hot" if celsius > 30 else None
+        >>> temperature_changed(31.5), temperature_changed(20.0)
+        (['too hot'], [])
+    """
+    if stub is _NOTHING:
+
+        @entrance
+        def decorate(later: Any) -> Any:
+            return _event(later, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+
+        return decorate
+    return _event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+
+
+def _event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) -> Any:
+    function = _checked(stub)
+    if name is not None and not isinstance(name, str):
+        raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")
+    label = printable(name) if name else qualified(function)
+    emission = _emission(function, label, **options)
+    mount = make(function, name, emission)
+    if emission.replay:
+        if "history" in function.__dict__:
+            raise MountError(f"{label} already has an attribute 'history', which replay needs; rename it")
+        _remember(mount, options["replay"])
+    code = _code(function, emission, mount)
+    mount_new(function, mount)
+    function.__code__ = code
+    if mount.history is not None:
+        function.__dict__["history"] = mount.history
+    return function
+
+
+def _checked(stub: Any) -> FunctionType:
+    if type(stub) is not FunctionType:
+        inner = getattr(stub, "__func__", None) or getattr(stub, "fget", None)
+        hint = "put @event nearest to the def" if isinstance(inner, FunctionType) else "give a function"
+        raise MountError(f"{brief(stub)} is of type {type(stub).__name__}, and cannot be an event; {hint}")
+    label = qualified(stub)
+    if mount_of(stub) is not None:
+        raise MountError(f"{label} is a mount point already, and cannot be made an event; use @event alone")
+    style = Signature(stub.__code__).style
+    if "generator" in style:
+        raise MountError(
+            f"{label} contains a yield, and cannot be an event; write a stub: def {stub.__name__}(...): ..."
+        )
+    return stub
+
+
+def _emission(
+    function: FunctionType, label: str, *, first: bool, fold: str | None, errors: str, gather: bool, replay: bool | int
+) -> Emission:
+    signature = Signature(function.__code__)
+    _check_types(label, first=first, fold=fold, gather=gather, replay=replay)
+    if errors not in _ERRORS:
+        near = nearest(str(errors), list(_ERRORS))
+        raise HookOptionError(f"{label} has errors={brief(errors)}, which is none of {', '.join(_ERRORS)}{near}")
+    if first and fold is not None:
+        raise HookOptionError(f"{label} cannot both give the first answer and fold {brief(fold)}; use one of the two")
+    place = 0
+    if fold is not None:
+        place = signature.index.get(fold, -1)
+        if not 0 <= place < signature.regular:
+            names = list(signature.names[: signature.regular])
+            shown = ", ".join(names) or "no parameters"
+            raise HookOptionError(f"{label} folds {brief(fold)}, but has {shown}{nearest(str(fold), names)}")
+    if gather:
+        if signature.style != "coroutine":
+            raise HookOptionError(
+                f"{label} is not async, so its subscribers cannot be awaited at once; write async def"
+            )
+        if first or fold is not None:
+            raise HookOptionError(f"{label} runs its subscribers at once: there is no first one, and nothing to fold")
+    if replay < 0:
+        raise HookOptionError(f"{label} has replay={brief(replay)}; give True, or how many calls are to be kept")
+    default = not _is_empty(function)
+    if replay:
+        _check_replay(function, signature, label, default=default)
+    return Emission(
+        gives="first" if first else "fold" if fold is not None else "list",
+        fold=place,
+        isolate=errors == "isolate",
+        group=errors == "group",
+        gather=gather,
+        replay=bool(replay),
+        default=default,
+    )
+
+
+def _check_types(label: str, **options: object) -> None:
+    wanted = {"first": (bool, "True or False"), "gather": (bool, "True or False"), "fold": (str, "a parameter's name")}
+    for option, value in options.items():
+        kind, advice = wanted.get(option, (int, "True, or how many calls are to be kept"))
+        if not isinstance(value, kind) and not (option == "fold" and value is None):
+            raise HookOptionError(f"{label} has {option}={brief(value)}; give {advice}")
+
+
+def _check_replay(function: FunctionType, signature: Signature, label: str, *, default: bool) -> None:
+    why = ""
+    if signature.style == "coroutine":
+        why = "is async, and `on` cannot await what a late subscriber would be told"
+    elif default:
+        why = "has a body, which is for when nobody listens, and past calls would be told to late listeners too"
+    elif "." in function.__qualname__ and not function.__qualname__.rpartition(".")[0].endswith("<locals>"):
+        why = "belongs to a class, and past calls would keep its instances alive"
+    if why:
+        raise HookOptionError(f"{label} cannot replay: it {why}; keep what late subscribers need in your own object")
+
+
+def _remember(mount: MountPoint, replay: bool | int) -> None:
+    most = None if replay is True else int(replay)
+    mount.history = History(most, mount._get_site, lambda: mount._active().on)
+
+
+# Code for stubs
+
+
+def _is_empty(function: FunctionType) -> bool:
+    """Whether a function has no body: the compiler has made of it what it makes of a stub."""
+    code = function.__code__
+    lead = "async def" if Signature(code).style == "coroutine" else "def"
+    made = _steps(code)
+    # A first constant that no instruction loads is a docstring. Since 3.14 it may also be what is left of a body that
+    # does nothing, such as `(1, 2)` or `if 0: pass`. `__doc__` does not tell: it may have been set later.
+    consts = code.co_consts
+    return (made, consts) in _stubs(lead) or (made, (_DOC, *consts[1:])) in _stubs(lead)
+
+
+_DOC = "doc"
+
+
+@cache
+def _stubs(lead: str) -> list[tuple[bytes, tuple[object, ...]]]:
+    codes: list[CodeType] = []
+    for body in ("pass", "...", "return None", f"{_DOC!r}; pass", f"{_DOC!r}; ...", f"{_DOC!r}; return None"):
+        module = compile(f"{lead} stub(): {body}", "<aspecthook>", "exec", dont_inherit=True)
+        codes.append(next(one for one in module.co_consts if isinstance(one, CodeType)))
+    return [(_steps(code), code.co_consts) for code in codes]
+
+
+def _steps(code: CodeType) -> bytes:
+    """Return the instructions of a function without those that do nothing: the compiler leaves one for a line."""
+    from opcode import opmap
+
+    steps, nop = code.co_code, opmap["NOP"]
+    return b"".join(steps[at : at + 2] for at in range(0, len(steps), 2) if steps[at] != nop)
+
+
+def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> CodeType:
+    """Give the code of the event without hooks: what the user wrote, or for a bare stub what no answers make."""
+    code = function.__code__
+    if emission.default or (emission.gives == "first" and not emission.replay):
+        return code
+    # Where it is pickled with its code it keeps nothing, and nobody listens.
+    plain = _code(function, emission._replace(replay=False), mount) if emission.replay else code
+    site: Site = mount._get_site()
+    signature = Signature(code, emission)
+    text = Source(signature, Chain(())).empty()
+    made = Template(0, text, *compiled(text, len(code.co_freevars)))
+    facts: dict[str, object] = {"record": site.record, "site": site, "first": Witness()}
+    linked = Linker(signature, plain, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
+    # It stands for the stub: its source, in tracebacks and for `inspect`, is what the user wrote.
+    return linked.code.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

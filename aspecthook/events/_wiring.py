@@ -1,0 +1,178 @@
+"""Mount points that are connected to the interpreter for as long as there is something to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, final, overload
+
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import MountError
+
+from ._event import Errors, _event
+
+if TYPE_CHECKING:
+    from aspecthook._core.law.asks import Kind
+    from aspecthook._core.law.hook import Gate, Hook, Options
+    from aspecthook._core.law.signature import Emission
+    from aspecthook._typing import ToAnswer, ToEvent
+
+
+class Plug(Protocol):
+    """What connects an event to the interpreter. All but `prepare` is called under the lock, and as often as not."""
+
+    def prepare(self) -> None:
+        """Import what connecting needs: under the lock that could wait for a thread which waits for the lock."""
+        ...
+
+    def connect(self) -> None:
+        """Have the event told.
+
+        Raises:
+            MountError: The interpreter refuses; `disconnect` then leaves nothing behind.
+        """
+        ...
+
+    def disconnect(self) -> None:
+        """Put back what was there; what others have put there meanwhile stays."""
+        ...
+
+    @property
+    def displaced(self) -> bool:
+        """Whether others have put theirs over ours."""
+        ...
+
+
+@final
+class Several:
+    """Plugs that are connected and disconnected together."""
+
+    __slots__ = ("_plugs",)
+
+    def __init__(self, *plugs: Plug) -> None:
+        self._plugs = plugs
+
+    def prepare(self) -> None:
+        """Prepare all."""
+        for plug in self._plugs:
+            plug.prepare()
+
+    def connect(self) -> None:
+        """Connect all."""
+        for plug in self._plugs:
+            plug.connect()
+
+    def disconnect(self) -> None:
+        """Disconnect all."""
+        for plug in self._plugs:
+            plug.disconnect()
+
+    @property
+    def displaced(self) -> bool:
+        """Whether others have put theirs over one of ours."""
+        return any(plug.displaced for plug in self._plugs)
+
+
+@final
+class Wired(MountPoint):
+    """The mount point of an event of the interpreter's own."""
+
+    __slots__ = ("_plug", "_refused")
+
+    def __init__(self, function: FunctionType, name: str | None, emission: Emission, plug: Plug) -> None:
+        super().__init__(function, name, emission)
+        self._plug = plug
+        self._refused = False
+
+    @property
+    @under_lock
+    def displaced(self) -> bool:
+        """Whether somebody else has put theirs where ours was: in the event's code, or in the interpreter."""
+        return super().displaced or self._plug.displaced
+
+    def admit(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        gate: Gate | None,
+        *,
+        again: bool = True,
+        direct: bool = False,
+        lasting: bool = False,
+    ) -> Hook:
+        """Add a hook, and with the first one that acts connect the event."""
+        self._plug.prepare()
+        return super().admit(kind, function, types, options, gate, again=again, direct=direct, lasting=lasting)
+
+    @under_lock
+    def _insert(self, hook: Hook) -> Hook:
+        try:
+            if not self._pauses:
+                self._plug.connect()  # first: if it is refused, nothing has changed
+            return super()._insert(hook)
+        except BaseException:
+            if not self._is_needed():
+                self._plug.disconnect()
+            raise
+
+    def _settle(self) -> None:
+        super()._settle()
+        while True:
+            needed = self._is_needed()
+            if needed:
+                self._connect()
+            else:
+                self._plug.disconnect()
+            if needed == self._is_needed():  # else a finalizer or a signal handler has made a change meanwhile
+                break
+        # Linked now, not by the next call. That may come anywhere: in a garbage collection in the middle of `compile`,
+        # which CPython 3.11 cannot enter again, or in an import that a thread waits for which has the lock.
+        if self._place is not None and self._place.opened:
+            self._place.current()
+
+    def _connect(self) -> None:
+        """Connect the event; raise once that it is refused, when hooks act again, and not as others are taken off."""
+        try:
+            self._plug.connect()
+        except MountError:
+            before, self._refused = self._refused, True
+            if not before:
+                raise
+        else:
+            self._refused = False
+
+
+# Where an event's plug comes from: it is made with the event, which it tells.
+ToPlug = Callable[[Any], Plug]  # Any: an event, which no type of a plain function describes
+
+
+@overload
+def wired(plug: ToPlug, *, first: Literal[True], errors: Errors = "raise") -> ToAnswer: ...
+@overload
+def wired(plug: ToPlug, *, errors: Errors = "raise") -> ToEvent: ...
+# Any: the overloads say what is given; nobody outside sees this line.
+def wired(plug: ToPlug, *, first: bool = False, errors: Errors = "raise") -> Any:
+    """Make a stub an event that a plug connects to the interpreter."""
+
+    def decorate(stub: FunctionType) -> Any:
+        return _wired(stub, f"aspecthook.events:{stub.__name__}", plug, first=first, errors=errors)
+
+    return decorate
+
+
+def wired_copy(stub: Callable[..., object], label: str, plug: ToPlug, *, first: bool = False) -> Any:
+    """Make an event of a function with the code of a stub, that lives as long as the stub's module."""
+    assert isinstance(stub, FunctionType)
+    copy = FunctionType(stub.__code__, stub.__globals__, stub.__name__)
+    copy.__annotations__ = dict(stub.__annotations__)
+    return _wired(copy, label, plug, first=first, errors="raise")
+
+
+def _wired(stub: FunctionType, label: str, plug: ToPlug, *, first: bool, errors: Errors) -> Any:
+    def make(function: FunctionType, name: str | None, emission: Emission) -> MountPoint:
+        return Wired(function, name, emission, plug(function))
+
+    return _event(stub, label, make=make, first=first, fold=None, errors=errors, gather=False, replay=False)

@@ -1,0 +1,296 @@
+"""The specification of a host: its mount points by name, and what the marks of a plugin want of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from inspect import getattr_static
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple, cast, final
+
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Gate, Hook, Options, identity, inside, priority_of, who_is
+from aspecthook._core.mount.hookable import hooks
+from aspecthook._core.mount.instance import for_instance
+from aspecthook._core.mount.point import MountPoint, mount_of
+from aspecthook._errors import PluginError, brief, nearest
+from aspecthook.weave._aspects import _MARKS as MARKS
+from aspecthook.weave._aspects import Mark, marked
+from aspecthook.weave._aspects import _names as names_in
+from aspecthook.weave._gates import Claim, Heir, gate
+
+
+class Wish(NamedTuple):
+    """One hook that a plugin wants on one event."""
+
+    event: str
+    mount: MountPoint
+    mark: Mark
+    method: Callable[..., Any]
+    options: Options
+    gate: Gate | None
+    present: tuple[Hook, ...]
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it will be told of past calls as it is added."""
+        return self.mark.kind == "on" and self.mount.history is not None
+
+    def withdraw(self) -> None:
+        """Take off what an interrupt has left of it, before anybody else knew of it."""
+        method = identity(self.mount.unbound(self.method))
+        for hook in self.mount.members:
+            if hook not in self.present and {method, self.options.get("name")} <= {*hook.keys}:
+                hook.remove()
+        self.mount.tidy()
+
+
+class Event(NamedTuple):
+    """One event that is to happen: its mount point, and the call with its arguments."""
+
+    mount: MountPoint
+    call: Call
+
+
+@final
+class Specification:
+    """What has the events: an instance, a class or a module; it may get and lose some at any time."""
+
+    __slots__ = ("host", "label", "required")
+
+    def __init__(self, host: object, required: Iterable[str]) -> None:
+        self.host = host
+        self.label = (host if isinstance(host, (type, ModuleType)) else type(host)).__name__
+        self.required = (required,) if isinstance(required, str) else tuple(required)
+        mounts = self.mounts()
+        if not mounts:
+            raise PluginError(
+                f"{self.label} has no events, so there is nothing that plugins could do; add @event stubs"
+            )
+        for name in self.required:
+            if name not in mounts:
+                raise PluginError(
+                    f"{self.label} requires {brief(name)}, but has no event of that name; {self._events(name)}"
+                )
+
+    def mounts(self) -> dict[str, MountPoint]:
+        """Give the events, and what else is hookable, by their names."""
+        found = {name: self._mount_at(name) for name in dir(self.host) if not name.startswith("_")}
+        return {name: mount for name, mount in found.items() if mount is not None}
+
+    def mount(self, event: str) -> MountPoint:
+        """Give the mount point of an event.
+
+        Raises:
+            PluginError: There is none.
+        """
+        mounts = self.mounts()
+        if event not in mounts:
+            raise PluginError(f"{self.label} has no event {brief(event)}; {self._events(event)}")
+        return mounts[event]
+
+    def _events(self, name: object) -> str:
+        """Say which events there are, and why one of a name is not among them, as the end of a message."""
+        names = list(self.mounts())
+        shown = f"its events: {', '.join(names)}"
+        owner = self.host if isinstance(self.host, type) else type(self.host)
+        for base in owner.__mro__:
+            if _is_mounted(_function(vars(base).get(cast("str", name)))):
+                if str(name).startswith("_"):
+                    return f"{shown}; what begins with an underscore is none of them"
+                return f"{shown}; {base.__name__} has it, but it is overridden: mark that @event too"
+        return f"{shown}{nearest(str(name), names)}"
+
+    def _mount_at(self, name: str) -> MountPoint | None:
+        whole = isinstance(self.host, (type, ModuleType))
+        shared: Any = getattr_static(self.host if whole else type(self.host), name, None)
+        if isinstance(shared, (property, cached_property)):  # to ask for it would run it
+            getter: object = shared.fget if isinstance(shared, property) else shared.func
+            mount = mount_of(getter) if isinstance(getter, FunctionType) else None
+            return mount if mount is None or whole else for_instance(mount, self.host)
+        static: Any = getattr_static(self.host, name, None)
+        is_bound = isinstance(static, (classmethod, staticmethod, MethodType))
+        function: object = cast("Any", static).__func__ if is_bound else static
+        return hooks(getattr(self.host, name)) if _is_mounted(function) else None
+
+    def gate(self, name: str) -> Gate | None:
+        """Keep a plugin of a class from acting for the classes beside it, with which it shares what both inherit."""
+        if not isinstance(self.host, type) or name in vars(self.host):
+            return None
+        static = getattr_static(self.host, name)
+        if isinstance(static, (staticmethod, MethodType)):
+            return None
+        heir = Heir(self.host)
+        return gate([Claim(heir, None)], self.mount(name)._get_site().signature)
+
+    def concerns(self, hook: Hook) -> bool:
+        """Say whether a hook on one of the events acts here, and not only for a class beside this one."""
+        heir: object = getattr(hook.gate, "__self__", None)
+        owner = self.host if isinstance(self.host, type) else type(self.host)
+        return not isinstance(heir, Heir) or heir.cls() in owner.__mro__
+
+    def event(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Event:
+        """Give an event that is to happen with these arguments.
+
+        Raises:
+            PluginError: There is no such event.
+            TypeError: It does not take them.
+        """
+        mount = self.mount(name)
+        if mount.emission is None:
+            raise PluginError(f"{self.label}: {name!r} is hookable but no event, so nobody answers; call it")
+        site, itself = mount._get_site(), getattr(self.host, name)
+        first = (itself.__self__,) if isinstance(itself, MethodType) else ()
+        try:
+            bound = inspect.signature(_blank(mount)).bind(*first, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.label}: the event {name!r} was given what it does not take: {error}") from None
+        bound.apply_defaults()
+        values = tuple([bound.arguments[parameter] for parameter in site.signature.names])
+        of_instance: object = mount._instances.get(id(values[0])) if values else None
+        return Event(of_instance if isinstance(of_instance, MountPoint) else mount, Call(site, values))
+
+    # What a plugin wants
+
+    def wishes(self, plugin: object, name: str, given: Options) -> list[Wish]:
+        """Give the hooks that a plugin wants.
+
+        Raises:
+            PluginError: It does not fit.
+        """
+        who = f"{self.label}: plugin {name!r}"
+        if isinstance(plugin, type):
+            raise PluginError(f"{who} is a class; register an object of it, as in register({plugin.__name__}())")
+        mounts = self.mounts()
+        found: dict[int, Wish] = {}
+        for mark, method in marked(plugin):
+            if _is_own(plugin, method):
+                whose = f"{who}: {who_is(mark.kind, method.__name__, method)}"
+                options = _merged(plugin, mark, given, name, whose)
+                # A method that goes by two names has one mark still.
+                found.setdefault(id(mark), self._wish(mark, method, options, mounts, whose))
+        wishes = list(found.values())
+        self._check_marked(plugin, who, mounts)
+        self._check_complete(plugin, who, wishes)
+        return wishes
+
+    def _wish(
+        self, mark: Mark, method: Callable[..., Any], options: Options, mounts: dict[str, MountPoint], whose: str
+    ) -> Wish:
+        event = mark.pointcut or method.__name__
+        mount = mounts.get(event)
+        if mount is None:
+            hint = "; weave(plugin) is for pointcuts" if ":" in event else ""
+            raise PluginError(
+                f"{whose} is for {event!r}, but {self.label} has no event of that name; {self._events(event)}{hint}"
+            )
+        if "name" in mark.options:
+            raise PluginError(f"{whose} has a name of its own; hooks of a plugin are called by the plugin's name")
+        return Wish(event, mount, mark, method, options, self.gate(event), mount.members)
+
+    def _check_marked(self, plugin: object, who: str, mounts: dict[str, MountPoint]) -> None:
+        for name, function in _methods(plugin).items():
+            if _has_marks(function):
+                continue
+            if name in mounts and mounts[name].function is not function:
+                raise PluginError(f"{who} has {name!r}, which is not marked; write @on above it, or call it otherwise")
+            for base in type(plugin).__mro__:
+                if _has_marks(_function(vars(base).get(name))):
+                    raise PluginError(
+                        f"{who} has {name!r}, which overrides a method that {base.__name__} marks, and is not marked; "
+                        f"mark it too, or set {name} = None"
+                    )
+
+    def _check_complete(self, plugin: object, who: str, wishes: list[Wish]) -> None:
+        has = {wish.event for wish in wishes if wish.mark.kind == "on" or wish.mount.emission is None}
+        for name in self.required:
+            if name not in has:
+                near = nearest(name, [other for other, one in _methods(plugin).items() if not _has_marks(one)])
+                what = "@on for" if self.mount(name).emission is not None else "hook on"
+                raise PluginError(f"{who} has no {what} {name!r}, as every plugin of {self.label} must{near}")
+        if not wishes:
+            names = ", ".join(self.mounts())
+            hint = "; a plugin is an object or a module" if isinstance(plugin, FunctionType) else ""
+            raise PluginError(f"{who} has no marked methods; write @on above those that are for {names}{hint}")
+
+
+def _blank(mount: MountPoint) -> FunctionType:
+    """Make a function that takes what an event takes; the event itself may say that it takes something else."""
+    code, function = mount._code(), cast("FunctionType", mount.function)
+    blank = FunctionType(code, {}, code.co_name, function.__defaults__, tuple([CellType() for _ in code.co_freevars]))
+    blank.__kwdefaults__ = function.__kwdefaults__
+    return blank
+
+
+def _function(static: Any) -> object:
+    return inside(cast("Any", static).__func__ if isinstance(static, classmethod) else static)
+
+
+def _is_mounted(function: object) -> bool:
+    return isinstance(function, FunctionType) and mount_of(function) is not None
+
+
+def _has_marks(function: object) -> bool:
+    return isinstance(function, FunctionType) and MARKS in function.__dict__
+
+
+def _methods(plugin: object) -> dict[str, FunctionType]:
+    """Give the functions of a plugin by name; of a module, its own."""
+    found = {name: _function(getattr_static(plugin, name, None)) for name in names_in(plugin)}
+    return {name: one for name, one in found.items() if isinstance(one, FunctionType) and _is_own(plugin, one)}
+
+
+def _is_own(plugin: object, method: Callable[..., Any]) -> bool:
+    """Say whether a module, or the package that it is, defines a function itself; another plugin's may be imported."""
+    return not isinstance(plugin, ModuleType) or f"{method.__module__}.".startswith(f"{plugin.__name__}.")
+
+
+def name_of_plugin(plugin: object, label: str) -> object:
+    """Give the name of a plugin that was given none."""
+    if isinstance(plugin, ModuleType):
+        return plugin.__name__
+    name = _attribute(plugin, "name", f"{label}: a plugin of type {type(plugin).__name__}")
+    return name if isinstance(name, str) and name else type(plugin).__name__
+
+
+def _attribute(plugin: object, name: str, who: str) -> object:
+    try:
+        return getattr(plugin, name, None)
+    except Exception as error:
+        raise PluginError(
+            f"{who} has an attribute {name!r} that fails with {brief(error)}; register it with {name}="
+        ) from error
+
+
+def _merged(plugin: object, mark: Mark, given: Options, name: str, who: str) -> Options:
+    options: dict[str, Any] = {**mark.options, "name": name}
+    if "priority" in given:
+        options["priority"] = given["priority"]
+    elif "priority" not in options:
+        own = _attribute(plugin, "priority", who)
+        if own is not None:
+            options["priority"] = priority_of(own, who)
+    for word in ("before", "after"):
+        had = options.get(word)
+        several = isinstance(had, (list, tuple, set, frozenset))
+        row: list[Any] = [*cast("Iterable[Any]", had)] if several else [] if had is None else [had]
+        options[word] = [*row, *cast("list[str]", given.get(word, ()))]
+    return cast("Options", options)
+
+
+def flag_given(value: object, who: str, word: str) -> bool:
+    """Read what is either true or false."""
+    if not isinstance(value, bool):
+        raise PluginError(f"{who} has {word}={brief(value)}; give True or False")
+    return value
+
+
+def names_given(value: object, who: str, word: str) -> list[str]:
+    """Read the names of other plugins, one or several."""
+    several = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    row: list[Any] = [] if value is None else list(cast("Iterable[Any]", value)) if several else [value]
+    for one in row:
+        if not isinstance(one, str):
+            raise PluginError(f"{who} has {word}={brief(one)}; give the name of another plugin")
+    return row

@@ -1,0 +1,273 @@
+"""What PyTorch calls back on gradients and state dicts, as events: one entry in its own dict a module and sort."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple, final
+
+from aspecthook._core.compile.copies import MARK
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.runtime import who_has_answered
+from aspecthook._core.law.signature import Emission
+from aspecthook._errors import HookAnswerError, described
+
+from ._carried import ABSENT, Module, SeatInModule, Tensor, is_tensor, known_point, label_of, space_of, without
+from ._forward import forward_point
+from ._own import OwnMountPoint
+
+
+@final
+class CallbackSeat(SeatInModule):
+    """One entry in one of a module's own dicts of callbacks."""
+
+    __slots__ = ("_forward", "_handle", "_row", "_was_full")
+
+    def __init__(self, module: Module, place: str, name: str) -> None:
+        super().__init__(module, place, name)
+        self._row = PLACES[place]
+        self._handle: Any = None
+        self._was_full: object = ABSENT
+        self._forward: OwnMountPoint | None = None
+
+    def put(self, function: FunctionType) -> None:
+        module = self.enroll(function)
+        if module is None:
+            return
+        rows: dict[int, Any] = getattr(module, self._row.kept_in)
+        if self._handle is None:
+            self._was_full = space_of(module).get("_is_full_backward_hook", ABSENT)
+            self._handle = getattr(module, self._row.register)(function)
+            if "backward" in self.place:
+                # By this, and not by hooks that come and go, `torch.compile` sees that what it has made is stale.
+                self._forward = forward_point(module, self.name, bypassed=False)
+                self._forward.pin(1)
+        elif self._handle.id in rows:
+            held = rows[self._handle.id]
+            if self.place == "state_dict_post":
+                setattr(function, "_from_public_api", True)  # as registering does
+            rows[self._handle.id] = function if type(held) is FunctionType else type(held)(function, module)
+
+    def leave(self) -> None:
+        module = self.module()
+        if self._handle is not None:
+            self._handle.remove()
+        if module is not None and self.place == "backward":
+            self._restore(space_of(module))
+        self._handle = None
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            forward.pin(-1)
+
+    def _restore(self, space: dict[str, Any]) -> None:
+        """Put back what registering a full backward hook has noted, if there is none any more."""
+        if not space["_backward_hooks"] and self._was_full is not ABSENT:
+            space["_is_full_backward_hook"] = self._was_full
+
+    def is_displaced(self) -> bool:
+        module = self.module()
+        return (
+            module is not None
+            and self._handle is not None
+            and self._handle.id not in getattr(module, self._row.kept_in)
+        )
+
+    def clean(self, space: dict[str, Any]) -> None:
+        if self._handle is not None:
+            without(space, self._row.kept_in, self._handle)
+            if self.place == "backward":
+                self._restore(space)
+
+
+@final
+class TensorSeat:
+    """One callback of a tensor."""
+
+    __slots__ = ("_handle", "_row", "tensor")
+
+    def __init__(self, tensor: Tensor, place: str) -> None:
+        self.tensor: Callable[[], Tensor] = weakref.ref(tensor)
+        self._row = PLACES[place]
+        self._handle: Any = None
+
+    def put(self, function: FunctionType) -> None:
+        tensor = self.tensor()
+        if tensor is None:
+            return
+        if self._handle is None:
+            self._handle = getattr(tensor, self._row.register)(function)
+        else:
+            rows = getattr(tensor, self._row.kept_in)
+            if rows is not None and self._handle.id in rows:
+                rows[self._handle.id] = function
+
+    def leave(self) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+        self._handle = None
+
+    def forget(self) -> None:
+        """Nothing is kept in a tensor but its callbacks."""
+
+    def is_displaced(self) -> bool:
+        tensor = self.tensor()
+        if tensor is None or self._handle is None:
+            return False
+        return self._handle.id not in (getattr(tensor, self._row.kept_in) or ())
+
+
+# Events: what PyTorch calls back
+
+
+# What PyTorch calls them with; `name` is added for those that it calls with a tensor alone.
+def _backward_pre(module: Any, grad_output: Any) -> Any: ...
+def _backward(module: Any, grad_input: Any, grad_output: Any) -> Any: ...
+def _state_dict_pre(module: Any, prefix: Any, keep_vars: Any) -> Any: ...
+def _state_dict(module: Any, state_dict: Any, prefix: Any, local_metadata: Any) -> Any: ...
+def _load_pre(
+    module: Any,
+    state_dict: Any,
+    prefix: Any,
+    local_metadata: Any,
+    strict: Any,
+    missing_keys: Any,
+    unexpected_keys: Any,
+    error_msgs: Any,
+) -> Any: ...
+def _load(module: Any, incompatible_keys: Any) -> Any: ...
+def _grad(grad: Any, name: Any) -> Any: ...
+def _accumulated(parameter: Any, name: Any) -> Any: ...
+
+
+def _shown(value: Any) -> str:
+    """Show an answer in a message: of a tensor its shape, as its numbers say nothing."""
+    if is_tensor(value):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"({', '.join(map(_shown, value))})" if issubclass(type_of(value), tuple) else described(value)
+
+
+def _unfit(site: Site, function: object, answer: object, why: str) -> HookAnswerError:
+    return HookAnswerError(f"{site.label}: {who_has_answered(site, function)} answered {_shown(answer)}; {why}")
+
+
+def _several(site: Site, function: object, answer: Any, before: Any) -> Any:
+    """Check gradients that are a tuple; where there is one, a tensor will do."""
+    given: Any = (answer,) if is_tensor(answer) and len(before) == 1 else answer
+    fits = issubclass(type_of(given), tuple) and len(given) == len(before)
+    if not fits or not all(new is None or _replaces(new, old) for new, old in zip(given, before, strict=True)):
+        raise _unfit(site, function, answer, f"answer None, or gradients in the place of {_shown(before)}")
+    return given
+
+
+def _replaces(new: Any, old: Any) -> bool:
+    return is_tensor(new) and (old is None or new.shape == old.shape)
+
+
+def _one(site: Site, function: object, answer: Any, before: Any) -> Any:
+    if not _replaces(answer, before):
+        raise _unfit(site, function, answer, f"answer None, or a gradient in the place of {_shown(before)}")
+    return answer
+
+
+def _nothing(site: Site, function: object, answer: Any, _: object) -> Any:
+    raise _unfit(site, function, answer, "it may answer nothing: change in place what is to be changed")
+
+
+class Place(NamedTuple):
+    """One sort of callback of PyTorch: how it is registered, where it is kept, and the event that it is for hooks."""
+
+    register: str
+    kept_in: str
+    stub: Any  # a function, which type checkers would bind
+    fits: Callable[[Site, Any, Any, Any], Any]
+    emission: Emission
+
+    def target(self) -> Callable[..., Any]:
+        """Give what is called if nobody listens."""
+        return _unchanged[self.emission.fold if self.emission.gives == "fold" else None]
+
+
+def _silent(*_args: Any, **_kwargs: Any) -> None: ...
+
+
+def _first(first: Any, *_rest: Any) -> Any:
+    return first
+
+
+def _second(_: Any, second: Any, *_rest: Any) -> Any:
+    return second
+
+
+_unchanged: dict[int | None, Callable[..., Any]] = {None: _silent, 0: _first, 1: _second}
+
+
+def _called(stub: Any, word: str) -> Any:
+    stub.__code__ = stub.__code__.replace(co_name=word, co_qualname=word)
+    return stub
+
+
+def _told(word: str, register: str, kept_in: str, stub: Any) -> Place:
+    """Describe a callback that changes things in place."""
+    return Place(register, kept_in, _called(stub, word), _nothing, Emission(gives="first", checked=True, word=word))
+
+
+def _asked(word: str, register: str, kept_in: str, stub: Any, fits: Any, fold: int) -> Place:
+    """Describe a callback whose answer takes the place of one of its arguments."""
+    return Place(
+        register, kept_in, _called(stub, word), fits, Emission(gives="fold", fold=fold, checked=True, word=word)
+    )
+
+
+_BACKWARD = [
+    _asked("backward_pre", "register_full_backward_pre_hook", "_backward_pre_hooks", _backward_pre, _several, 1),
+    _asked("backward", "register_full_backward_hook", "_backward_hooks", _backward, _several, 1),
+]
+_STATE = [
+    _told("state_dict_pre", "register_state_dict_pre_hook", "_state_dict_pre_hooks", _state_dict_pre),
+    _told("state_dict_post", "register_state_dict_post_hook", "_state_dict_hooks", _state_dict),
+    _told("load_state_dict_pre", "register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks", _load_pre),
+    _told("load_state_dict_post", "register_load_state_dict_post_hook", "_load_state_dict_post_hooks", _load),
+]
+_TENSOR = [
+    _asked("grad", "register_hook", "_backward_hooks", _grad, _one, 0),
+    _told("accumulated", "register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks", _accumulated),
+]
+PLACES = {place.emission.word: place for place in (*_BACKWARD, *_STATE, *_TENSOR)}
+OF_TENSORS = tuple([place.emission.word for place in _TENSOR])
+
+
+def callback_point(module: Module, place: str, name: str) -> OwnMountPoint:
+    """Give the mount point of one sort of callback of a module; under the lock."""
+    found = known_point(module, place, name)
+    if found is not None:
+        return found
+    row = PLACES[place]
+    return OwnMountPoint(
+        module,
+        row.stub,
+        f"{label_of(name, module)}, {place}",
+        CallbackSeat(module, place, name),
+        target=row.target,
+        emission=row.emission,
+        lends={"name": f"{MARK}.name"},
+        fits=row.fits,
+    )
+
+
+_of_tensors: weakref.WeakValueDictionary[tuple[int, str], OwnMountPoint] = weakref.WeakValueDictionary()
+
+
+def tensor_point(tensor: Tensor, place: str, name: str) -> OwnMountPoint:
+    """Give the mount point of one sort of callback of a tensor; under the lock."""
+    found = _of_tensors.get((id(tensor), place))
+    if found is not None and found.owner() is tensor:
+        return found
+    row = PLACES[place]
+    label = f"{name or f'a tensor of shape {tuple(tensor.shape)}'}, {place}"
+    stub = FunctionType(row.stub.__code__, row.stub.__globals__, place, (name,))
+    seat = TensorSeat(tensor, place)
+    made = OwnMountPoint(tensor, stub, label, seat, target=row.target, emission=row.emission, fits=row.fits, loose=True)
+    _of_tensors[id(tensor), place] = made
+    return made

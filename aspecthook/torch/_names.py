@@ -1,0 +1,125 @@
+"""Names of modules and parameters in a model of PyTorch, and which of them are meant; wrappers are seen through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from aspecthook._core.law.hook import type_of
+from aspecthook._errors import WeaveError, brief, nearest
+
+from ._carried import Module, Tensor
+
+# A pattern, a class of modules, or several of them.
+Names: TypeAlias = "str | type[Any] | Iterable[str | type[Any]]"
+
+
+def modules_of(model: Module) -> Iterator[tuple[str, Module]]:
+    """Give the modules of a model by name, its own left out, as often as they have names.
+
+    What wraps a module has no name of its own here: its name is that of the module inside.
+    """
+    held = dict(model.named_modules(remove_duplicate=False))
+    wrappers = {name.rpartition(".")[0] for name in held if name and _is_wrapped(held, name)}
+    for name, module in held.items():
+        bare = _bare_name(held, name)
+        if bare and name not in wrappers:
+            yield bare, module
+
+
+def parameters_of(model: Module) -> Iterator[tuple[str, Tensor]]:
+    """Give the parameters of a model by name, as often as they have names."""
+    held = dict(model.named_modules(remove_duplicate=False))
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        yield _bare_name(held, name), parameter
+
+
+# What wrappers call the module inside them; of the last two it is a common name.
+_WRAPPED = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
+_PARALLEL = ("DistributedDataParallel", "DataParallel")
+
+
+def _is_wrapped(held: dict[str, Module], name: str) -> bool:
+    path, _, last = name.rpartition(".")
+    return last in _WRAPPED or (last == "module" and type(held.get(path)).__name__ in _PARALLEL)
+
+
+def _bare_name(held: dict[str, Module], name: str) -> str:
+    parts = name.split(".")
+    return ".".join([part for place, part in enumerate(parts) if not _is_wrapped(held, ".".join(parts[: place + 1]))])
+
+
+def shown(target: Module, names: Names | None) -> str:
+    kind = type(target).__name__
+    if names is None:
+        return kind
+    words = [one if isinstance(one, str) else one.__name__ for one in _terms(names)]
+    return f"{', '.join(words)!r} of {kind}"
+
+
+def select(model: Module, names: Names, known: list[tuple[str, Any]], what: str) -> list[tuple[str, Any, bool]]:
+    """Give what is meant, each once, with a name of it, and whether it was named exactly.
+
+    Raises:
+        WeaveError: Something that was given chooses nothing.
+    """
+    found: dict[int, tuple[str, Any, bool]] = {}
+    terms = _terms(names)
+    barred = [term[1:].strip() for term in terms if isinstance(term, str) and term.startswith("!")]
+    for term in terms:
+        if isinstance(term, str) and term.startswith("!"):
+            continue
+        meant = [(name, one) for name, one in known if _means(term, name, one)]
+        if not meant:
+            raise WeaveError(_why_none(term, model, known, what))
+        for name, one in meant:
+            if not any(_means(bar, name, one) for bar in barred):
+                found.setdefault(id(one), (name, one, name == term))
+    if not found:
+        raise WeaveError(f"{shown(model, names)} chooses nothing: take something out of what '!' excludes")
+    return list(found.values())
+
+
+def _terms(names: Any) -> list[str | type[Any]]:
+    found = list(_flat(names))
+    if "" in found or all(isinstance(one, str) and one.startswith("!") for one in found):
+        raise WeaveError(
+            f"{brief(names)} names no modules; give a pattern such as 'layer*.conv*', a class such as "
+            "torch.nn.Conv2d, or a "
+            f"list of them; without names the model itself is woven"
+        )
+    return found
+
+
+def _flat(names: Any) -> Iterator[str | type[Any]]:
+    if isinstance(names, str):
+        yield from [part.strip() for part in names.split(",")]
+    elif isinstance(names, type):
+        yield names
+    elif issubclass(type_of(names), Iterable):
+        for one in names:
+            yield from _flat(one)
+    else:
+        yield ""
+
+
+def _means(term: str | type[Any], name: str, one: Any) -> bool:
+    return fnmatchcase(name, term) if isinstance(term, str) else isinstance(one, term)
+
+
+def _why_none(term: str | type[Any], model: Module, known: list[tuple[str, Any]], what: str) -> str:
+    kind = type(model).__name__
+    names = list(dict.fromkeys(name for name, _ in known))
+    if not names:
+        return f"{kind} has no {what}s with names; without a name the model itself is woven"
+    if isinstance(term, type):
+        kinds = list(dict.fromkeys(type(one).__name__ for _, one in known))
+        return f"no {what} of {kind} is a {term.__name__}; there are {_listed(kinds)}{nearest(term.__name__, kinds)}"
+    near = nearest(term, names)
+    return f"{term!r} chooses no {what} of {kind}{near or f'; there are {_listed(names)}'}"
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest

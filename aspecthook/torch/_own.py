@@ -1,0 +1,231 @@
+"""Mount points whose code is a function of its own, put where one object or one list of callbacks keeps it.
+
+The invariant: what was put there is made anew at each change and never changed, and whatever it needs is in its cells,
+which the garbage collector sees, and tracers such as that of `torch.compile`. A function that has been replaced leaves
+its calls to the chain as it is now; once the last hook is off, it only calls the target.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+from aspecthook._core.compile.copies import Attributes
+from aspecthook._core.compile.link import Linker, template
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Emission
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.place import Moved, dressed
+from aspecthook._core.mount.point import MountPoint, mount_of
+
+if TYPE_CHECKING:
+    from aspecthook._core.law.call import Fits
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# With more hooks than that, linking waits for the next call, so that many are added in no more than linear time.
+_AT_ONCE = 64
+
+
+class Seat(Protocol):
+    """The place that the function is put in. All under the lock."""
+
+    def put(self, function: FunctionType) -> None:
+        """Put a function there: the first one, or a newer one."""
+        ...
+
+    def leave(self) -> None:
+        """Take it away, and put back what was there."""
+        ...
+
+    def forget(self) -> None:
+        """Take note that the mount point has no hooks any more."""
+        ...
+
+    def is_displaced(self) -> bool:
+        """Say whether somebody else's is where ours was put, or has been since ours was to be taken off."""
+        ...
+
+
+@final
+class Opening:
+    """One time of carrying hooks, from the first that acts to the last."""
+
+    __slots__ = ("__weakref__", "_mount", "_moved", "function", "stale", "target")
+
+    def __init__(self, mount: OwnMountPoint, target: Callable[..., Any]) -> None:
+        self._mount: OwnMountPoint | None = mount
+        self._moved = Moved()
+        self.target = target
+        self.function: FunctionType | None = None
+        self.stale = True
+
+    def hold(self) -> None:
+        """Let the function that is there leave its calls to us, from now on."""
+        self.stale = True
+        self._moved.run = self._enter
+
+    def link(self) -> FunctionType | None:
+        """Give the function that runs the chain as it is now; make it, and put it in its place, if there is none."""
+        mount = self._mount
+        while self.stale and mount is not None:
+            moved = Moved()
+            function = mount.function_of(moved, self.target)
+            self._moved, self.function, self.stale = moved, function, False
+            mount.seat.put(function)
+            mount = self._mount
+        return self.function
+
+    def close(self) -> None:
+        """Carry nothing any more."""
+        mount = self._mount
+        self.hold()
+        self._mount = self.function = None
+        if mount is not None:
+            mount.seat.leave()
+
+    def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run one call that a function which is not the newest has left to us."""
+        return self._newest()(*args, **kwargs)
+
+    @under_lock
+    def _newest(self) -> Callable[..., Any]:
+        run: Callable[..., Any] | None = self.link() if self._mount is not None else None
+        return self.target if run is None else run
+
+
+class OwnMountPoint(MountPoint):
+    """The hooks of one object: neither its class nor other objects know of them, and pay for them.
+
+    Args:
+        owner: What they are on; held weakly.
+        model: A function with the parameters that the hooks see.
+        name: What messages call it.
+        seat: Where the function goes.
+        target: Called with what the function is called with, as the target of the chain.
+        fits: Looks at answers, if the mount point is an event that wants it.
+        codes: What was made for the same owner and place before.
+        loose: Whether the owner does not keep the mount point while its hooks are paused, so that weavings must.
+    """
+
+    of_object = True
+
+    __slots__ = (
+        "_codes",
+        "_fits",
+        "_linker",
+        "_model",
+        "_opening",
+        "_pins",
+        "_reach",
+        "_says",
+        "loose",
+        "owner",
+        "seat",
+    )
+
+    def __init__(
+        self,
+        owner: object,
+        model: FunctionType,
+        name: str,
+        seat: Seat,
+        *,
+        target: Callable[[], Callable[..., Any]],
+        emission: Emission | None = None,
+        lends: dict[str, str] | None = None,
+        fits: Fits | None = None,
+        codes: dict[int, CodeType] | None = None,
+        loose: bool = False,
+    ) -> None:
+        super().__init__(model, name, emission)
+        self.owner = weakref.ref(owner)
+        self.seat = seat
+        found = mount_of(model)
+        self._model = model.__code__ if found is None else found._code()
+        self._says = model
+        self._reach = target
+        self._opening: Opening | None = None
+        self._linker: Linker | None = None
+        self._pins = 0
+        self._fits = fits
+        self.loose = loose
+        self._codes: dict[int, CodeType] = {} if codes is None else codes
+        owned = self.owner
+        self._ref = lambda: model if owned() is not None else None
+        self.lends = lends or {}
+
+    @property
+    @under_lock
+    def displaced(self) -> bool:
+        """Whether somebody else has put theirs where our function was."""
+        return self.seat.is_displaced()
+
+    def inner(self) -> Callable[..., Any]:
+        """Give what a call runs inside of all hooks."""
+        return self._reach() if self._opening is None else self._opening.target
+
+    def function_of(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
+        """Make the function that runs the chain as it is now."""
+        site, chain = self._get_site(), self._active()
+        if self._linker is None:
+            facts: dict[str, object] = {"site": site, "record": site.record}
+            self._linker = Linker(site.signature, self._model, self.name, facts, self._says.__globals__)
+            self._linker.codes = self._codes
+        found = template(site.signature, chain, cells=True)
+        made = self._linker.make(found, chain, {"target": target, "moved": moved})
+        function = dressed(made, self._says)
+        Attributes.put(function, self).wrap(self._says)
+        return function
+
+    def _get_site(self) -> Site:
+        site = super()._get_site()
+        site.fits, site.function = self._fits, self._ref
+        return site
+
+    def _code(self) -> CodeType:
+        return self._model
+
+    @under_lock
+    def tidy(self) -> None:
+        """End what an interrupted change has left half done."""
+        self._settle()
+
+    def _change(self, store: Callable[[], None]) -> None:
+        if self._opening is not None:
+            self._opening.hold()
+        store()
+        self._chain = None
+        self._settle()
+
+    @under_lock
+    def pin(self, step: int) -> None:
+        """Have the function stay where it is (1), also without hooks, or not (-1)."""
+
+        def store() -> None:
+            self._pins += step
+
+        self._change(store)
+
+    def _is_needed(self) -> bool:
+        return self._pins > 0 or super()._is_needed()
+
+    def _settle(self) -> None:
+        opening = self._opening
+        if self.owner() is not None and self._is_needed():
+            if opening is None:
+                opening = self._opening = Opening(self, self._reach())
+            if len(self._members) <= _AT_ONCE or opening.function is None:
+                opening.link()
+        elif opening is not None:
+            self._opening = None
+            opening.close()
+        if not self._members and not self._pins:
+            self.seat.forget()
+
+    @under_lock
+    def _active(self) -> Chain:
+        return Chain(self._unpaused(self._members))

@@ -1,0 +1,1 @@
+"""What a runner needs of a numerical library: PyTorch, or NumPy."""

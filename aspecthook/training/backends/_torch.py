@@ -1,0 +1,294 @@
+"""The back end of PyTorch modules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from importlib import import_module
+from itertools import chain
+from typing import Any, final
+
+import numpy as np
+
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._frozen import (
+    Array,
+    Arrays,
+    frozen_optimizer,
+    is_any,
+    load_frozen_optimizer,
+    rng_states,
+    seed_all,
+    set_rng_states,
+)
+
+from ._backends import Amp, check_arrays, modules_of
+
+# Imported so, this file has the same types whether or not PyTorch is installed.
+torch: Any = import_module("torch")
+
+
+@final
+class TorchBackend:
+    """See `Backend`. What DistributedDataParallel and torch.compile wrap goes by its own names."""
+
+    __slots__ = ()
+    name = "torch"
+
+    def place(self, model: Any, device: str | None = None) -> None:
+        """Move a model that is on the CPU to the device, else to the GPU of this process if there is one."""
+        if _device(model).type != "cpu":
+            return
+        if device is None and torch.cuda.is_available():
+            device = f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
+        if device is not None:
+            for part in _parts(model).values():
+                part.to(device)
+
+    def to_device(self, batch: Any, model: Any) -> Any:
+        """Give the batch with tensors in the place of arrays, where the parameters of the model are."""
+        return _moved(batch, _device(model))
+
+    def mover(self, model: Any) -> Callable[[Any], Any]:
+        """Give `to_device` for many batches."""
+        device = _device(model)
+        return lambda batch: _moved(batch, device)
+
+    def parameters(self, model: Any) -> dict[str, Any]:
+        """Give the live parameters."""
+        parts = _parts(model).items()
+        return {prefix + name: parameter for prefix, part in parts for name, parameter in part.named_parameters()}
+
+    def state(self, model: Any) -> Arrays:
+        """Give the parameters and the buffers; bfloat16, which NumPy does not have, as float32, which is exact."""
+        return {name: _array(tensor) for name, tensor in _state(model).items()}
+
+    def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
+        """Take back what `state` has given."""
+        check_arrays(type(model).__name__, {name: tensor.shape for name, tensor in _state(model).items()}, arrays)
+        for prefix, part in _parts(model).items():
+            part.load_state_dict({name: torch.tensor(arrays[prefix + name]) for name in part.state_dict()})
+
+    def gradients(self, model: Any) -> dict[str, Array | None]:
+        """Give the gradients; None for a parameter that has none yet."""
+        return {name: None if p.grad is None else _array(p.grad) for name, p in self.parameters(model).items()}
+
+    def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
+        """Take back what `gradients` has given."""
+        for name, parameter in self.parameters(model).items():
+            array = arrays.get(name)
+            parameter.grad = None if array is None else torch.tensor(array).to(parameter)
+
+    def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
+        """Scale all gradients down so that their norm as one vector is at most this, and give the norm before."""
+        return float(torch.nn.utils.clip_grad_norm_(_parameters(model), max_norm, norm_type))
+
+    def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
+        """Move the arrays towards the model, in place; they may be tensors too, on the device of the model."""
+        with torch.no_grad():
+            for array, value in self._pairs(model, arrays):
+                if array.is_floating_point() or array.is_complex():
+                    array.mul_(1 - weight).add_(value.to(array.device, array.dtype), alpha=weight)
+                else:
+                    array.copy_(value)
+
+    def swap(self, model: Any, arrays: Arrays) -> None:
+        """Exchange the arrays with the model's values of these names, in place; they may be tensors too."""
+        with torch.no_grad():
+            pairs = self._pairs(model, arrays)
+            before = [value.clone() for _, value in pairs]  # all of them first: one tensor may have two names
+            for array, value in pairs:
+                value.copy_(array)
+            for (array, _), value in zip(pairs, before, strict=True):
+                array.copy_(value)
+
+    def item(self, value: Any) -> float:
+        """Give a loss or another single value as a number."""
+        return float(value.item() if hasattr(value, "item") else value)
+
+    def is_nan(self, value: Any) -> bool:
+        """Say whether anything in a loss, a number or an array is not a number."""
+        return bool(torch.isnan(torch.as_tensor(value)).any())
+
+    def no_grad(self) -> AbstractContextManager[Any]:
+        """Compute without gradients inside ``with``."""
+        context: AbstractContextManager[Any] = torch.no_grad()
+        return context
+
+    def amp(self, kind: bool | str = True, model: Any = None) -> Amp:
+        """Give mixed precision: ``"fp16"``, ``"bf16"``, or fp16 on a GPU and bf16 elsewhere."""
+        if model is not None:
+            return TorchAmp(kind, _device(model).type)
+        return TorchAmp(kind, "cuda" if torch.cuda.is_available() else "cpu")
+
+    def optimizer_state(self, optimizer: Any) -> tuple[Arrays, dict[str, Any]]:
+        """Give the state of an optimizer: its arrays by name, and the rest, for JSON."""
+        return frozen_optimizer(optimizer, _array_or_none)
+
+    def load_optimizer_state(self, optimizer: Any, arrays: Mapping[str, Array], rest: Mapping[str, Any]) -> None:
+        """Take back what `optimizer_state` has given."""
+        load_frozen_optimizer(optimizer, arrays, rest, torch.tensor)
+
+    def seed(self, seed: int) -> None:
+        """Seed every generator that `rng_state` knows."""
+        seed_all(seed)
+        torch.manual_seed(seed)  # those of all devices
+
+    def rng_state(self) -> dict[str, Any]:
+        """Give the states of all generators."""
+        cuda: list[Any] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        return {**rng_states(), "torch": _array(torch.get_rng_state()), "cuda": [_array(state) for state in cuda]}
+
+    def set_rng_state(self, state: Mapping[str, Any]) -> None:
+        """Take back what `rng_state` has given; of the devices, those that are here."""
+        set_rng_states(state)
+        torch.set_rng_state(torch.tensor(state["torch"]))
+        here: int = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        for place, array in enumerate(state["cuda"][:here]):
+            torch.cuda.set_rng_state(torch.tensor(array), place)
+
+    def _pairs(self, model: Any, arrays: Arrays) -> list[tuple[Any, Any]]:
+        """Give tensors that share the memory of the arrays, each with the model's of the same name."""
+        held: dict[str, Any] = {}
+        for prefix, part in _parts(model).items():
+            for rows in (part.named_parameters, part.named_buffers):
+                held.update((prefix + name, tensor) for name, tensor in rows(remove_duplicate=False))
+        check_arrays(type(model).__name__, {name: t.shape for name, t in held.items()}, arrays, partly=True)
+        for name, array in arrays.items():
+            if not is_any(array, torch.Tensor):
+                arrays[name] = np.asarray(array)  # without axes, what NumPy computes is no array
+        return [(torch.as_tensor(array), held[name]) for name, array in arrays.items()]
+
+
+@final
+class TorchAmp:
+    """See `Amp`.
+
+    Args:
+        kind: ``"fp16"`` (or True on a GPU), which scales losses; ``"bf16"`` (or True on the CPU), which need not.
+        device: The type of the device.
+    """
+
+    __slots__ = ("_device", "_dtype", "_scaler", "_unscaled")
+
+    def __init__(self, kind: bool | str, device: str) -> None:
+        self._device = device
+        if kind is True:
+            kind = "fp16" if device == "cuda" else "bf16"
+        kinds = {"fp16": torch.float16, "bf16": torch.bfloat16}
+        if kind not in kinds:
+            raise TrainingError(f"amp={kind!r}: give True, 'fp16' or 'bf16'")
+        self._dtype: Any = kinds[kind]
+        self._scaler: Any = torch.amp.GradScaler(device, enabled=kind == "fp16")
+        # The optimizers whose gradients are unscaled and that have not stepped since.
+        self._unscaled: set[int] = set()
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Compute the forward pass in mixed precision inside ``with``."""
+        context: AbstractContextManager[Any] = torch.autocast(self._device, dtype=self._dtype)
+        return context
+
+    def scale(self, loss: Any) -> Any:
+        """Give the loss to call ``backward`` of."""
+        if self._unscaled:  # a step was left out, which the scaler would take for an error
+            self._update()
+        return self._scaler.scale(loss)
+
+    def unscale(self, optimizer: Any) -> None:
+        """Take the scale out of the gradients, once a step."""
+        if id(optimizer) not in self._unscaled:
+            self._scaler.unscale_(optimizer)
+            self._unscaled.add(id(optimizer))
+
+    def step(self, optimizer: Any) -> None:
+        """Step the optimizer, unless gradients overflowed, and adapt the scale."""
+        self._scaler.step(optimizer)
+        self._update()
+
+    def _update(self) -> None:
+        self._scaler.update()
+        self._unscaled.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the state of the scaler."""
+        state: dict[str, Any] = self._scaler.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` has given."""
+        if state and self._scaler.is_enabled():
+            self._scaler.load_state_dict(dict(state))
+
+
+def _parts(model: Any) -> dict[str, Any]:
+    """Give the modules that a model is or has, by the prefix of their names, without what wraps them."""
+    return {prefix: _bare(module) for prefix, module in modules_of(model, torch.nn.Module).items()}
+
+
+def _bare(module: Any) -> Any:
+    while True:
+        if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
+            module = module.module
+        elif hasattr(module, "_orig_mod"):  # torch.compile's
+            module = module._orig_mod
+        else:
+            return module
+
+
+def _state(model: Any) -> dict[str, Any]:
+    """Give the live tensors of the state of a model."""
+    found: dict[str, Any] = {}
+    for prefix, part in _parts(model).items():
+        for name, value in part.state_dict().items():
+            if not isinstance(value, torch.Tensor):
+                raise TrainingError(
+                    f"{prefix}{name} in the state of {type(model).__name__} is {type(value).__name__}, no tensor, "
+                    "which a checkpoint without pickle cannot keep; make it a buffer"
+                )
+            found[prefix + name] = value
+    return found
+
+
+def _parameters(model: Any) -> Iterator[Any]:
+    return (parameter for part in _parts(model).values() for parameter in part.parameters())
+
+
+def _device(model: Any) -> Any:
+    for part in _parts(model).values():
+        for tensor in chain(part.parameters(), part.buffers()):
+            return tensor.device
+    return torch.device("cpu")
+
+
+def _array(tensor: Any) -> Array:
+    """Copy a tensor."""
+    tensor = tensor.detach()
+    if tensor.is_sparse:
+        tensor = tensor.to_dense()
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        tensor = tensor.float()
+    return np.array(tensor.resolve_conj().cpu().numpy())
+
+
+def _array_or_none(value: Any) -> Array | None:
+    return _array(value) if isinstance(value, torch.Tensor) else None
+
+
+def _moved(batch: Any, device: Any) -> Any:
+    if is_any(batch, torch.Tensor) and batch.device == device:
+        return batch
+    if type(batch) in (tuple, list):  # most batches are
+        return type(batch)([_moved(value, device) for value in batch])
+    if is_any(batch, np.ndarray):
+        if batch.dtype.kind not in "biufc":
+            return batch  # PyTorch has no tensors of strings and objects
+        batch = torch.from_numpy(batch if batch.flags.writeable else batch.copy())
+    if hasattr(batch, "to"):
+        return batch.to(device, non_blocking=device.type == "cuda")
+    if is_any(batch, Mapping):
+        return {key: _moved(value, device) for key, value in batch.items()}
+    if is_any(batch, tuple, list):
+        moved = [_moved(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch

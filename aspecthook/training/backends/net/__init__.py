@@ -1,0 +1,1 @@
+"""Small neural networks on NumPy; their gradients are HIPS autograd's."""

@@ -1,0 +1,88 @@
+"""Losses of the NumPy back end; the numbers are PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aspecthook._errors import brief
+from aspecthook.training._errors import TrainingError
+
+from ._values import QUIET, Array, Loss, anp, detach
+
+
+@np.errstate(**QUIET)
+def cross_entropy(outputs: Any, targets: Any, *, reduction: str = "mean", label_smoothing: float = 0.0) -> Loss:
+    """Give the cross entropy of the softmax of outputs with classes, as ``torch.nn.functional.cross_entropy``.
+
+    Args:
+        outputs: Logits, of shape (batch, classes).
+        targets: Class numbers, integers of shape (batch,); or probabilities, of shape (batch, classes).
+        reduction: ``"mean"`` or ``"sum"`` over the batch.
+        label_smoothing: How much of the probability goes to all classes alike, from 0 to 1.
+
+    Raises:
+        TrainingError: The shapes do not fit, or a target is no class.
+
+    Example:
+        >>> import numpy as np
+        >>> cross_entropy(np.zeros((2, 10)), np.array([3, 7]))
+        Loss(2.30259)
+    """
+    _check_reduction(reduction)
+    targets = np.asarray(targets)
+    _check_targets(np.shape(outputs), targets)
+    shifted = outputs - detach(outputs).max(1, keepdims=True)  # the same value, and exp cannot overflow
+    logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
+    size, classes = targets.shape[0], np.shape(outputs)[1]
+    picked = logs[np.arange(size), targets] if targets.ndim == 1 else (logs * targets.astype(logs.dtype)).sum(axis=1)
+    losses = -picked
+    if label_smoothing:
+        losses = -(1 - label_smoothing) * picked - label_smoothing / classes * logs.sum(axis=1)
+    total = losses.sum()
+    return Loss(total if reduction == "sum" else total / size)
+
+
+def _check_targets(shape: tuple[int, ...], targets: Array) -> None:
+    whole = np.issubdtype(targets.dtype, np.integer)
+    if len(shape) != 2 or targets.shape != (shape[:1] if whole else shape):
+        raise TrainingError(
+            f"cross_entropy was given outputs of shape {shape} and targets of shape {targets.shape} and type "
+            f"{targets.dtype}; give (batch, classes), and integers (batch,) or probabilities (batch, classes)"
+        )
+    if whole and targets.size and (targets.min() < 0 or targets.max() >= shape[1]):
+        raise TrainingError(
+            f"cross_entropy was given classes {targets.min()} to {targets.max()}, and outputs for 0 to {shape[1] - 1}"
+        )
+
+
+@np.errstate(**QUIET)
+def mse(outputs: Any, targets: Any, *, reduction: str = "mean") -> Loss:
+    """Give the squared error, as ``torch.nn.functional.mse_loss``.
+
+    Args:
+        outputs: Numbers of any shape.
+        targets: Numbers of the same shape.
+        reduction: ``"mean"`` or ``"sum"`` over all numbers.
+
+    Raises:
+        TrainingError: The shapes differ; to broadcast one is hardly ever meant.
+
+    Example:
+        >>> import numpy as np
+        >>> mse(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+        Loss(2)
+    """
+    _check_reduction(reduction)
+    if np.shape(outputs) != np.shape(targets):
+        raise TrainingError(
+            f"mse was given outputs of shape {np.shape(outputs)} and targets of shape {np.shape(targets)}; reshape one"
+        )
+    squares = (outputs - targets) ** 2
+    return Loss(squares.sum() if reduction == "sum" else squares.mean())
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in ("mean", "sum"):
+        raise TrainingError(f"reduction={brief(reduction)}: a loss is reduced by 'mean' or 'sum'")

@@ -1,0 +1,256 @@
+"""The optimizers of the NumPy back end; their formulas, their states and their numbers are PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from aspecthook._errors import brief
+from aspecthook.training._errors import TrainingError
+
+from ._values import QUIET, Array, Parameter
+
+
+class Optimizer:
+    """What steps parameters by their gradients; subclasses say how.
+
+    Attributes:
+        param_groups: Dicts with ``params`` and the options of a group, ``lr`` among them, to be changed at any time.
+        state: What it remembers of each parameter.
+    """
+
+    def __init__(self, params: Iterable[Parameter] | Iterable[dict[str, Any]], defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[Parameter, dict[str, Any]] = {}
+        rows: list[Any] = list(params)
+        if not rows:
+            raise TrainingError(f"{type(self).__name__} was given no parameters; give it model.parameters()")
+        for group in rows if isinstance(rows[0], dict) else [{"params": rows}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        """Add parameters with options of their own.
+
+        Args:
+            group: ``params``, and options.
+
+        Raises:
+            TrainingError: A parameter is none, or in a group already; an option is unknown, or has an impossible value.
+
+        Example:
+            >>> from aspecthook.training.numpy import SGD, Linear
+            >>> first, last = Linear(8, 8), Linear(8, 2)
+            >>> optimizer = SGD(first.parameters(), lr=0.1)
+            >>> optimizer.add_param_group({"params": last.parameters(), "lr": 1.0})
+            >>> [group["lr"] for group in optimizer.param_groups]
+            [0.1, 1.0]
+        """
+        params: list[Any] = [group["params"]] if isinstance(group["params"], Parameter) else list(group["params"])
+        held = {id(parameter) for known in self.param_groups for parameter in known["params"]}
+        for parameter in params:
+            if not isinstance(parameter, Parameter):
+                raise TrainingError(f"{type(self).__name__} steps parameters, and was given {type(parameter).__name__}")
+            if id(parameter) in held:
+                raise TrainingError(f"{type(self).__name__} was given a parameter twice; leave it in one group")
+            held.add(id(parameter))
+        made = {**self.defaults, **group, "params": params}
+        self._check(made)
+        self.param_groups.append(made)
+
+    def _check(self, group: dict[str, Any]) -> None:
+        for name in ("lr", "momentum", "eps", "weight_decay"):
+            if not group.get(name, 0.0) >= 0:
+                raise TrainingError(f"{type(self).__name__}({name}={brief(group[name])}): give a number from 0 up")
+        if group.get("nesterov") and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise TrainingError(f"{type(self).__name__}(nesterov=True) needs a momentum, and no dampening")
+        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
+            raise TrainingError(
+                f"{type(self).__name__}(betas={brief(group['betas'])}): give two numbers from 0 to under 1"
+            )
+
+    @np.errstate(**QUIET)
+    def step(self) -> None:
+        """Step every parameter that has a gradient."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._step(parameter, parameter.grad, group, self.state.setdefault(parameter, {}))
+
+    def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give its state: what it remembers by the number of the parameter, and the groups with such numbers."""
+        numbers = self._numbers()
+        return {
+            "state": {number: _copied(self.state[p]) for p, number in numbers.items() if p in self.state},
+            "param_groups": [
+                {**group, "params": [numbers[parameter] for parameter in group["params"]]}
+                for group in self.param_groups
+            ],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` has given.
+
+        Raises:
+            TrainingError: It is that of other groups.
+        """
+        theirs = [len(group["params"]) for group in state["param_groups"]]
+        ours = [len(group["params"]) for group in self.param_groups]
+        if theirs != ours:
+            raise TrainingError(f"this is the state of groups of {theirs} parameters, and the optimizer has {ours}")
+        for group, given in zip(self.param_groups, state["param_groups"], strict=True):
+            group.update({name: value for name, value in given.items() if name != "params"})
+        self.state = {p: _copied(state["state"][n]) for p, n in self._numbers().items() if n in state["state"]}
+
+    def _numbers(self) -> dict[Parameter, int]:
+        held = (parameter for group in self.param_groups for parameter in group["params"])
+        return {parameter: number for number, parameter in enumerate(held)}
+
+    def __repr__(self) -> str:
+        groups = ({k: v for k, v in group.items() if k != "params"} for group in self.param_groups)
+        return f"{type(self).__name__}({', '.join(map(str, groups))})"
+
+
+def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
+
+
+@final
+class SGD(Optimizer):
+    """Stochastic gradient descent, as ``torch.optim.SGD``.
+
+    Args:
+        params: Parameters, or dicts of groups.
+        lr: The learning rate.
+        momentum: How much of the last direction is kept.
+        dampening: How much of the gradient is left out of the direction.
+        weight_decay: How much of the parameter is added to its gradient.
+        nesterov: Look ahead by Nesterov's momentum.
+
+    Example:
+        >>> import numpy as np
+        >>> from aspecthook.training.numpy import Loss, Parameter
+        >>> x = Parameter(np.array(4.0))
+        >>> optimizer = SGD([x], lr=0.25)
+        >>> Loss(x.value**2).backward()
+        >>> optimizer.step()
+        >>> x.data
+        array(2.)
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Parameter] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        *,
+        nesterov: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+            },
+        )
+
+    def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
+        # Numbers of NumPy's would change the type of the parameter, which Python's do not: hence float().
+        momentum = float(group["momentum"])
+        if group["weight_decay"]:
+            gradient = gradient + float(group["weight_decay"]) * parameter.data
+        if momentum:
+            last = state.get("momentum_buffer")
+            kept = gradient if last is None else momentum * last + (1 - float(group["dampening"])) * gradient
+            state["momentum_buffer"] = np.asarray(kept)
+            gradient = gradient + momentum * kept if group["nesterov"] else kept
+        parameter.data = parameter.data - float(group["lr"]) * gradient
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015), as ``torch.optim.Adam``: weight decay is added to the gradient.
+
+    Args:
+        params: Parameters, or dicts of groups.
+        lr: The learning rate.
+        betas: How much is kept of the running means of the gradient and of its square.
+        eps: Added to the root of the latter.
+        weight_decay: How much of the parameter is added to its gradient.
+
+    Example:
+        >>> from aspecthook.training.numpy import Linear
+        >>> Adam(Linear(8, 2).parameters(), lr=0.01)
+        Adam({'lr': 0.01, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.0})
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Parameter] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
+
+    def _decayed(self, parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
+        """Apply the weight decay, and give the gradient."""
+        return gradient + float(group["weight_decay"]) * parameter.data if group["weight_decay"] else gradient
+
+    def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
+        gradient = self._decayed(parameter, gradient, group)
+        first, second = map(float, group["betas"])
+        step = state["step"] = state.get("step", 0) + 1
+        zero = np.zeros_like(parameter.data)
+        mean = state["exp_avg"] = np.asarray(first * state.get("exp_avg", zero) + (1 - first) * gradient)
+        square = state["exp_avg_sq"] = np.asarray(second * state.get("exp_avg_sq", zero) + (1 - second) * gradient**2)
+        root = np.sqrt(square) / float(1 - second**step) ** 0.5 + float(group["eps"])
+        parameter.data = parameter.data - float(group["lr"]) / (1 - first**step) * (mean / root)
+
+
+@final
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as ``torch.optim.AdamW``.
+
+    Args:
+        params: Parameters, or dicts of groups.
+        lr: The learning rate.
+        betas: How much is kept of the running means of the gradient and of its square.
+        eps: Added to the root of the latter.
+        weight_decay: How much of the parameter a step takes away, as a multiple of the learning rate.
+
+    Example:
+        >>> from aspecthook.training.numpy import Linear
+        >>> AdamW(Linear(8, 2).parameters())
+        AdamW({'lr': 0.001, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.01})
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Parameter] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+    def _decayed(self, parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
+        parameter.data = parameter.data * (1 - float(group["lr"]) * float(group["weight_decay"]))
+        return gradient

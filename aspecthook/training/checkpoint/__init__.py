@@ -1,0 +1,7 @@
+"""Checkpoints: files that hold the whole state of a run."""
+
+from __future__ import annotations
+
+from ._format import is_checkpoint, load, newest, save
+
+__all__ = ["is_checkpoint", "load", "newest", "save"]

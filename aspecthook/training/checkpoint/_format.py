@@ -1,0 +1,510 @@
+"""Checkpoints: a tree of plain values and arrays in one file, which stands whole or not at all.
+
+The file is safetensors. Its tensors are the arrays; its metadata hold the tree as JSON, in which a dict with one key
+that begins with ``$`` stands for what JSON does not have. Reading one executes nothing that is written in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from io import FileIO
+from math import isfinite
+from pathlib import Path
+from secrets import token_hex
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+
+from aspecthook._errors import brief
+from aspecthook.training._errors import TrainingError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
+
+_FORMAT, _VERSION = "aspecthook.checkpoint", 1
+# What safetensors calls those of its types that NumPy has too.
+_DTYPES = {
+    "bool": "BOOL",
+    **{f"int{size}": f"I{size}" for size in (8, 16, 32, 64)},
+    **{f"uint{size}": f"U{size}" for size in (8, 16, 32, 64)},
+    **{f"float{size}": f"F{size}" for size in (16, 32, 64)},
+    "complex64": "C64",
+}
+_LONGEST = 100_000_000  # no reader of safetensors takes a longer header
+_DEEPEST = 100  # far from where Python or its `json` would run out of stack
+_EXACT = 2**53  # whole numbers from here on are not exact in every reader of JSON
+
+
+def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
+    """Write a checkpoint, in one step: whoever reads `path` meanwhile, and after a crash, finds the old or the new one.
+
+    It is written beside, synced, and renamed. Symlinks are followed, missing folders made.
+
+    Args:
+        path: The file.
+        checkpoint: Dicts, lists, tuples, strings, numbers, bools and None, nested as you like, NumPy's arrays and
+            scalars of the types that safetensors has, and keys that are any of these plain values. `load` gives the
+            same back, bit for bit; subclasses come back as their plain types, arrays in the byte order of the machine.
+
+    Raises:
+        TrainingError: Something in it cannot be saved, and where in it that is; or the file could not be written, and
+            what stood there before still does.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(f"{folder}/epoch_1.safetensors", {"epoch": 1, "weight": np.ones(2)})
+        ...     load(f"{folder}/epoch_1.safetensors")
+        {'epoch': 1, 'weight': array([1., 1.])}
+    """
+    arrays: Arrays = {}
+    tree = _dumped(_frozen(dict(checkpoint), (), arrays))
+    # Widest first: so each lies where its type wants it.
+    arrays = dict(sorted(arrays.items(), key=lambda row: -row[1].itemsize))
+    header = _header({"format": _FORMAT, "version": str(_VERSION), "tree": tree}, arrays)
+    try:
+        target = _target(path)
+        _sweep(target.parent)
+        with _beside(target) as file:
+            _write(file, memoryview(header))
+            for array in arrays.values():
+                _write(file, array.reshape(-1).view("u1").data)
+    except OSError as error:
+        raise TrainingError(
+            f"the checkpoint {os.fspath(path)} could not be saved: {error.strerror}; nothing half-written is left "
+            "there. Make room or set the permissions, or give another path"
+        ) from error
+
+
+def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
+    """Give what `save` was given.
+
+    Raises:
+        TrainingError: There is no file, it is broken, or it is something else, such as a pickle.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     load(file.name)
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.TrainingError: ... is empty; name another file
+    """
+    file = Path(path)
+    try:
+        with _opened(file) as (tree, tensors):
+            return _thawed_root(tree, tensors)
+    except _NoCheckpointError as error:
+        raise TrainingError(f"{file} {error}") from error.__cause__
+
+
+def newest(folder: AnyPath) -> Path | None:
+    """Give the checkpoint in a folder that was saved last; None if there is none, or no folder.
+
+    Of two of the same time it is the one with the higher number in its name. Other files are passed over; a broken
+    checkpoint too, with a warning in the log.
+
+    Raises:
+        TrainingError: The folder is a file, or cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for epoch in (9, 10):
+        ...         save(f"{folder}/epoch_{epoch}.safetensors", {"epoch": epoch})
+        ...     newest(folder).name
+        'epoch_10.safetensors'
+    """
+    for file in sorted(_files(Path(folder)), key=_age, reverse=True):
+        try:
+            with _opened(file):
+                return file
+        except _NoCheckpointError as error:
+            if error.ours:
+                logging.getLogger("aspecthook.training").warning("passed over: %s %s", file, error)
+    return None
+
+
+def is_checkpoint(path: AnyPath) -> bool:
+    """Say whether a file is a whole checkpoint; only its header is read.
+
+    Example:
+        >>> is_checkpoint("nowhere.safetensors")
+        False
+    """
+    try:
+        with _opened(Path(path)):
+            return True
+    except _NoCheckpointError:
+        return False
+
+
+# The tree
+
+
+def _frozen(value: Any, place: tuple[object, ...], arrays: Arrays) -> Any:
+    """Give a value as JSON has it; arrays go to `arrays`."""
+    import numpy as np
+
+    if len(place) > _DEEPEST:
+        raise TrainingError(f"{_shown(place[:4])}… is nested more than {_DEEPEST} deep; does it hold itself?")
+    if isinstance(value, np.generic) and not isinstance(value, str):  # NumPy's float64 is a float too, its str_ a str
+        array = _little_endian(value, place)
+        return {"$scalar": [array.dtype.name, array.tobytes().hex()]}
+    if value is None or isinstance(value, (str, int, float)):
+        return _frozen_plain(value)
+    if isinstance(value, Mapping):
+        return _frozen_dict(value, place, arrays)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, (list, tuple)):
+        values = cast("list[Any]", value)
+        rows = [_frozen(one, (*place, number), arrays) for number, one in enumerate(values)]
+        return rows if isinstance(value, list) else {"$tuple": rows}
+    if type(value) in (np.ndarray, np.memmap):  # of a masked array the mask would be lost
+        name = _free_name(place, arrays)
+        arrays[name] = _little_endian(value, place)
+        return {"$array": name}
+    raise TrainingError(
+        f"{_shown(place)} is of the type {_type_name(value)}, {brief(value)}, and a checkpoint has dicts, lists, "
+        "tuples, strings, numbers, bools, None and NumPy's arrays; convert it, or leave it out"
+    )
+
+
+def _frozen_plain(value: str | float | None) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -_EXACT < value < _EXACT else {"$int": hex(value)}
+    return float(value) if isfinite(value) else {"$float": struct.pack(">d", value).hex()}
+
+
+def _frozen_dict(value: Mapping[Any, Any], place: tuple[object, ...], arrays: Arrays) -> Any:
+    rows = [(_frozen_key(key, place), _frozen(one, (*place, key), arrays)) for key, one in value.items()]
+    if all(isinstance(key, str) and not key.startswith("$") for key, _ in rows):
+        return dict(rows)
+    return {"$items": rows}
+
+
+def _frozen_key(key: object, place: tuple[object, ...]) -> Any:
+    if key is not None and not isinstance(key, (str, int, float, bool)):
+        raise TrainingError(
+            f"{_shown(place)} has a key of the type {_type_name(key)}, {brief(key)}, and the keys of a checkpoint are "
+            "strings, numbers, bools or None; convert it"
+        )
+    return _frozen(key, place, {})
+
+
+def _little_endian(value: Any, place: tuple[object, ...]) -> NDArray[Any]:
+    """Give an array as safetensors takes it: little-endian and contiguous (else it writes wrong bytes)."""
+    import numpy as np
+
+    if value.dtype.name not in _DTYPES:
+        raise TrainingError(
+            f"{_shown(place)} is an array of the type {value.dtype}, and safetensors has {', '.join(_DTYPES)}; convert "
+            "it with astype(), or keep its bytes with view()"
+        )
+    return np.asarray(value, value.dtype.newbyteorder("<"), order="C")
+
+
+def _free_name(place: tuple[object, ...], taken: Arrays) -> str:
+    """Name an array after its place in the tree, for other programs that list the file."""
+    name = ".".join(map(str, place)).encode("utf-8", "backslashreplace").decode()
+    again = 1
+    while (free := name if again == 1 else f"{name}~{again}") in taken or free == "__metadata__":
+        again += 1
+    return free
+
+
+def _shown(place: tuple[object, ...]) -> str:
+    return "checkpoint" + "".join(f"[{brief(key, 40)}]" for key in place)
+
+
+def _type_name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _thawed_root(text: str, tensors: Any) -> dict[str, Any]:
+    try:
+        arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  # it is no dict
+        tree: object = _thawed(json.loads(text), arrays)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, struct.error) as error:
+        raise _damaged(brief(error)) from error
+    if not isinstance(tree, dict):
+        raise _damaged("it is no dict")
+    return tree  # pyright: ignore[reportUnknownVariableType]
+
+
+def _thawed(value: Json, arrays: Arrays) -> Any:
+    """Undo `_frozen`; an array is taken out, so that one cannot be had twice."""
+    if isinstance(value, list):
+        return [_thawed(one, arrays) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if not any(key.startswith("$") for key in value):
+        return {key: _thawed(one, arrays) for key, one in value.items()}
+    ((kind, given),) = value.items()
+    return _THAWED[kind](given, arrays)
+
+
+_THAWED: dict[str, Callable[[Any, Arrays], Any]] = {
+    "$array": lambda name, arrays: arrays.pop(name),
+    "$tuple": lambda rows, arrays: tuple(_thawed(rows, arrays)),
+    "$items": lambda pairs, arrays: {_thawed(key, arrays): _thawed(one, arrays) for key, one in pairs},
+    "$int": lambda digits, _: int(digits, 16),
+    "$float": lambda digits, _: struct.unpack(">d", bytes.fromhex(digits))[0],
+    "$scalar": lambda given, _: _scalar(*given),
+}
+
+
+def _scalar(name: str, digits: str) -> Any:
+    import numpy as np
+
+    if name not in _DTYPES:  # NumPy would take more for the name of a type
+        raise KeyError(name)
+    dtype = np.dtype(name)
+    (value,) = np.frombuffer(bytes.fromhex(digits), dtype.newbyteorder("<")).astype(dtype)
+    return value
+
+
+# Reading
+
+
+class _NoCheckpointError(Exception):
+    """What is wrong with a file, and what to do; `ours` if it was a checkpoint once."""
+
+    def __init__(self, text: str, *, ours: bool = False) -> None:
+        super().__init__(text)
+        self.ours = ours
+
+
+def _damaged(why: str) -> _NoCheckpointError:
+    return _NoCheckpointError(f"is cut short or damaged ({why}); load another, or copy it again", ours=True)
+
+
+_PICKLE = (
+    "is {}: loading that runs whatever code is in it, and so it is not loaded. If you trust it, load it yourself and "
+    "save what is in it with aspecthook.training.checkpoint.save"
+)
+# How files begin that are offered as checkpoints.
+_STRANGERS = {
+    b"PK\x03\x04": _PICKLE.format("a zip archive with a pickle, as torch.save makes them"),
+    **{b"\x80" + bytes([number]): _PICKLE.format("a pickle") for number in range(2, 6)},
+    b"\x89HDF": "is HDF5, as Keras saves models; save it with aspecthook.training.checkpoint.save",
+    b"\x93NUMPY": "is a single array of NumPy; save it with aspecthook.training.checkpoint.save",
+}
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[tuple[str, Any]]:
+    """Give the tree of a checkpoint, as text, and what reads its arrays.
+
+    Raises:
+        _NoCheckpointError: It is none; also if that shows only inside the block.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        _look_at(path)
+        # Not mapped: a program that shortened the file meanwhile would end this one with SIGBUS.
+        opened: Any = safe_open(path, framework="numpy", backend="pread")
+        with opened as tensors:
+            yield _tree_text(tensors.metadata() or {}), tensors
+    except FileNotFoundError as error:
+        raise _NoCheckpointError("is not there; name another file") from error
+    except OSError as error:
+        raise _NoCheckpointError(f"cannot be read: {error.strerror}") from error
+    except SafetensorError as error:
+        raise _damaged(str(error)) from error
+
+
+def _look_at(path: Path) -> None:
+    """Refuse what is no safetensors file; opening a pipe would wait for ever."""
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise _NoCheckpointError("is a folder; name a file, or take newest(folder)")
+    if not stat.S_ISREG(status.st_mode):
+        raise _NoCheckpointError("is no regular file; name one")
+    if status.st_size == 0:
+        raise _NoCheckpointError("is empty; name another file")
+    with path.open("rb") as file:
+        start = file.read(9)
+    length = int.from_bytes(start[:8], "little")
+    if start[8:] == b"{":
+        if length > status.st_size - 8:
+            raise _damaged(f"it has {status.st_size} bytes, and its header alone would have {length}")
+        return
+    for magic, text in _STRANGERS.items():
+        if start.startswith(magic):
+            raise _NoCheckpointError(text)
+    raise _NoCheckpointError(f"is no safetensors file (it begins with {start!r}); name another file")
+
+
+def _tree_text(metadata: Mapping[str, str]) -> str:
+    if metadata.get("format") != _FORMAT:
+        raise _NoCheckpointError(
+            "is a safetensors file, but no checkpoint of aspecthook; if it has the arrays of a model, load them with "
+            "safetensors.numpy.load_file"
+        )
+    version = metadata.get("version")
+    if version != str(_VERSION):
+        raise _NoCheckpointError(
+            f"has version {version} of the format, and this aspecthook reads {_VERSION}; install a newer one"
+        )
+    if "tree" not in metadata:
+        raise _damaged("it has no tree")
+    return metadata["tree"]
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return [file for file in folder.iterdir() if not file.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise TrainingError(f"{folder} cannot be searched for checkpoints: {error.strerror}") from error
+
+
+def _age(file: Path) -> tuple[int, list[str | int]]:
+    """Order files by when they were written; then by their names, numbers in them by value."""
+    parts = re.split("([0-9]+)", file.name)
+    try:
+        time = file.stat().st_mtime_ns
+    except OSError:  # gone meanwhile, or a link to nothing
+        time = 0
+    return time, [int(part) if number % 2 else part for number, part in enumerate(parts)]
+
+
+# Writing: not with `safetensors.numpy.save_file`, whose file is another one than it was told to write, not synced, and
+# closed to all others; if it is killed, nobody knows that what it leaves is rubbish (version 0.8, issue 782).
+
+_TEMPORARY = ".checkpoint-{}.saving"
+
+
+def _header(metadata: dict[str, str], arrays: Arrays) -> bytes:
+    """Give all of a safetensors file that comes before the bytes of the arrays."""
+    rows: dict[str, object] = {"__metadata__": metadata}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        rows[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": (begin, end)}
+    text = _dumped(rows).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _LONGEST:
+        raise TrainingError(
+            f"the values of this checkpoint beside its arrays take {len(text)} bytes, and safetensors has at most "
+            f"{_LONGEST}; keep long lists of numbers as arrays"
+        )
+    return struct.pack("<Q", len(text)) + text
+
+
+def _dumped(tree: object) -> str:
+    return json.dumps(tree, separators=(",", ":"), allow_nan=False)
+
+
+def _target(path: AnyPath) -> Path:
+    """Give the file that a path means, its folder made."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise TrainingError(f"{target} is there and no regular file, which no checkpoint replaces; give another path")
+    missing = [folder for folder in target.parents if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        _sync_folder(folder.parent)
+    return target
+
+
+@contextmanager
+def _beside(target: Path) -> Generator[FileIO]:
+    """Give a file to write, which takes the place of `target` if all goes well, and is gone if not."""
+    temporary, file = _created(target.parent)
+    with file:
+        try:
+            yield file
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            os.fsync(file.fileno())
+            if os.name == "nt":  # which renames no file that is open
+                file.close()
+            temporary.replace(target)
+        except BaseException:
+            with _ignored():
+                temporary.unlink()
+            raise
+    _sync_folder(target.parent)
+
+
+def _created(folder: Path) -> tuple[Path, FileIO]:
+    """Make a new file, locked for as long as this process lives and has it open."""
+    while True:
+        temporary = folder / _TEMPORARY.format(token_hex(8))
+        file = FileIO(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "r+")
+        try:
+            with _ignored():  # some network file systems have no locks; then nothing is swept there either
+                _lock(file, wait=True)
+            if os.fstat(file.fileno()).st_nlink:
+                return temporary, file
+        except BaseException:
+            file.close()
+            with _ignored():
+                temporary.unlink()
+            raise
+        file.close()  # a sweep saw it before it was locked
+
+
+def _write(file: FileIO, rest: memoryview) -> None:
+    """Write all, without a buffer that would be written again when the file is closed after an error."""
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what savers that were killed have left, so that it does not fill the disk; their locks died with them."""
+    for leftover in folder.glob(_TEMPORARY.format("*")):
+        with _ignored(), leftover.open("r+b") as file:
+            _lock(file, wait=False)
+            leftover.unlink()
+
+
+def _lock(file: IO[bytes] | FileIO, *, wait: bool) -> None:
+    if os.name == "posix":  # elsewhere a file that is open cannot be removed anyway
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a renaming last, where the system can."""
+    if os.name != "posix":
+        return
+    try:
+        number = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder may be writable and not readable
+        return
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync no folders
+            raise
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _ignored() -> Generator[None]:
+    try:
+        yield
+    except OSError:
+        pass

@@ -1,0 +1,26 @@
+"""Loaders that can be resumed in the middle of an epoch, and a small set of images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import lazy
+
+from ._digits import load_digits
+from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, check_loader, collated
+
+if TYPE_CHECKING:
+    from ._torch_loading import Resumable
+
+__all__ = [
+    "ArrayDataset",
+    "DataLoader",
+    "Dataset",
+    "Resumable",
+    "Sampler",
+    "check_loader",
+    "collated",
+    "load_digits",
+]
+
+__getattr__ = lazy(__name__, {"Resumable": "_torch_loading"})  # it needs PyTorch

@@ -1,0 +1,179 @@
+"""A PyTorch loader that can go on anywhere."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, final
+
+import numpy as np
+
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.loop._resuming import Resuming
+
+torch: Any = import_module("torch")
+data: Any = import_module("torch.utils.data")
+
+
+@final
+class Resumable(Resuming):
+    """A PyTorch ``DataLoader`` of a map-style data set, whose order depends on a seed and the epoch alone.
+
+    So it goes on anywhere without reading a sample before, with shuffling, samplers of one's own, several processes and
+    workers. Worker processes are seeded for each batch: augmentation with Python's, NumPy's or PyTorch's global
+    generator is the same after a resume as without one. The generators of the main process are left as they are.
+
+    Args:
+        loader: The loader; it is not changed, but its sampler is turned to the epochs.
+        seed: Decides the orders, and what is drawn in workers.
+
+    Raises:
+        TrainingError: It reads a stream, or makes no batches.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> loader = Resumable(DataLoader(range(10), batch_size=4, shuffle=True))
+        >>> first = list(loader)
+        >>> loader.load_state_dict({"epoch": 0, "position": 2})
+        >>> [batch.tolist() for batch in loader] == [first[2].tolist()]
+        True
+    """
+
+    def __init__(self, loader: Any, *, seed: int = 0) -> None:
+        super().__init__()
+        if isinstance(loader.dataset, data.IterableDataset):
+            raise TrainingError(
+                f"{type(loader.dataset).__name__} is a stream, in which nothing can be skipped without reading it; "
+                "give a data set with __len__ and __getitem__, or leave Resumable out"
+            )
+        if loader.batch_sampler is None:
+            raise TrainingError(
+                "a DataLoader(batch_size=None) makes no batches; give a batch_size, or leave Resumable out"
+            )
+        self.dataset, self.sampler, self.batch_size = loader.dataset, loader.sampler, loader.batch_size
+        self._source, self._seed = loader.batch_sampler, seed
+        self._jobs = _Jobs()
+        self._generator = torch.Generator()
+        self._loader: Any = data.DataLoader(
+            _Reader(loader.dataset),
+            batch_sampler=self._jobs,
+            num_workers=loader.num_workers,
+            collate_fn=loader.collate_fn,
+            pin_memory=loader.pin_memory,
+            timeout=loader.timeout,
+            worker_init_fn=_Init(loader.worker_init_fn),
+            multiprocessing_context=loader.multiprocessing_context,
+            generator=self._generator,  # else each pass would draw from the global one, a resumed one once more
+            prefetch_factor=loader.prefetch_factor,
+            persistent_workers=loader.persistent_workers,
+            **({"in_order": loader.in_order} if hasattr(loader, "in_order") else {}),
+        )
+
+    def _layout(self) -> dict[str, Any]:
+        return {
+            "samples": len(self.dataset),
+            "seed": self._seed,
+            "batch_size": self.batch_size or 1,
+            "world_size": getattr(self.sampler, "num_replicas", 1),
+        }
+
+    def _take_seed(self, seed: int) -> None:
+        self._seed = seed
+
+    def _batches(self, start: int) -> Iterator[Any]:
+        mixed = self._mixed(self.epoch)
+        self._generator.manual_seed(mixed)
+        rows = list(enumerate(self._drawn(mixed)))[start:]
+        self._jobs.rows = [(self._mixed(self.epoch, place), row) for place, row in rows]
+        return iter(self._loader)
+
+    def _drawn(self, seed: int) -> list[Any]:
+        """Draw the numbers of all batches of the epoch."""
+        samplers: list[Any] = [self.sampler, self._source, getattr(self._source, "sampler", None)]
+        for sampler in samplers:
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(self.epoch)
+            if isinstance(getattr(sampler, "generator", None), torch.Generator):
+                sampler.generator.manual_seed(seed)
+        with _seeded(seed):
+            return list(self._source)
+
+    def _mixed(self, *numbers: int) -> int:
+        """Make one seed of ours and some numbers; PyTorch takes those that fit in 63 bits."""
+        return int(np.random.SeedSequence([self._seed % 2**64, *numbers]).generate_state(1, np.uint64)[0] >> 1)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __repr__(self) -> str:
+        return f"Resumable({len(self.dataset)} samples, {len(self)} batches)"
+
+
+class _Jobs:
+    """What the loader takes for a batch sampler: for each batch a seed, and the numbers of its samples."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, Any]] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class _Reader:
+    """Reads the batches of a data set; PyTorch calls ``__getitems__`` with what the batch sampler gives."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitems__(self, job: tuple[int, Any]) -> list[Any]:
+        seed, numbers = job
+        if _in_process(data.get_worker_info()):
+            _seed_all(seed)
+        many = getattr(self.dataset, "__getitems__", None)
+        return many(numbers) if many else [self.dataset[number] for number in numbers]
+
+
+class _Init:
+    """Shows a worker's own init function the data set that its author knows."""
+
+    def __init__(self, init: Any) -> None:
+        self.init = init
+
+    def __call__(self, worker: int) -> None:
+        info = data.get_worker_info()
+        if isinstance(info.dataset, _Reader):
+            object.__setattr__(info, "dataset", info.dataset.dataset)
+        if self.init is not None:
+            self.init(worker)
+
+
+def _in_process(worker: Any) -> bool:
+    """Say whether we are in a worker that is a process: threads share their generators with everybody."""
+    return worker is not None and getattr(worker, "worker_method", "multiprocessing") == "multiprocessing"
+
+
+def _seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)  # the CPU's; torch.manual_seed would seed the GPUs too
+
+
+@contextmanager
+def _seeded(seed: int) -> Generator[None]:
+    """Seed the global generators inside ``with``."""
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    _seed_all(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])

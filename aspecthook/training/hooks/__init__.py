@@ -1,0 +1,1 @@
+"""Hooks of a training run, as mmcv and mmengine have them."""

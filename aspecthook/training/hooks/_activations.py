@@ -1,0 +1,230 @@
+"""Hooks that look at the activations of a model while it is trained: neurons that never fire, and histograms."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, final
+
+from aspecthook._errors import HookOptionError, brief
+from aspecthook.training._errors import TrainingError
+
+from ._hook import HOOKS, Hook
+
+if TYPE_CHECKING:
+    from aspecthook.torch import Histogram, HistogramWatch, Neurons, NeuronWatch
+    from aspecthook.training.loop._runner import Runner
+    from aspecthook.weave import Names
+
+
+class _Watching(Hook):
+    """Looks at a model for a whole pass over the data, which a resumed run may have begun before."""
+
+    def __init__(self, names: Names | None, interval: int) -> None:
+        self._names = names
+        self._interval = _positive(type(self).__name__, "interval", interval)
+        self._runner: Runner | None = None
+        self._watch: Any = None
+        # What was seen of a pass that is not at its end.
+        self._seen: dict[str, Any] = {}
+
+    # Any: what watches has a state, can be removed, and is known to `end`.
+    def begin(self, runner: Runner) -> Any:
+        """Put hooks on the model."""
+        raise NotImplementedError
+
+    def end(self, runner: Runner, watch: Any) -> None:
+        """Look at what was seen of one pass."""
+        raise NotImplementedError
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Begin to watch, or go on."""
+        if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
+            raise TrainingError(
+                f"{type(self).__name__} looks into modules of PyTorch, and the model of this run is of type "
+                f"{type(runner.model).__name__}; leave the hook out"
+            )
+        if self.every_n_epochs(runner, self._interval):
+            self._runner = runner
+            self._watch = self.begin(runner)
+            self._watch.load_state_dict(self._seen)
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Look at what was seen, if the pass is at its end."""
+        if self._watch is not None and not runner.progress["inner_iter"]:
+            self.end(runner, self._watch)
+
+    def always_train_epoch(self) -> None:
+        """Watch no more."""
+        if self._watch is not None:
+            self._watch.remove()
+            self._seen = self._state()
+            self._watch = None
+
+    def _state(self) -> dict[str, Any]:
+        if self._watch is None or self._runner is None:
+            return self._seen
+        return self._watch.state_dict() if self._runner.progress["inner_iter"] else {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what was seen of the pass that is under way."""
+        return {"seen": self._state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` has given."""
+        self._seen = state["seen"]
+
+
+@final
+@HOOKS.register
+class DeadNeuronHook(_Watching):
+    """Find the units of a PyTorch model that no input of an epoch makes fire, and log their share.
+
+    It is logged as ``dead/<module>``, from 0 to 1, after each epoch that is looked at; the run warns of modules where
+    it is large. On several machines a unit is dead if it is dead on all.
+
+    Args:
+        names: Whose units, as in `weave`: a pattern or a class of modules; all ReLUs, unless given.
+        interval: Look at every so many epochs.
+        threshold: A unit has fired when the absolute value of its activation was over this.
+        dim: The dimension of the units.
+        activation: Called on what a module gives first: ``torch.relu``, where the model calls it as a function.
+        warn_at: From which share on to warn.
+
+    Attributes:
+        neurons: By the names of the modules, the units of the last epoch that was looked at.
+
+    Example:
+        >>> hook = DeadNeuronHook("backbone.*", interval=5)
+        >>> hook.neurons
+        {}
+    """
+
+    def __init__(
+        self,
+        names: Names | None = None,
+        *,
+        interval: int = 1,
+        threshold: float = 0.0,
+        dim: int = 1,
+        activation: Callable[[Any], Any] | None = None,
+        warn_at: float = 0.5,
+    ) -> None:
+        super().__init__(names, interval)
+        self._options: dict[str, Any] = {"threshold": threshold, "dim": dim, "activation": activation}
+        self._warn_at = warn_at
+        self.neurons: dict[str, Neurons] = {}
+
+    def begin(self, runner: Runner) -> NeuronWatch:
+        """Begin to look."""
+        from aspecthook.torch import watch_neurons
+
+        return watch_neurons(runner.model, self._names, when=lambda: runner.mode == "train", **self._options)
+
+    def end(self, runner: Runner, watch: NeuronWatch) -> None:
+        """Say what was found."""
+        watch.fired = _on_any_rank(watch.fired, runner.world_size)
+        self.neurons = dict(watch)
+        for name, found in self.neurons.items():
+            runner.logs[f"dead/{name}"] = found.share
+            if found.share >= self._warn_at and runner.rank == 0:
+                runner.logger.warning(
+                    "%s: %d of %d units never fired in epoch %d", name, len(found.dead), found.units, runner.epoch + 1
+                )
+
+
+def _on_any_rank(fired: dict[str, Any], world_size: int) -> dict[str, Any]:
+    if world_size < 2:
+        return fired
+    # Imported so, this file has the same types whether or not PyTorch is installed.
+    distributed: Any = import_module("torch.distributed")
+    found: dict[str, Any] = {}
+    for name in sorted(fired):
+        found[name] = fired[name].int()
+        distributed.all_reduce(found[name], distributed.ReduceOp.MAX)
+    return {name: found[name].bool() for name in fired}
+
+
+@final
+@HOOKS.register
+class ActivationHistogramHook(_Watching):
+    """Draw how the activations of a PyTorch model are distributed, epoch by epoch the newest.
+
+    They are counted as they go by; none is kept. The picture is written into the ``work_dir``, and put into the report
+    where there is a `ReportHook`. Needs matplotlib.
+
+    Args:
+        names: Of which modules, as in `weave`: a pattern or a class; all that hold no others, unless given.
+        interval: Draw after every so many epochs.
+        every: Count in every so many iterations, from the first of each epoch on.
+        bins: About how many bins a histogram has, at most.
+        path: The picture, in the ``work_dir`` unless absolute; None for only the report.
+        title: What the report writes above it.
+
+    Attributes:
+        histograms: By the names of the modules, the histograms of the last epoch that was counted.
+
+    Example:
+        >>> hook = ActivationHistogramHook("conv*", every=10)
+        >>> hook.histograms
+        {}
+    """
+
+    # Before the reports are written.
+    priority = "NORMAL"
+
+    def __init__(
+        self,
+        names: Names | None = None,
+        *,
+        interval: int = 1,
+        every: int = 10,
+        bins: int = 40,
+        path: str | os.PathLike[str] | None = "activations.png",
+        title: str = "Activations",
+    ) -> None:
+        if find_spec("matplotlib") is None:
+            raise TrainingError("ActivationHistogramHook needs matplotlib; pip install matplotlib")
+        super().__init__(names, interval)
+        self._every = _positive("ActivationHistogramHook", "every", every)
+        self._bins = _positive("ActivationHistogramHook", "bins", bins)
+        self._path = path
+        self._title = title
+        self.histograms: dict[str, Histogram] = {}
+
+    def before_run(self, runner: Runner) -> None:
+        """Take a place in the report."""
+        for hook in runner.hooks:
+            section = getattr(hook, "section", None)
+            if callable(section):
+                section(self._title, self.figure)
+
+    def begin(self, runner: Runner) -> HistogramWatch:
+        """Begin to count."""
+        from aspecthook.torch import watch_histograms
+
+        def due() -> bool:
+            return runner.mode == "train" and runner.inner_iter % self._every == 0
+
+        return watch_histograms(runner.model, self._names, bins=self._bins, when=due)
+
+    def end(self, runner: Runner, watch: HistogramWatch) -> None:
+        """Draw what was counted."""
+        self.histograms = dict(watch)
+        if self._path is not None and runner.work_dir is not None and runner.rank == 0:
+            runner.work_dir.mkdir(parents=True, exist_ok=True)
+            self.figure().savefig(runner.work_dir / self._path, dpi=130)
+
+    def figure(self) -> Any:
+        """Give the picture as a figure of matplotlib; as long as nothing was counted, a line of text."""
+        from aspecthook.torch import drawn
+
+        return drawn(self.histograms) if self.histograms else "no epoch has been counted yet"
+
+
+def _positive(who: str, option: str, value: int) -> int:
+    if value < 1:
+        raise HookOptionError(f"{who}: {option}={brief(value)}; give a whole number from 1 up")
+    return value

@@ -1,0 +1,1 @@
+"""What a run logs: numbers, lines, files, and progress on a terminal."""

@@ -1,0 +1,231 @@
+"""The rows of a run's log: where one is due, and the numbers in it.
+
+The invariant: what has gone into the rows depends on how much of the run is behind, and not on who asks, or when. So a
+checkpoint that is taken before the loggers have seen an iteration holds the same rows as one that is taken after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._runner import Runner
+
+# Flat, so that every format can hold it: whole numbers, numbers, and texts that a model has logged.
+Row: TypeAlias = dict[str, float | str]
+
+PLACE = ("mode", "epoch", "iter")
+TIMES = ("time", "data_time")
+_OTHER_MODES = ("val_", "test_", "predict_")
+_MISSING = object()
+
+
+@final
+class Rows:
+    """Gathers the numbers of iterations, and makes a row of their means where one is due.
+
+    Each iteration is in one row at most, weighted by its ``num_samples``; what measures time counts once an iteration.
+
+    Args:
+        interval: Every how many iterations a row is due; 0 for never.
+        by_epoch: Count the iterations of an epoch, and begin anew with each; else those of the run.
+        ignore_last: Leave out the last iterations of an epoch (or of a run that counts iterations alone), if they are
+            fewer.
+    """
+
+    def __init__(self, interval: int, *, by_epoch: bool, ignore_last: bool) -> None:
+        self.interval, self.by_epoch, self.ignore_last = interval, by_epoch, ignore_last
+        self._sums: dict[str, list[float]] = {}  # of each number: its sum, and the weight of that
+        # How much of the run has been seen: iterations, epochs that are complete; and where the last iteration was.
+        self._iters = self._epochs = 0
+        self._place = (0, 0)
+        self._logs: Mapping[str, Any] = {}  # as they were then: what is another object since has been logged since
+        self._before: tuple[str, Mapping[str, Any]] | None = None  # a validation: its mode, and the logs before it
+
+    def begin(self, runner: Runner) -> None:
+        """Begin where the run stands; what was gathered is kept if it is of this run."""
+        progress = runner.progress
+        self._logs, self._before = dict(runner.logs), None
+        if self._iters != progress["iter"]:
+            self._sums.clear()
+            self._iters, self._epochs = progress["iter"], progress["epoch"]
+            self._place = (progress["epoch"] + bool(progress["inner_iter"]), progress["inner_iter"])
+
+    @property
+    def done(self) -> int:
+        """How many iterations have been seen."""
+        return self._iters
+
+    # Training
+
+    def advance(self, runner: Runner, done: int | None = None) -> list[Row]:
+        """Look at what is behind the run, and give the rows that are due.
+
+        Args:
+            runner: The run.
+            done: The number of the iteration that ends, also of one that a hook has skipped.
+        """
+        rows: list[Row] = []
+        progress = runner.progress
+        done = progress["iter"] if done is None else done
+        if done > self._iters:
+            rows += self._take(runner, done, fresh=progress["iter"] == done)
+        if progress["epoch"] > self._epochs:
+            self._epochs = progress["epoch"]
+            if not self.ignore_last and (self.by_epoch or runner.by_epoch):
+                rows += self.close(runner)
+            if self.by_epoch:
+                self._sums.clear()
+        return rows
+
+    def close(self, runner: Runner) -> list[Row]:
+        """Give a row of what was gathered since the last one, if anything was, and begin anew."""
+        if not self._sums:
+            return []
+        count = self._place[1] if self.by_epoch else self._iters
+        place: Row = {"mode": "train", "epoch": self._place[0], "iter": count}
+        row = _joined(place, rates_of(runner.optimizer), self.means(runner.logs))
+        self._sums.clear()
+        return [row]
+
+    def means(self, logs: Mapping[str, Any]) -> Row:
+        """Give the means since the last row; a number that was not logged since is as it was, times are last."""
+        found: Row = {}
+        for name, value in (*_of_training(logs), *((name, None) for name in self._sums)):
+            total, weight = self._sums.get(name, (0.0, 0.0))
+            newest = plain(value)
+            if weight:
+                found[name] = total / weight
+            elif newest is not None:
+                found.setdefault(name, newest)
+        return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
+
+    def _take(self, runner: Runner, done: int, *, fresh: bool) -> list[Row]:
+        inner = runner.inner_iter + 1
+        self._iters, self._place = done, (runner.epoch + 1, inner)
+        if fresh:
+            self._add(runner)
+        self._logs = dict(runner.logs)
+        due = bool(self.interval) and (inner if self.by_epoch else done) % self.interval == 0
+        last = not self.by_epoch and not runner.by_epoch and done == runner.max_iters
+        return self.close(runner) if due or (last and not self.ignore_last) else []
+
+    def _add(self, runner: Runner) -> None:
+        outputs: Mapping[str, Any] = runner.outputs if _is_mapping(runner.outputs) else {}
+        count = float(outputs.get("num_samples", 1))
+        logged = {
+            name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
+        }
+        for name, value in {**logged, **outputs.get("log_vars", {})}.items():
+            number = plain(value)
+            if number is not None and not isinstance(number, str):
+                weight = 1.0 if name in TIMES else count
+                row = self._sums.setdefault(name, [0.0, 0.0])
+                row[0] += number * weight
+                row[1] += weight
+
+    # Validations
+
+    def begin_validation(self, runner: Runner) -> None:
+        """Note what the logs are, to know which numbers a validation has made."""
+        self._before = (runner.mode, dict(runner.logs))
+
+    def end_validation(self, runner: Runner) -> list[Row]:
+        """Give a row of the numbers that a validation, or a test, has made.
+
+        Its place is that of the training: the epoch that was validated, and how many iterations were behind.
+        """
+        if self._before is None:  # a hook has skipped it
+            return []
+        (mode, before), self._before = self._before, None
+        logs = runner.logs.items()
+        made = {
+            name: plain(v) for name, v in logs if name.startswith(f"{mode}_") and v is not before.get(name, _MISSING)
+        }
+        numbers = {name: value for name, value in made.items() if value is not None}
+        return [_joined(self._place_of(runner, mode), rates_of(runner.optimizer), numbers)] if numbers else []
+
+    def _place_of(self, runner: Runner, mode: str) -> Row:
+        progress = runner.progress
+        inside = progress["inner_iter"]
+        count = (inside or self._place[1]) if self.by_epoch else progress["iter"]
+        return {"mode": mode, "epoch": progress["epoch"] + bool(inside), "iter": count}
+
+    # What is kept
+
+    def state(self, runner: Runner | None) -> tuple[dict[str, Any], list[Row]]:
+        """Give the state for a checkpoint that is taken now, and the rows that are due by then and not given yet."""
+        ahead = copy(self)
+        ahead._sums = {name: list(row) for name, row in self._sums.items()}
+        rows = [] if runner is None else [*ahead.advance(runner), *ahead.end_validation(runner)]
+        state = {"sums": ahead._sums, "iters": ahead._iters, "epochs": ahead._epochs, "place": list(ahead._place)}
+        return state, rows
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state` has given."""
+        self._sums = {name: [float(value) for value in row] for name, row in state["sums"].items()}
+        self._iters, self._epochs = int(state["iters"]), int(state["epochs"])
+        self._place = (int(state["place"][0]), int(state["place"][1]))
+
+
+def _is_mapping(outputs: object) -> bool:
+    return isinstance(outputs, Mapping)
+
+
+def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((name, value) for name, value in logs.items() if not name.startswith(_OTHER_MODES))
+
+
+def _joined(place: Row, *parts: Row) -> Row:
+    """Join the parts of a row; what a model calls like the place of the row does not hide that."""
+    row = dict(place)
+    for part in parts:
+        row.update((name, value) for name, value in part.items() if name not in PLACE)
+    return row
+
+
+# Any: whatever batches come from.
+def length_of(loader: Any) -> int | None:
+    """Give how many batches a loader has; None if that is not known."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
+# Any: what a model has logged.
+def plain(value: Any) -> float | str | None:
+    """Give a number or a text as it is written; None if it is neither."""
+    if isinstance(value, (str, int, float)):
+        return str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, Real):
+        return float(value)
+    shape = getattr(value, "shape", None)
+    if shape is not None and hasattr(value, "item") and all(size == 1 for size in shape):
+        return float(value.item())
+    return None
+
+
+def rates_of(optimizer: Any) -> Row:
+    """Give the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
+    groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
+    row: Row = {}
+    for word in ("lr", "momentum"):
+        rates = [_rate(group, word) for group in groups]
+        known = [rate for rate in rates if rate is not None]
+        if rates and rates[0] is not None and (word == "lr" or any(known)):
+            row[word] = rates[0]
+            others = enumerate(rates) if any(rate != rates[0] for rate in rates) else ()
+            row.update((f"{word}_{groups[n].get('name', n)}", rate) for n, rate in others if n and rate is not None)
+    return row
+
+
+def _rate(group: Mapping[str, Any], word: str) -> float | None:
+    value = group.get(word)
+    if value is None and word == "momentum" and "betas" in group:
+        value = cast("tuple[Any, ...]", group["betas"])[0]
+    rate = plain(value)
+    return None if isinstance(rate, str) else rate

@@ -1,0 +1,1 @@
+"""The training loop: the runner, its stages and its state."""

@@ -1,0 +1,247 @@
+"""Where the time of a run goes: hooks around the functions of its hooks, and around its stages.
+
+Nothing else knows of it. While it measures, each function that is a hook carries a hook itself; when it has ended,
+however it ends, every function has the code that it had before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from types import MethodType
+from typing import TYPE_CHECKING, Any, final
+
+from aspecthook import AspecthookError, hooks
+from aspecthook import Hook as Handle
+from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import HookOptionError
+from aspecthook.training.checkpoint._files import path_of, put
+from aspecthook.training.hooks._hook import HOOKS, Hook
+from aspecthook.training.hooks._optimizer import whole
+from aspecthook.training.loop._stages import NAMES
+from aspecthook.training.loop._state import named
+from aspecthook.weave import Weaving
+
+from ._measure import OURS, bracket, costs, hooks_on, label_of, measure, owner_of, place_of, synchronized, target_of
+from ._profile import Part, Profile
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._runner import Runner
+
+STAGES = (*dict.fromkeys(stage.method for stages in NAMES.values() for stage in stages), "save_checkpoint")
+
+
+@final
+@HOOKS.register
+class ProfilerHook(Hook):
+    """Measure how much time each stage takes, and each hook on it; as the run ends, log a table and write it as JSON.
+
+    A time is ``own``, without what else was measured in it, or ``total``. What measuring takes is measured too, and
+    taken off. What a stage takes by itself includes finding its hooks; of ``train_epoch``, reading the data.
+
+    Args:
+        start: The first iteration to measure, counted from 0; with 0 all from the beginning of the run.
+        stop: The iteration before which to end; None for all. Outside of these nothing is measured, and nothing costs
+            anything, but that before `start` each iteration is counted.
+        path: The file; in the run's ``work_dir`` unless absolute, and not written if there is none.
+        synchronize: Wait for the GPU wherever time is read. Else a GPU still works on what was asked of it when the
+            call is over, and its time is counted in whichever call waits for it.
+
+    Attributes:
+        profile: What was measured: ``lines()``, ``table()``, ``as_json()``.
+
+    Raises:
+        HookOptionError: An option has a value that it cannot have.
+        HookTypeError: An option is of another type.
+
+    Example:
+        >>> ProfilerHook(start=10, stop=60).profile.lines()
+        []
+        >>> ProfilerHook(start=10, stop=10)
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: ProfilerHook: stop=10 is not after start=10; give a later one, or none
+    """
+
+    priority: int | str = 1  # of a run that is resumed as it begins, the iteration is known before
+
+    def __init__(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        path: str | os.PathLike[str] = "profile.json",
+        synchronize: bool = False,
+    ) -> None:
+        self.start = whole("ProfilerHook", "start", start, 0)
+        self.stop = None if stop is None else whole("ProfilerHook", "stop", stop, 1)
+        if self.stop is not None and self.stop <= self.start:
+            raise HookOptionError(f"ProfilerHook: stop={stop} is not after start={start}; give a later one, or none")
+        self.path = path_of("ProfilerHook", path)
+        self.profile = Profile(synchronized if synchronize else perf_counter_ns)
+        self._meter: Meter | None = None
+        self._waiting: Handle | None = None
+
+    # When
+
+    def before_run(self, runner: Runner) -> None:
+        """Begin to measure, or to wait for the first iteration to measure."""
+        if runner.rank != 0 or (self.stop is not None and runner.iter >= self.stop):
+            return
+        if runner.iter >= self.start:
+            self._begin(runner, "run")
+        else:
+            mount = hooks(runner.train_iter)
+            self._waiting = mount.add("always", self._wait, name=f"{OURS}waits", priority=100)
+
+    def _wait(self, runner: Runner) -> None:
+        """Begin after the iteration before the first one."""
+        if runner.iter + 1 >= self.start and self._waiting is not None:
+            self._waiting.remove()
+            self._waiting = None
+            self._begin(runner, "run", "train_loop", "train_epoch")
+
+    def _begin(self, runner: Runner, *stages: str) -> None:
+        self.profile.of_hook, self.profile.of_stage = costs(self.profile.clock)
+        self._meter = Meter(self.profile, runner, self._count)
+        self._meter.begin(*stages)
+
+    def _count(self, runner: Runner) -> None:
+        """End after the last iteration."""
+        if self.stop is not None and runner.iter + 1 >= self.stop:
+            self._end(runner)
+
+    def always_train_epoch(self) -> None:
+        """Note the end of an epoch in whose middle measuring began."""
+        if self._meter is not None:
+            self._meter.end_late("train_epoch")
+
+    def always_train(self) -> None:
+        """Note the end of the epochs, likewise."""
+        if self._meter is not None:
+            self._meter.end_late("train_loop")
+
+    def always_run(self, runner: Runner) -> None:
+        """End to measure."""
+        if self._waiting is not None:
+            self._waiting.remove()
+            self._waiting = None
+        self._end(runner)
+
+    def _end(self, runner: Runner) -> None:
+        if self._meter is None:
+            return
+        self._meter.end()
+        self._meter = None
+        runner.logger.info("%s", self.profile.table())
+        if runner.work_dir is not None or self.path.is_absolute():
+            target = self.path if runner.work_dir is None else runner.work_dir / self.path
+            try:
+                put(target, json.dumps(self.profile.as_json(), indent=1).encode())
+            except OSError as error:
+                runner.logger.warning("%s could not be written: %s", target, error.strerror)
+
+    # What it remembers
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what was measured."""
+        return {"profile": self.profile.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` has given."""
+        self.profile.load_state_dict(state["profile"])
+
+
+@final
+class Meter:
+    """The hooks that measure, on the stages of one run and on the functions of their hooks."""
+
+    def __init__(self, profile: Profile, runner: Runner, counted: Callable[[Runner], None]) -> None:
+        self._profile = profile
+        self._runner = runner
+        self._counted = counted
+        self._names = {id(hook): name for name, hook in named(runner)}
+        self._handles: list[Handle] = []
+        self._weavings: list[Weaving] = []
+        self._seen: dict[str, tuple[object, ...]] = {}
+        # By the function, what is measured of it on each stage.
+        self._parts: dict[object, dict[str, Part]] = {}
+        self._late: dict[str, Part] = {}
+
+    def begin(self, *stages: str) -> None:
+        """Begin, inside of these stages."""
+        try:
+            for stage in STAGES:
+                self._bracket(stage)
+        except BaseException:
+            self.end()
+            raise
+        self._profile.begin()
+        for stage in stages:
+            self._late[stage] = self._profile.part(stage)
+            self._profile.enter(self._late[stage])
+
+    def end_late(self, stage: str) -> None:
+        """End a stage that was under way when measuring began."""
+        part = self._late.pop(stage, None)
+        if part is not None:
+            self._profile.leave_part(part)
+
+    def end(self) -> None:
+        """Take all hooks off."""
+        self._profile.end()
+        for weaving in reversed(self._weavings):
+            weaving.remove()
+        for handle in reversed(self._handles):
+            handle.remove()
+        self._weavings.clear()
+        self._handles.clear()
+
+    def _bracket(self, stage: str) -> None:
+        try:
+            mount = hooks(getattr(self._runner, stage))
+            shared = hooks(getattr(type(self._runner), stage))
+        except AspecthookError:  # a method of a subclass that is no mount point
+            return
+
+        def opened() -> None:
+            if self._seen[stage] != (mount.members, shared.members):
+                self._look(stage, mount, shared)
+
+        def closed() -> None:
+            if stage == "train_iter":
+                self._counted(self._runner)
+
+        self._look(stage, mount, shared)
+        part = self._profile.part(stage)
+        self._handles += bracket(mount, self._profile, part, opened, closed, (*mount.members, *shared.members))
+
+    def _look(self, stage: str, mount: MountPoint, shared: MountPoint) -> None:
+        """Measure the hooks on a stage that are new."""
+        self._seen[stage] = (mount.members, shared.members)
+        for _, ordered in hooks_on(self._runner, stage):
+            for hook in ordered:
+                if not isinstance(owner_of(hook.function), ProfilerHook):
+                    self._measure(stage, hook)
+
+    def _measure(self, stage: str, hook: Handle) -> None:
+        target, label = target_of(hook), label_of(hook, self._names)
+        if target is None:
+            self._miss(f"{label} on {stage}, which has no Python code")
+            return
+        part = self._profile.part(stage, label, hook.kind, place_of(hook))
+        key = (id(target.__self__), id(target.__func__)) if isinstance(target, MethodType) else id(target)
+        if key in self._parts:
+            self._parts[key].setdefault(stage, part)
+            return
+        parts = self._parts[key] = {stage: part}
+        try:
+            self._weavings.append(measure(target, self._profile, parts, f"{OURS}{label}"))
+        except AspecthookError as error:
+            self._miss(f"{label} on {stage}: {error}")
+
+    def _miss(self, text: str) -> None:
+        if text not in self._profile.unmeasured:
+            self._profile.unmeasured.append(text)

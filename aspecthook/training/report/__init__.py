@@ -1,0 +1,1 @@
+"""The record of a run's numbers, and the pages and plots made of it."""

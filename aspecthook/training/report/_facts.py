@@ -1,0 +1,273 @@
+"""What a report says of a run besides its numbers: where it ran, with what settings, hooks and checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aspecthook import Hook
+from aspecthook._errors import brief
+from aspecthook.training.checkpoint._hooks import CheckpointHook
+from aspecthook.training.hooks._evaluation import EvalHook
+from aspecthook.training.loop._state import named
+from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, place_of
+from aspecthook.training.profile._profile import WORDS
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._runner import Runner
+
+Facts = list[tuple[str, str]]
+
+# Which stages are in which; what is in none is called from outside of a run.
+_INNER: dict[str, tuple[str, ...]] = {
+    "run": ("train_loop",),
+    "train_loop": ("train_epoch", "val_loop"),
+    "train_epoch": ("train_iter",),
+    "train_iter": ("forward", "backward", "optimizer_step"),
+    "val_loop": ("val_epoch",),
+    "val_epoch": ("val_iter",),
+    "test_loop": ("test_epoch",),
+    "test_epoch": ("test_iter",),
+    "predict_loop": ("predict_epoch",),
+    "predict_epoch": ("predict_iter",),
+    "save_checkpoint": ("write_checkpoint",),
+    "load_checkpoint": ("restore",),
+}
+_OUTER = ("run", "test_loop", "predict_loop", "save_checkpoint", "load_checkpoint")
+_TRAINING = ("run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step")
+_BEFORE = ("pre", "around")
+_LONGEST = 2000  # characters of a setting
+_MOST_SETTINGS = 400
+
+
+# Hooks
+
+
+class Chip(NamedTuple):
+    """A hook on a stage."""
+
+    label: str
+    priority: int
+    told: str
+
+
+class Stage(NamedTuple):
+    """A stage of the run, with its hooks in their order, and the stages inside."""
+
+    name: str
+    before: list[tuple[str, list[Chip]]]
+    inner: list[Stage]
+    after: list[tuple[str, list[Chip]]]
+
+
+def stages_of(runner: Runner) -> list[Stage]:
+    """Give the stages of a run that have hooks, and those of training in any case."""
+    names = {id(hook): name for name, hook in named(runner)}
+    return [stage for outer in _OUTER for stage in _stages(runner, outer, names)]
+
+
+def _stages(runner: Runner, name: str, names: Mapping[int, str]) -> list[Stage]:
+    """Give a stage, or those inside of it if there is nothing to say of itself."""
+    inner = [stage for one in _INNER.get(name, ()) for stage in _stages(runner, one, names)]
+    kinds = {kind: [_chip(hook, names) for hook in ordered] for kind, ordered in hooks_on(runner, name)}
+    if not kinds and name not in _TRAINING and (not inner or name.endswith("_loop")):
+        return inner
+    before = [(WORDS[kind], chips) for kind, chips in kinds.items() if kind in _BEFORE]
+    after = [(WORDS[kind], chips) for kind, chips in kinds.items() if kind not in _BEFORE]
+    return [Stage(name, before, inner, after)]
+
+
+def _chip(hook: Hook, names: Mapping[int, str]) -> Chip:
+    label = label_of(hook, names)
+    told = ", ".join(filter(None, (label, f"priority {hook.priority}", place_of(hook))))
+    return Chip(names.get(id(owner_of(hook.function)), label), hook.priority, told)
+
+
+# Checkpoints
+
+
+class Saved(NamedTuple):
+    """A checkpoint that is kept."""
+
+    path: str
+    size: str
+    note: str
+
+
+def checkpoints_of(runner: Runner) -> list[Saved]:
+    """Give the checkpoints that the hooks of a run keep, the best ones first."""
+    savers: list[Any] = [hook._best if isinstance(hook, EvalHook) else hook for hook in runner.hooks]
+    found: list[Saved] = []
+    for saver in savers:
+        if isinstance(saver, CheckpointHook):
+            if saver.best is not None:
+                found.append(_saved(saver.best, f"the best {saver._key}, {saver.best_score:g}"))
+            found += [_saved(path, "") for path in reversed(saver.kept)]
+    if runner.work_dir is not None and (path := runner.work_dir / "interrupted.ckpt").exists():
+        found.append(_saved(path, "saved as a run was interrupted"))
+    return list(dict.fromkeys(found))
+
+
+def _saved(path: Path, note: str) -> Saved:
+    try:
+        size = f"{path.stat().st_size / 1e6:.2f} MB"
+    except OSError:
+        size = "gone"
+    return Saved(str(path), size, note)
+
+
+# Settings
+
+
+def settings_of(config: Mapping[str, Any]) -> Facts:
+    """Give a config as rows of a name, with dots, and a value."""
+    rows = list(_flat(config, ""))
+    if len(rows) > _MOST_SETTINGS:
+        rows = [*rows[:_MOST_SETTINGS], ("…", f"and {len(rows) - _MOST_SETTINGS} more")]
+    return rows
+
+
+def _flat(value: object, name: str) -> Iterator[tuple[str, str]]:
+    # Any: isinstance cannot tell what is in it.
+    given: Any = value
+    if isinstance(value, Mapping) and value:
+        for key, inner in given.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in given):
+        for place, inner in enumerate(given):
+            yield from _flat(inner, f"{name}[{place}]")
+    else:
+        yield name, _text(given)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError):
+            text = brief(value, _LONGEST)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+# Environment
+
+
+def environment_of(runner: Runner) -> Facts:
+    """Give where and with what a run runs; what is unknown is left out."""
+    rows = [
+        ("command", shlex.join(sys.orig_argv)),
+        ("folder", _folder()),
+        ("git commit", commit()),
+        ("seed", "none" if runner.seed is None else str(runner.seed)),
+        ("model", _model(runner)),
+        ("optimizer", _optimizer(runner.optimizer)),
+        ("back end", _device(runner)),
+        ("ranks", str(runner.world_size)),
+        ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
+        ("platform", platform.platform()),
+        ("CPUs", _cpus()),
+        ("packages", ", ".join(versions())),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it is gone
+        return ""
+
+
+def _cpus() -> str:
+    count = os.cpu_count()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else count
+    return f"{count}" + (f", of which {usable} may be used" if usable != count else "")
+
+
+def versions() -> list[str]:
+    """Give the versions of this package and of what it works with, where that is loaded.
+
+    Example:
+        >>> versions()[0].startswith("aspecthook ")
+        True
+    """
+    names = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
+    return [told for name in names if name in sys.modules and (told := version(name))]
+
+
+@cache
+def version(name: str) -> str:
+    """Give the name and the version of a package; nothing if it is not installed as one."""
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def commit() -> str:
+    """Give the git commit of the folder that the program runs in; nothing if there is none."""
+    revision = _git("rev-parse", "--short=12", "HEAD")
+    if not revision:
+        return ""
+    return revision + (", with changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(*words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *words], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _model(runner: Runner) -> str:
+    name = type(runner.model).__name__
+    try:
+        shapes = [tuple(parameter.shape) for parameter in runner.backend.parameters(runner.model).values()]
+    except Exception:  # a model need not have what a library calls parameters
+        return name
+    count = 0
+    for shape in shapes:
+        size = 1
+        for length in shape:
+            size *= int(length)
+        count += size
+    return f"{name}, {count:,} parameters" if count else name
+
+
+def _optimizer(optimizer: Any) -> str:
+    if optimizer is None:
+        return ""
+    groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
+    settings = [(name, value) for group in groups[:1] for name, value in group.items() if _is_plain(value)]
+    # The learning rate has a curve.
+    told = ", ".join(f"{name}={_text(value)}" for name, value in settings if not name.endswith("lr"))
+    return f"{type(optimizer).__name__}({told})"
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (int, float, tuple))
+
+
+def _device(runner: Runner) -> str:
+    if runner.backend.name != "torch":
+        return runner.backend.name
+    parameters = list(runner.backend.parameters(runner.model).values())
+    device = str(parameters[0].device) if parameters else "cpu"
+    torch: Any = sys.modules.get("torch")
+    if not device.startswith("cuda"):
+        return f"torch on {device}, {torch.get_num_threads()} threads"
+    return f"torch on {device}, {torch.cuda.get_device_name(parameters[0].device)}"

@@ -1,0 +1,262 @@
+"""One page that says how a run went: nothing on it is loaded from elsewhere, and no text is read as HTML."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import traceback
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
+
+from aspecthook._errors import HookTypeError, brief
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.hooks._evaluation import EarlyStoppingHook
+from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.profile._hook import ProfilerHook
+
+from ._base import CurvesHook, End, per_epoch, rules_of
+from ._charts import chart_of
+from ._curves import Curves
+from ._facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
+from ._panels import axis_of, panels_of, span_shown
+from ._summary import epochs_of, headlines_of, numbers_of, oddities_of
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._runner import Runner
+
+_MOST_CHARTS = 12  # that are open
+_MOST_TRACE = 20_000  # characters
+_WORDS = {
+    "running": "Running",
+    "done": "Done",
+    "stopped": "Stopped early",
+    "interrupted": "Interrupted",
+    "failed": "Failed",
+}
+
+
+class Failure(NamedTuple):
+    """What a run has failed with."""
+
+    kind: str
+    message: str
+    where: str
+    trace: str
+
+
+@final
+@HOOKS.register
+class ReportHook(CurvesHook):
+    """Write a report of the run as one HTML file: how it went and ended, its curves, numbers, hooks and settings.
+
+    It is written now and then, and as the run ends, however it ends. It shows the program's command line. With a
+    `ProfilerHook` it has the profile; tests after the run are added. Needs Jinja.
+
+    Args:
+        interval: Every how many epochs, or iterations, to write it; 0 for only as the run ends.
+        by_epoch: Count epochs; else iterations.
+        share: What part of the run's time writing may take, from 0 to 1: a report that is due is left out where it
+            would take more. With 1 none is left out, with 0 there is only that of the end.
+        path: The file; in the run's ``work_dir`` unless absolute.
+        title: What is written above; the name of the ``work_dir`` unless given.
+        config: The run's settings, to be shown; the runner's ``meta`` unless given, or what that has as ``"config"``.
+
+    Attributes:
+        curves: The numbers.
+
+    Raises:
+        HookOptionError: An option has a value that it cannot have.
+        HookTypeError: An option is of another type.
+        TrainingError: There is no Jinja.
+
+    Example:
+        >>> report = ReportHook(config={"lr": 0.1})
+        >>> report.section("Data", {"images": 1442, "classes": 10})
+        >>> report.path.name
+        'report.html'
+    """
+
+    def __init__(
+        self,
+        interval: int = 1,
+        *,
+        by_epoch: bool = True,
+        share: float = 0.05,
+        path: str | os.PathLike[str] = "report.html",
+        title: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
+        if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"ReportHook: config={brief(config)} is no mapping")
+        if find_spec("jinja2") is None:
+            raise TrainingError("ReportHook needs Jinja; pip install 'aspecthook[train]'")
+        self.title = title
+        self.config = config
+        self._sections: dict[str, Any] = {}
+        self._environment: Facts = []
+        self._failure: Failure | None = None
+
+    # Any: whatever can show itself.
+    def section(self, title: str, content: Any) -> None:
+        """Add a section to the report, or replace the one of this title.
+
+        Args:
+            title: What is written above it.
+            content: A string is shown as it is; what has ``__html__`` (``markupsafe.Markup``, say) or ``_repr_html_``
+                is HTML; a figure of matplotlib is drawn; a mapping is a table of names and values. A callable is called
+                without arguments whenever the report is written, and gives any of these.
+        """
+        self._sections[title] = content
+
+    def before_run(self, runner: Runner) -> None:
+        """Look where the run runs."""
+        super().before_run(runner)
+        self._failure = None
+        if self.target is not None:
+            self._environment = environment_of(runner)
+
+    def after_test_epoch(self, runner: Runner) -> None:
+        """Note the numbers of a test; one after the run is added to the report."""
+        super().after_test_epoch(runner)
+        if self._runner is None:
+            self.write(runner)
+
+    def made(self, runner: Runner) -> bytes:
+        """Give the page."""
+        if self.error is not None and self.end == "failed":
+            self._failure = _failure(self.error)
+        page: str = _template().render(**self._shown(runner))
+        return page.encode(errors="replace")
+
+    def _shown(self, runner: Runner) -> dict[str, Any]:
+        curves, rules = self.curves, rules_of(runner)
+        numbers = numbers_of(curves, rules, by_epoch=runner.by_epoch)
+        axis = axis_of(curves, per_epoch(runner))
+        charts = [chart_of(panel, axis) for panel in panels_of(curves, rules)]
+        return {
+            "title": self.title or (runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__),
+            "end": self.end,
+            "word": _WORDS[self.end],
+            "facts": _facts(runner, curves, self.end),
+            "failure": self._failure,
+            "oddities": oddities_of(curves),
+            "headlines": headlines_of(numbers),
+            "charts": charts[:_MOST_CHARTS],
+            "more_charts": charts[_MOST_CHARTS:],
+            "numbers": numbers,
+            "epochs": epochs_of(curves, rules),
+            "stages": stages_of(runner),
+            "profiles": [
+                hook.profile for hook in runner.hooks if isinstance(hook, ProfilerHook) and hook.profile.seconds
+            ],
+            "checkpoints": checkpoints_of(runner),
+            "sections": [(name, _html_of(content)) for name, content in self._sections.items()],
+            "settings": settings_of(self._settings(runner)),
+            "environment": self._environment,
+            "written": datetime.now().astimezone().isoformat(" ", "seconds"),
+            "version": version("aspecthook"),
+        }
+
+    def _settings(self, runner: Runner) -> Mapping[str, Any]:
+        if self.config is not None:
+            return self.config
+        found: Any = runner.meta.get("config")
+        return runner.meta if not isinstance(found, Mapping) else cast("Mapping[str, Any]", found)
+
+
+def _facts(runner: Runner, curves: Curves, end: End) -> list[str]:
+    """Say how far the run has come, how long it took, and when that was."""
+    if runner.by_epoch:
+        done = runner.progress["epoch"]
+        place = f"{done:,} of {runner.max_epochs:,} epochs" if runner.max_epochs else f"{done:,} epochs"
+        rows = [place, f"{curves.at:,} iterations"]
+    else:
+        rows = [f"{curves.at:,} of {runner.max_iters:,} iterations"]
+    rows.append(span_shown(curves.seconds))
+    if curves.begun is not None:
+        rows.append(f"begun {curves.begun[:16].replace('T', ' ')}")
+    if curves.runs > 1:
+        rows.append(f"gone on {curves.runs - 1} time{'s' * (curves.runs > 2)}")
+    why = _why_stopped(runner) if end == "stopped" else None
+    return [*rows, why] if why is not None else rows
+
+
+def _why_stopped(runner: Runner) -> str | None:
+    for hook in runner.hooks:
+        if isinstance(hook, EarlyStoppingHook) and hook.wait_count >= hook.patience:
+            return hook._no_better()
+    return None
+
+
+def _failure(error: BaseException) -> Failure:
+    trace = "".join(traceback.format_exception(error))
+    if len(trace) > _MOST_TRACE:
+        trace = f"…{trace[-_MOST_TRACE:]}"
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+    return Failure(type(error).__qualname__, _said(error), where, trace)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # it is not what went wrong
+        return ""
+
+
+# Sections
+
+
+# Any: Jinja need not be installed; and whatever can show itself.
+def _html_of(content: Any) -> Any:
+    """Give what is in a section as HTML; what cannot be shown says so, and the rest of the report stands."""
+    from markupsafe import Markup, escape
+
+    try:
+        return _shown_as(content() if callable(content) else content)
+    except Exception as error:
+        return Markup("<p class=bad>This section could not be made: {}</p>").format(
+            escape(f"{type(error).__name__}: {_said(error)}")
+        )
+
+
+def _shown_as(content: Any) -> Any:
+    from markupsafe import Markup
+
+    if hasattr(content, "__html__"):
+        return Markup(content.__html__())
+    if hasattr(content, "savefig"):
+        return _picture(content)
+    if callable(getattr(content, "_repr_html_", None)):
+        return Markup(content._repr_html_())
+    if isinstance(content, Mapping):
+        rows = settings_of(cast("Mapping[str, Any]", content))
+        cells = Markup("").join(Markup("<tr><th>{}<td>{}").format(name, value) for name, value in rows)
+        return Markup("<div class=scroll><table class=pairs>{}</table></div>").format(cells)
+    return Markup("<pre>{}</pre>").format(str(content))
+
+
+def _picture(figure: Any) -> Any:
+    from markupsafe import Markup
+
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=130, bbox_inches="tight", facecolor="white")
+    data = base64.b64encode(file.getvalue()).decode()
+    return Markup('<img class=figure alt="" src="data:image/png;base64,{}">').format(data)
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters["svg"] = Markup  # drawn by us, its texts escaped
+    environment.filters["span"] = span_shown
+    return environment.from_string((files("aspecthook.training") / "report.html.jinja").read_text("utf-8"))

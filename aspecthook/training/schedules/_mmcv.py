@@ -1,0 +1,114 @@
+"""mmcv's way to say all hooks of a usual run at once, and its names for the schedules: one for each policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from aspecthook._errors import ConfigError, brief, nearest
+from aspecthook.plugins._config import outline
+from aspecthook.training.hooks._hook import HOOKS, load_hooks
+
+from ._hooks import LrUpdaterHook, MomentumUpdaterHook
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._runner import Runner
+
+# The config of a hook, a hook of whatever class, or None for no such hook.
+Config: TypeAlias = object
+
+# mmcv has a class for each policy; here they are names of two.
+_LR = "Fixed Step Exp Poly Inv CosineAnnealing LinearAnnealing FlatCosineAnnealing CosineRestart Cyclic OneCycle"
+_MOMENTUM = "Step CosineAnnealing LinearAnnealing Cyclic OneCycle"
+for _policies, _hook in ((_LR, LrUpdaterHook), (_MOMENTUM, MomentumUpdaterHook)):
+    for _policy in _policies.split():
+        HOOKS.register(partial(cast("Any", _hook), _policy), name=f"{_policy}{_hook.__name__}")
+
+# mmcv's table.
+_PRIORITIES = {"lr": 10, "momentum": 30, "optimizer": 40, "checkpoint": 50, "timer": 70, "log": 90}
+
+
+def register_training_hooks(
+    runner: Runner,
+    *,
+    lr: Config,
+    momentum: Config,
+    optimizer: Config,
+    checkpoint: Config,
+    timer: Config,
+    log: Config,
+    custom: Config,
+) -> None:
+    """Build all hooks, and register them; if one cannot be built or registered, none is."""
+    load_hooks()
+    plain = (
+        ("lr", lr, "LrUpdaterHook"),
+        ("momentum", momentum, "MomentumUpdaterHook"),
+        ("optimizer", optimizer, "OptimizerHook"),
+        ("checkpoint", checkpoint, "CheckpointHook"),
+        ("timer", timer, "IterTimerHook"),
+    )
+    rows = [_built(config, kind, _PRIORITIES[word], f"{word}_config") for word, config, kind in plain if config]
+    rows += [_built(config, None, _PRIORITIES["log"], "log_config") for config in _loggers(log, runner.by_epoch)]
+    rows += [_built(config, None, None, "custom_hooks") for config in _listed(custom)]
+    before = list(runner.hooks)
+    try:
+        for hook, priority in rows:
+            runner.register_hook(hook, priority)
+    except BaseException:
+        for hook in runner.hooks[len(before) :]:
+            runner.remove_hook(hook)
+        raise
+
+
+def _built(config: Config, kind: str | None, priority: int | str | None, where: str) -> tuple[Any, int | str | None]:
+    """Give a hook and its priority: that of its config, else that of the table, else its own (None)."""
+    if not isinstance(config, (str, Mapping)):
+        return config, priority
+    given: dict[str, Any] = {"type": config} if isinstance(config, str) else dict(cast("Mapping[str, Any]", config))
+    if kind is not None:
+        given.setdefault("type", kind)
+    priority = given.pop("priority", priority)
+    try:
+        return HOOKS.build_from_config(given), priority
+    except Exception as error:
+        error.add_note(f"in {where}={outline(given)}")
+        raise
+
+
+def _loggers(config: Config, by_epoch: bool) -> list[Config]:
+    """Give the configs of loggers, each with what they share; as in mmcv, they count as the run does."""
+    if not config:
+        return []
+    if not isinstance(config, Mapping):
+        return [_with({"by_epoch": by_epoch}, one) for one in _listed(config)]
+    shared = {"by_epoch": by_epoch, **cast("Mapping[str, object]", config)}
+    if "type" in shared:
+        return [shared]
+    hooks = _listed(shared.pop("hooks", [{"type": "TextLoggerHook"}]))
+    for name in shared:
+        if name not in _SHARED:
+            raise ConfigError(
+                f"log_config={outline(shared)}: {brief(name)} is unknown; what loggers share: {', '.join(_SHARED)}; "
+                "and "
+                f"'hooks' names them{nearest(name, [*_SHARED, 'hooks'])}"
+            )
+    return [_with(shared, hook) for hook in hooks]
+
+
+_SHARED = ("interval", "by_epoch", "ignore_last", "priority")
+
+
+def _with(shared: dict[str, Any], config: Config) -> Config:
+    if isinstance(config, str):
+        return {"type": config, **shared}
+    return {**shared, **cast("Mapping[str, Any]", config)} if isinstance(config, Mapping) else config
+
+
+def _listed(given: Config) -> list[Config]:
+    if given is None:
+        return []
+    if isinstance(given, (list, tuple)):
+        return list(cast("list[Config]", given))
+    return [given]
