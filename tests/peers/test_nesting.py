@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from types import ModuleType, SimpleNamespace
@@ -125,7 +126,9 @@ class Aspectlib(Layers):
         assert self.layers or vars(self.owner)["spot"] is self.original
 
     def act(self) -> Any:
-        return vars(self.owner)["spot"]()
+        with warnings.catch_warnings():  # since Python 3.12, of a way to throw into generators that aspectlib uses
+            warnings.filterwarnings("ignore", "the .type, exc, tb. signature of throw", DeprecationWarning)
+            return vars(self.owner)["spot"]()
 
     def documented(self, names: list[str]) -> Any:
         return self.nested(self.layers)
