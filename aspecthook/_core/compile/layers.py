@@ -123,7 +123,11 @@ def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None
     common = _begun(writer, group, function, direct)
     with writer.block("except $BaseException as $error:"):
         writer.line(f"return {waits}${a}fail({common}, $error)")
-    writer.line(f"return {waits}${a}end({common}, $result)")
+    if a:  # an async generator returns nothing
+        writer.line(f"await $aended({common}, $result)")
+        writer.line("return $result")
+    else:
+        writer.line(f"return $end({common}, $result)")
 
 
 def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str) -> None:

@@ -20,7 +20,8 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, cast, final
 
 from aspecthook._core.law.asks import KINDS
-from aspecthook._core.law.hook import Hook, code_of
+from aspecthook._core.law.callables import code_of
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature, is_plain
 from aspecthook._errors import printable

@@ -6,9 +6,10 @@ generated code. Objects of the first two are put in when the code is linked.
 
 from __future__ import annotations
 
+from functools import partial
 from types import CoroutineType
 
-from aspecthook._core.law import law, law_sync, runtime
+from aspecthook._core.law import answers, gather, invoke, law, law_sync, streams, tally
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 
@@ -18,19 +19,25 @@ TABLE: dict[str, object] = {
     for one in (
         *(Args, Call, Return, id, isinstance, type),
         *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration),
-        # The rest of a chain after a hook of it has raised.
-        *(law_sync.finish, law_sync.missed, law_sync.recover, law.afinish, law.agathered, law.arecover),
-        # How answers are read.
-        *(runtime.awaitable, runtime.proceed_with, runtime.returned, runtime.revise, runtime.settled, runtime.wrong),
-        *(runtime.shown, runtime.shown_if_there, runtime.together, runtime.without),
+        # What hooks are given, and how their answers are read.
+        *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
+        *(answers.proceed_with, answers.returned, answers.revise, answers.settled, answers.wrong, tally.together),
         # How hooks with one `yield` and streams are driven.
-        *(runtime.begin, runtime.end, runtime.ended, runtime.fail, runtime.failed),
-        *(runtime.abegin, runtime.aend, runtime.afail, runtime.start),
-        *(runtime.lazy, runtime.relay, runtime.stream, runtime.within),
-        *(runtime.alazy, runtime.arelay, runtime.astream, runtime.awithin),
+        *(streams.begin, streams.end, streams.ended, streams.fail, streams.failed),
+        *(streams.abegin, streams.aended, streams.afail, streams.start),
+        *(streams.lazy, streams.relay, streams.stream, streams.within),
+        *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
+        # The rest of a chain after a hook of it has raised; late subscribers.
+        *(law_sync.finish, law_sync.missed, law_sync.recover),
     )
 }
-TABLE |= {"ANSWERS": (Args, Return), "CoroutineType": CoroutineType}
+TABLE |= {
+    "ANSWERS": (Args, Return),
+    "CoroutineType": CoroutineType,
+    "afinish": law.finish,
+    "agathered": partial(gather.gathered, law.ask),
+    "arecover": law.recover,
+}
 
 # What a mount point brings along; the linker knows what each is.
 FACTS = frozenset(
