@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import Rule
 
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 
 from ._calls import Given
 from ._candidates import Candidate, conditions

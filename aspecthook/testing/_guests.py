@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import Kind, kinds_of
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 
 

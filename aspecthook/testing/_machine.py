@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
 
 from aspecthook._core.law.asks import KINDS
-from aspecthook._core.law.hook import Hook, Options
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, nearest

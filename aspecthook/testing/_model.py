@@ -17,7 +17,8 @@ from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args
 from aspecthook._core.law.asks import KINDS
 from aspecthook._core.law.call import Call, Site
-from aspecthook._core.law.hook import Hook, Priority
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.options import Priority
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.weak import Mention
 from aspecthook._core.mount.instance import InstanceMountPoint
