@@ -40,7 +40,7 @@ class Candidate:
         pre auth, before='audit'
     """
 
-    __slots__ = ("_drawn", "function", "kind", "options", "origin", "types")
+    __slots__ = ("_drawn", "function", "kind", "of", "options", "origin", "types")
 
     def __init__(
         self, kind: Kind, function: Callable[..., Any], /, *types: type[BaseException], **options: Unpack[Options]
@@ -50,6 +50,7 @@ class Candidate:
         self.types = types
         self.options = options
         self.origin = self  # what this one is a variant of
+        self.of: str | None = None  # "class": it is put on the class of the instance
         self._drawn: frozenset[str] = frozenset()
 
     @property
@@ -66,8 +67,14 @@ class Candidate:
     def varied(self, options: Options) -> Candidate:
         """Give the same hook with options that are not its own."""
         made = Candidate(self.kind, self.function, *self.types, **cast("Options", {**self.options, **options}))
-        made.origin = self.origin
+        made.origin, made.of = self.origin, self.of
         made._drawn = self._drawn | options.keys()
+        return made
+
+    def on(self, of: str | None) -> Candidate:
+        """Give the same hook for the class of the instance, or for the instance."""
+        made = self.varied({})
+        made.of = of
         return made
 
     @property

@@ -59,7 +59,7 @@ def steps(draw: st.DrawFn, machine: HookMachine, is_valid: Callable[[Rule], bool
 
     (Its own strategy draws a rule until one is enabled, and which rules are to be enabled at all.)
     """
-    valid = [one for one in machine.steps if is_valid(one) for _ in range(_weight(one))]
+    valid = [one for one in machine._steps if is_valid(one) for _ in range(_weight(one))]
     chosen = valid[draw(st.integers(0, len(valid) - 1))]
     return chosen, {name: draw(strategy) for name, strategy in chosen.arguments_strategies.items()}
 
@@ -101,7 +101,7 @@ _BEGIN_WITH = 8
 
 def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] = ()) -> Candidate:
     # Mostly one that is not there yet: several copies of one hook tell little.
-    present = {id(one.origin) for one in [*machine._owned_now(), *begun]}
+    present = {id(one.origin) for one in [*(row.candidate for row in machine._own_rows()), *begun]}
     absent = [one for one in machine._candidates if id(one) not in present]
     pool = [*absent, *absent, *absent, *machine._candidates]
     candidate = pool[draw(st.integers(0, len(pool) - 1))]
@@ -118,7 +118,7 @@ def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] 
     is_open = "before" in machine.vary and candidate.leaves_open("before") and not chosen.keys() & {"before", "after"}
     handle = draw(st.integers(0, 30))  # drawn also where it is not used: steps with as many choices shrink better
     chosen |= {"before": rows[handle - 1].hook} if is_open and 0 < handle <= len(rows) else {}
-    return candidate.varied(cast("Options", chosen))
+    return candidate.varied(cast("Options", chosen)).on(draw(levels()) if machine._is_plain() else None)
 
 
 @st.composite
@@ -141,7 +141,7 @@ def callings(draw: st.DrawFn) -> Calling:
     guests = machine._guests
     which = draw(st.integers(0, 2 * len(guests)))
     # Where nothing is attached, there is nothing to disturb.
-    guest = guests[which - 1] if machine._rows and 0 < which <= len(guests) else None
+    guest = guests[which - 1] if machine._expected.rows and 0 < which <= len(guests) else None
     return Calling(given.args, given.kwargs, guest)
 
 
@@ -151,3 +151,10 @@ def own(draw: st.DrawFn, *, movable: bool = False) -> Row:
     machine = cast("HookMachine", draw(st.runner()))
     rows = machine._movable() if movable else machine._own_rows()
     return rows[draw(st.integers(0, len(rows) - 1))]
+
+
+@st.composite
+def levels(draw: st.DrawFn) -> str | None:
+    """Draw whether the class of an instance is meant, and not the instance."""
+    machine = cast("HookMachine", draw(st.runner()))
+    return "class" if machine._expected.parent is not None and draw(st.integers(0, 2)) == 2 else None

@@ -175,7 +175,8 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
         _check_constraints(mount, order)
 
 
-def _named(rows: Iterable[Row]) -> str:
+def named(rows: Iterable[Row]) -> str:
+    """Return the names of some hooks."""
     return ", ".join(row.name for row in rows)
 
 
@@ -193,7 +194,7 @@ def check_members(mount: MountPoint, rows: Sequence[Row], what: str) -> None:
     if list(map(id, mount.members)) != [id(row.hook) for row in rows]:
         names = ", ".join(hook.name for hook in mount.members)
         raise broken(
-            "members", mount, f"{what}, it should carry {_named(rows) or 'none'}, and carries {names or 'none'}"
+            "members", mount, f"{what}, it should carry {named(rows) or 'none'}, and carries {names or 'none'}"
         )
 
 
@@ -236,7 +237,7 @@ def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, gues
         rebuilt = [hook.function for hook in getattr(scratch, kind)]
         if rebuilt != [doubles[id(hook)] for hook in getattr(mount, kind)]:
             names = ", ".join(hook.name for hook in getattr(scratch, kind))
-            how = f"put on anew as {_named(again)}" + (", with guests that came and went" if guest else "")
+            how = f"put on anew as {named(again)}" + (", with guests that came and went" if guest else "")
             raise broken("determinism", mount, f"{how}, the {kind} hooks run {names}")
 
 
@@ -371,7 +372,7 @@ def run_laws(
         raise HookTypeError(f"{mount.name}: {len(laws)} laws are given and no call; give args=() or kwargs={{}} too")
     if args is not None or kwargs is not None:
         given = Given(tuple(args or ()), dict(kwargs or {}))
-        rows = acting(mount, rows_of(mount))
+        rows = acting(mount)
         trace = _traced(function, given)
         check_call(Played(mount, rows, trace, bound_of(function), given, Counts(), {}))
         for one in laws:

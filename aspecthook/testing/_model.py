@@ -41,17 +41,19 @@ class Row(NamedTuple):
     priority: int
     before: tuple[object, ...]
     after: tuple[object, ...]
+    level: MountPoint | None = None  # which mount point carries it
+    candidate: Any = None  # what a machine has made it of
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
-def row_of(hook: object, kind: str, name: str, function: object, options: Any) -> Row:
+def row_of(hook: object, kind: str, name: str, function: object, options: Any, level: MountPoint | None = None) -> Row:
     """Make a row of what was asked for."""
     priority: Any = options.get("priority", Priority.NORMAL)
     number = Priority[priority.upper()] if isinstance(priority, str) else priority
     before, after = _several(options.get("before")), _several(options.get("after"))
-    return Row(hook, kind, name, function, int(number), before, after)
+    return Row(hook, kind, name, function, int(number), before, after, level)
 
 
 def _several(value: Any) -> tuple[object, ...]:
@@ -64,18 +66,16 @@ def _several(value: Any) -> tuple[object, ...]:
 
 def rows_of(mount: MountPoint) -> list[Row]:
     """Give the hooks that a mount point carries, in the order in which they were added."""
-    return [row_of(one, one.kind, one.name, one.meant, one.options) for one in mount.members]
+    return [row_of(one, one.kind, one.name, one.meant, one.options, mount) for one in mount.members]
 
 
-def inherited(mount: MountPoint) -> list[Row]:
-    """Give the hooks that run in one chain with those of an instance."""
-    return rows_of(mount._parent) if isinstance(mount, InstanceMountPoint) else []
-
-
-def acting(mount: MountPoint, rows: list[Row]) -> list[Row]:
-    """Give those that act now: not paused, nor is what carries them."""
-    shared = [] if isinstance(mount, InstanceMountPoint) and mount._parent._pauses else inherited(mount)
-    return [row for row in [*shared, *([] if mount._pauses else rows)] if not cast("Hook", row.hook).paused]
+def acting(mount: MountPoint) -> list[Row]:
+    """Give the hooks that act now, those of an instance beside those of its class."""
+    levels = [mount._parent, mount] if isinstance(mount, InstanceMountPoint) else [mount]
+    rows = [row for level in levels if not level._pauses for row in rows_of(level)]
+    if len(levels) > 1:
+        rows.sort(key=lambda row: cast("Hook", row.hook).added)
+    return [row for row in rows if not cast("Hook", row.hook).paused]
 
 
 def precedes(first: Row, second: Row) -> bool:
