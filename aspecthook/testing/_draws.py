@@ -11,7 +11,7 @@ from hypothesis.stateful import Rule
 from aspecthook._hook import Options
 
 from ._calls import Given
-from ._candidates import Candidate, conditions
+from ._candidates import Candidate, conditions, never
 from ._guests import Guest
 from ._model import Row
 
@@ -32,6 +32,8 @@ class Calling(Given):
 
 # What is drawn. Smaller choices come first: nothing said, nothing constrained, the first candidate.
 
+# With these a hook is not the one that the same callable is already.
+SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
 PRIORITIES = st.sampled_from((50, 10, 90))
 _SMALL = st.integers(0, 3)
 
@@ -42,6 +44,7 @@ _WEIGHTS = {
     "add": 16,
     "call": 10,
     "remove": 3,
+    "repeat": 1,
     "move": 16,
     "pause": 1,
     "resume": 4,
@@ -158,3 +161,14 @@ def levels(draw: st.DrawFn) -> str | None:
     """Draw whether the class of an instance is meant, and not the instance."""
     machine = cast("HookMachine", draw(st.runner()))
     return "class" if machine._expected.parent is not None and draw(st.integers(0, 2)) == 2 else None
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> str | None:
+    """Draw how a hook is removed; where the user's own code does that, there is but one way."""
+    machine = cast("HookMachine", draw(st.runner()))
+    way = _WAYS[draw(st.integers(0, len(_WAYS) - 1))]
+    return way if machine._is_plain() and all(row.candidate for row in machine._expected.rows) else None
+
+
+_WAYS = (None, None, None, "name", "function", "handle", "block")

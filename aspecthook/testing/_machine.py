@@ -11,7 +11,7 @@ import inspect
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from typing import Any, cast
 
@@ -20,14 +20,27 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
 
 from aspecthook._asks import KINDS
-from aspecthook._errors import AspecthookError, HookLookupError, HookOrderError, HookTypeError, nearest
+from aspecthook._errors import AspecthookError, HookLookupError, HookOptionError, HookOrderError, HookTypeError, nearest
 from aspecthook._hook import Adding, Hook, Options
 from aspecthook._hookable import hookable, hooks
 from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome
 from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants
-from ._draws import PRIORITIES, Calling, additions, beginnings, callings, is_ours, levels, own, place, steps
+from ._draws import (
+    PRIORITIES,
+    SETTINGS,
+    Calling,
+    additions,
+    beginnings,
+    callings,
+    is_ours,
+    levels,
+    own,
+    place,
+    steps,
+    ways,
+)
 from ._expected import Expected
 from ._guests import ADDS, AGAIN, ANSWERS, DEEDS, REMOVES, Guest, PlannedError, function_of, guests_of
 from ._laws import (
@@ -48,6 +61,10 @@ from ._trace import Trace, trace_of
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _MOST_PAUSES = 2
+
+
+class _OtherError(Exception):
+    """What no hook takes."""
 
 
 class HookMachine(RuleBasedStateMachine):
@@ -415,18 +432,69 @@ class HookMachine(RuleBasedStateMachine):
             raise broken("refusal", self.mount, f"{candidate!r} contradicts the others, and was not refused")
 
     @precondition(lambda self: self._own_rows())
-    @rule(hook=own())
-    def remove(self, hook: Row | str) -> None:
-        """Take a hook off, twice: the second time changes nothing."""
-        row = self._read_row("remove", hook)
-        self._remove(row)
+    @rule(hook=own(), by=ways())
+    def remove(self, hook: Row | str, by: str | None = None) -> None:
+        """Take a hook off, twice: the second time changes nothing; or all of its name, or of its function."""
+        row = self._read_row("remove", hook, **_shown(by=by))
+        if by is None:
+            self._remove(row)
+        else:
+            self._remove_by(row, by)
         with unchanged(self.mount, f"removing {row!r} again"):
             cast("Hook", row.hook).remove()
         self._check()
 
-    def _read_row(self, method: str, hook: Row | str, *args: str) -> Row:
+    def _remove_by(self, row: Row, by: str) -> None:
+        level, handle = cast("MountPoint", row.level), cast("Hook", row.hook)
+        alike = [row]
+        if by == "name":
+            alike = [one for one in self._expected.of(level) if one.name == row.name]
+            level.remove(row.name)
+        elif by == "function":
+            alike = [one for one in self._expected.of(level) if one.function == row.function]
+            level.remove(cast("Callable[..., object]", row.function))
+        elif by == "block":
+            with suppress(PlannedError), handle:
+                raise PlannedError("planned")
+        else:
+            level.remove(handle)
+        self._expected.drop(alike)
+        self._expected.check(f"with {row!r} removed by {by}")
+
+    @precondition(lambda self: self._is_plain() and self._own_rows())
+    @rule(hook=own(), options=st.sampled_from(SETTINGS))
+    def repeat(self, hook: Row | str, options: Options | None = None) -> None:
+        """Add a hook again without `again=True`: it is the one that is there, and with other options it is refused."""
+        several = ", ".join([f"{name!r}: {self._code(value)}" for name, value in (options or {}).items()])
+        shown = {"options": "{" + several + "}"} if options else {}
+        row = self._read_row("repeat", hook, **shown)
+        candidate: Candidate = row.candidate
+        level = cast("MountPoint", row.level)
+        changed: Any = {**candidate.options, **(options or {})}
+        others = [one for one in self._expected.of(level) if (one.kind, one.function) == (row.kind, row.function)]
+        there = [one.hook for one in others if not cast("Hook", one.hook).again and one.candidate is not None]
+        if row.hook not in there:
+            return  # it has itself been added with `again=True`
+        with unchanged(level, f"adding {row!r} again"):
+            try:
+                found = level.add(candidate.kind, candidate.function, *candidate.types, **changed)
+            except HookOptionError as error:
+                if changed == candidate.options:
+                    raise broken("refusal", level, f"{row!r} was added again, and refused: {error}") from error
+            else:
+                if found is not row.hook:
+                    raise broken("members", level, f"{row!r} was added again, and is another hook now")
+                if changed != candidate.options:
+                    raise broken("refusal", level, f"{row!r} was added again with {options}, and was not refused")
+        if row.kind == "exception":
+            with unchanged(level, f"adding {row!r} for other exceptions, and removing it"):
+                other = level.add(candidate.kind, candidate.function, _OtherError, name="other")
+                other.remove()
+        self._check()
+
+    def _read_row(self, method: str, hook: Row | str, *args: str, **options: str) -> Row:
         row = self._row(hook) if isinstance(hook, str) else hook
-        self._note(method, repr(self._key(row)), *args)
+        self._note(method, repr(self._key(row)), *args, **options)
         return row
 
     def _remove(self, row: Row) -> None:
@@ -535,7 +603,8 @@ class HookMachine(RuleBasedStateMachine):
                 self._call_live(calling)
         else:
             with self._guest(calling.guest, calling):
-                self._call(calling, laws=calling.guest.does not in ANSWERS)
+                for _ in range(calling.guest.calls):
+                    self._call(calling, laws=calling.guest.does not in ANSWERS)
         self._check(calls=False)
 
     def _call(self, given: Given, *, laws: bool = True) -> None:
@@ -595,7 +664,7 @@ class HookMachine(RuleBasedStateMachine):
             if entered:
                 return None
             entered.append(True)
-            if guest.does == AGAIN:
+            if guest.does.startswith(AGAIN):
                 return self._call_again(hook, given, waits=waits)
             if guest.does == ADDS:
                 late.append(self.mount.add("pre", lambda: None, name="late"))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook import _law
-from aspecthook._answers import Args
+from aspecthook._answers import Args, Return
 from aspecthook._asks import KINDS
 from aspecthook._call import Call, Site
 from aspecthook._errors import HookAnswerError
@@ -192,7 +192,21 @@ def differs(played: Played) -> str | None:
         return _phases(chain, trace)
     with _contexts(trace) as contexts:
         wrong = _Replay(played, chain).play(values) or contexts()
-    return wrong or _changes(mount, chain, trace, values)
+    return wrong or _refusal(mount, chain, trace) or _changes(mount, chain, trace, values)
+
+
+def _refusal(mount: MountPoint, chain: Chain, trace: Trace) -> str | None:
+    """Say which `Args` named no argument and were taken, told without the library's own code."""
+    signature = mount._get_site().signature
+    known = {*signature.names}
+    isolated = {hook.name for hook in chain.pre if hook.isolate}
+    for place, step in enumerate(trace.steps):
+        if step.kind == "pre" and type(step.answer) is Args and signature.varkw is None:
+            unknown = sorted(step.answer.changes.keys() - known)
+            after = [one for one in trace.steps[place + 1 :] if one.kind in ("pre", "around", TARGET)]
+            if unknown and after and step.name not in isolated:
+                return f"{step!r} names {unknown[0]!r}, which is no argument, and {after[0]!r} should not have run"
+    return None
 
 
 def _changes(mount: MountPoint, chain: Chain, trace: Trace, values: tuple[object, ...]) -> str | None:
@@ -294,9 +308,15 @@ def _is_plain(chain: Chain, trace: Trace) -> bool:
     """
     if any(hook.flavour == "async generator" for hook in chain.around):
         return False
-    if any(isinstance(step.answer, Awaitable) or isinstance(step.raised, _UNCLEAR) for step in trace.steps):
+    steps = [step for step in trace.steps if not _yields_twice(step)]
+    if any(isinstance(step.answer, Awaitable) or isinstance(step.raised, _UNCLEAR) for step in steps):
         return False
-    return all(one.has_ended for step in trace.steps for one in step._proceeded)
+    return all(one.has_ended for step in steps for one in step._proceeded)
+
+
+def _yields_twice(step: Step) -> bool:
+    """Whether a step is that of a generator which was closed at its second yield."""
+    return len(step._proceeded) == 2 and not step._proceeded[1].has_ended and type(step.raised) is GeneratorExit
 
 
 def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
@@ -434,9 +454,10 @@ class _Replay:
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
             double.when, double.when_awaits = self.predicate, False
-        double.flavour = "generator" if hook.flavour == "generator" else "plain"
-        if double.flavour == "generator":
-            double.function = self.generator(hook)
+        double.flavour = "plain"
+        if hook.flavour == "generator":
+            double.asks = (*hook.asks, ("=proceed", "proceed"))
+            double.function = self.one_yield(hook)
         else:
             double.function = self.stand_in(hook)
         return _noting(double, self.site.signature.names, self.shadow)
@@ -474,24 +495,42 @@ class _Replay:
 
         return stand_in
 
-    def generator(self, hook: Hook) -> Callable[..., Generator[None, Any, object]]:
-        """Make a generator that does what the hook has done, which is one."""
+    def one_yield(self, hook: Hook) -> Callable[..., object]:
+        """Make an around hook that does what the hook has done, which is a generator with one `yield`.
 
-        def generator(*_args: object, **_kwargs: object) -> Generator[None, Any, object]:
+        What that means is told here, without the library's own code.
+        """
+
+        def one_yield(*_args: object, proceed: Callable[..., object], **_kwargs: object) -> object:
             step = self.begin(hook)
             try:
-                for noted in step._proceeded:
-                    try:
-                        result = yield
-                    except BaseException as error:
-                        self.compare(step, noted, None, error)
-                    else:
-                        self.compare(step, noted, result, None)
-                return self.answer(hook, step)
+                if not step._proceeded:
+                    self.answer(hook, step)
+                    raise HookAnswerError("it has not come to its yield")
+                noted = step._proceeded[0]
+                try:
+                    result = proceed()
+                except _Astray:
+                    raise
+                except BaseException as error:
+                    self.compare(step, noted, None, error)
+                    answer = self.last_answer(hook, step)
+                    if answer is None:
+                        raise
+                    return answer
+                self.compare(step, noted, result, None)
+                answer = self.last_answer(hook, step)
+                return Return(result) if answer is None else answer
             finally:
                 self.counts.acting.remove(hook)
 
-        return generator
+        return one_yield
+
+    def last_answer(self, hook: Hook, step: Step) -> object:
+        """Answer what a generator has returned behind its one yield."""
+        if _yields_twice(step):
+            raise HookAnswerError("it has yielded twice")
+        return self.answer(hook, step)
 
     def begin(self, hook: Hook) -> Step:
         """Begin what a hook does, if it was its turn and it was given what it should be."""
