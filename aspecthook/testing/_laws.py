@@ -163,7 +163,7 @@ def _is_a_verdict(error: Exception) -> bool:
 
 def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
     """Check law 2 against plain rows of the hooks that the mount point itself carries."""
-    for kind in KINDS:
+    for kind in dict.fromkeys([*(row.kind for row in rows), *(hook.kind for hook in mount.members)]):
         shown = list(getattr(mount, kind))
         order = ordered(of_kind(rows, kind))
         if order is None:

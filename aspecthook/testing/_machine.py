@@ -10,9 +10,10 @@ import asyncio
 import inspect
 import logging
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, cast
 
 from hypothesis import currently_in_test_context
@@ -205,16 +206,12 @@ class HookMachine(RuleBasedStateMachine):
         self._is_small = False
         self._candidates = self._read_candidates()
         self._keys = _keyed(self._candidates)
-        self._variants = {kind: variants([one for one in self._candidates if one.kind == kind]) for kind in KINDS}
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(type(self))]
         self._expected = Expected(self.mount)
         self._pauses: list[tuple[MountPoint, AbstractContextManager[None]]] = []
         self._counts = Counts()
         self._nested: dict[int, list[Played]] = {}
         self._read_parameters()
-        self._guests = guests_of(self.mount, tuple(self.disturb))
-        if not self._names:
-            self._guests = [one for one in self._guests if one.does != "changes"]
         self._calls = 0
         self._is_checked = False
         self._choose_steps()
@@ -290,6 +287,17 @@ class HookMachine(RuleBasedStateMachine):
     def _note(self, method: str, *args: str, **options: str) -> None:
         shown = [*args, *(f"{name}={value}" for name, value in options.items())]
         self._lines.append(f"state.{method}({', '.join(shown)})")
+
+    # What is drawn: short stories need little of it, and there are many of them.
+
+    @cached_property
+    def _variants(self) -> dict[str, list[Options]]:
+        return {kind: variants([one for one in self._candidates if one.kind == kind]) for kind in KINDS}
+
+    @cached_property
+    def _guests(self) -> list[Guest]:
+        found = guests_of(self.mount, tuple(self.disturb))
+        return found if self._names else [one for one in found if one.does != "changes"]
 
     # How a story names hooks
 
@@ -715,10 +723,11 @@ class HookMachine(RuleBasedStateMachine):
 
 def _keyed(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
     found: dict[str, Candidate] = {}
+    alike = Counter[str]()
     for one in candidates:
         key = f"{one.kind} {one.name}"
-        alike = sum(known.partition("#")[0] == key for known in found)
-        found[key if not alike else f"{key}#{alike + 1}"] = one
+        alike[key] += 1
+        found[key if alike[key] == 1 else f"{key}#{alike[key]}"] = one
     return found
 
 
