@@ -26,6 +26,7 @@ from aspecthook._hook import Adding, Hook, Options
 from aspecthook._hookable import hookable, hooks
 from aspecthook._mount import MountPoint
 
+from ._asking import asking_hooks
 from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome
 from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants
 from ._draws import (
@@ -51,7 +52,9 @@ from ._laws import (
     check_law,
     check_order,
     check_plain,
+    check_traces,
     laws_in,
+    traces,
     unchanged,
 )
 from ._model import Counts, Played, Row, interpreted, of_kind, ordered, row_of
@@ -208,6 +211,7 @@ class HookMachine(RuleBasedStateMachine):
         self._keys = _keyed(self._candidates)
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(type(self))]
         self._expected = Expected(self.mount)
+        self._bare = None if self._expected.acting() else traces(self.mount)
         self._pauses: list[tuple[MountPoint, AbstractContextManager[None]]] = []
         self._counts = Counts()
         self._nested: dict[int, list[Played]] = {}
@@ -254,7 +258,7 @@ class HookMachine(RuleBasedStateMachine):
             return [*found, *read(self.candidates)]
         self._is_small = not found
         own = answering_hooks(self._ran) if type(self).make is HookMachine.make else []
-        return found or [*small_hooks(self.mount, self._ran), *own]
+        return found or [*small_hooks(self.mount, self._ran), *asking_hooks(self.mount, self._ran), *own]
 
     def _read_parameters(self) -> None:
         parameters = list(inspect.signature(blank_of(self.mount)).parameters.values())[len(bound_of(self.target)) :]
@@ -365,12 +369,19 @@ class HookMachine(RuleBasedStateMachine):
         """Check what holds whatever has happened, and make a call."""
         self._expected.take_over()
         self._had_hooks = self._had_hooks or bool(self._expected.rows)
+        if not self._expected.acting():
+            self._check_traces()
         for level in self._expected.levels:
             check_order(level, self._expected.of(level))
         check_plain(self.mount)
         if calls and self._had_hooks and not self._in_small_world and type(self).call is not None:
             self._call_sample()
         self._is_checked = True
+
+    def _check_traces(self) -> None:
+        """Check that where nothing acts, nothing can be seen; a user's own rules may have changed the function."""
+        if self._bare is not None and all(is_ours(one) for one in self.rules):
+            check_traces(self.mount, self._bare, "with no hook that acts, what was there before")
 
     def _call_sample(self) -> None:
         sample = self._samples[self._calls % len(self._samples)]

@@ -11,11 +11,12 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from types import NoneType
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook import _law
 from aspecthook._answers import Args, Return
-from aspecthook._asks import KINDS
+from aspecthook._asks import KINDS, RESERVED
 from aspecthook._call import Call, Site
 from aspecthook._errors import HookAnswerError
 from aspecthook._hook import Hook, Priority
@@ -211,14 +212,25 @@ def _refusal(mount: MountPoint, chain: Chain, trace: Trace) -> str | None:
 
 def _changes(mount: MountPoint, chain: Chain, trace: Trace, values: tuple[object, ...]) -> str | None:
     """Say which step was not given the arguments as pre hooks have left them, told without the library's own code."""
+    unfit = next((step for step in trace.steps if step._unfit and step.kind != TARGET), None)
+    if unfit is not None:
+        return f"{unfit!r} was not called with what it takes: {unfit.raised}"
     if chain.around:  # these may have given it anything
         return None
-    now = dict(zip(mount._get_site().signature.names, values, strict=True))
+    now: dict[str, object] = dict(zip(mount._get_site().signature.names, values, strict=True))
+    result: object = _UNKNOWN
     for step in trace.steps:
-        if step.kind in ("pre", TARGET):
-            for name, value in step.given.items():
-                if name in now and name not in _RESERVED and not _same(value, now[name]):
-                    return f"{step!r} should have been given {name}={shortened(now[name])}"
+        expected = now if step.kind not in ("on", "item") else {}  # an event may change what it tells on the way
+        if step.kind == "post" and result is not _UNKNOWN:
+            expected = {**{name: now[name] for name in now if name not in RESERVED}, "result": result}
+        for name, value in step.given.items():
+            is_meant = name in expected and (name not in RESERVED or step.kind == "post")
+            if is_meant and not _same(value, expected[name]):
+                return f"{step!r} should have been given {name}={shortened(expected[name])}"
+        if step.kind == TARGET:
+            result = step.answer
+        elif step.kind in ("pre", "post") and type(step.answer) not in (Args, NoneType):
+            result = cast("Return[object]", step.answer).value if type(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
             if not step.answer.changes.keys() <= now.keys():
                 return None  # refused, unless the target takes any name
@@ -226,7 +238,7 @@ def _changes(mount: MountPoint, chain: Chain, trace: Trace, values: tuple[object
     return None
 
 
-_RESERVED = {"call", "args", "kwargs"}
+_UNKNOWN: Any = object()
 
 
 def interpreted(
@@ -559,6 +571,8 @@ class _Replay:
         for name, value in should.given.items():
             if name != "call" and not _same(value, step.given.get(name)):
                 raise self.astray(f"{who} should have been given {name}={shortened(value)}")
+        for name in step.given.keys() - should.given.keys():
+            raise self.astray(f"{who} should not have been given {name!r}")
         if not _same(should._call, step._call):
             raise self.astray(f"{who} should see arguments, result and exception {shortened(should._call)} in `call`")
 

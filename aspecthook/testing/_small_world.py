@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ._calls import Given, outcome
 from ._draws import SETTINGS, is_ours
+from ._laws import check_refusals, unchanged
 from ._story import with_story
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def explored(machine: type[HookMachine]) -> None:
         if left_out or prepared:
             return
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
+        _play(machine, _refuse)
         for added, removed in _stories(keys):
             _play(machine, partial(_come_and_go, added=added, removed=removed))
         for key, other in _pairs(machine, first):
@@ -79,6 +81,12 @@ def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> N
             state.teardown()
     except Exception as error:
         raise with_story(error, machine, state._lines)  # noqa: B904
+
+
+def _refuse(state: HookMachine) -> None:
+    """Refuse what is wrong on any mount point."""
+    with unchanged(state.mount, "refusing hooks"):
+        check_refusals(state.mount)
 
 
 def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str) -> None:

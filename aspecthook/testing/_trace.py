@@ -10,7 +10,7 @@ import copy
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from itertools import pairwise
-from types import FunctionType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any, cast, final
 
 from aspecthook._asks import KINDS, Asks
@@ -48,7 +48,7 @@ class Step:
         target double(n=3) → 6
     """
 
-    __slots__ = ("_at", "_call", "_proceeded", "answer", "given", "kind", "name", "raised")
+    __slots__ = ("_at", "_call", "_proceeded", "_unfit", "answer", "given", "kind", "name", "raised")
 
     def __init__(self, kind: str, name: str, given: dict[str, object], at: int = 0) -> None:
         self.kind = kind
@@ -58,6 +58,7 @@ class Step:
         self.raised: BaseException | None = None
         self._at = at  # how many steps had begun before
         self._proceeded: list[Proceeding] = []
+        self._unfit = False  # whether the arguments do not fit the hook, so that it has not begun
         call: Any = given.get("call")
         # What `call` says now; it goes on changing.
         self._call = (tuple(call.arguments.values()), call.result, call.exc) if isinstance(call, Call) else None
@@ -77,12 +78,13 @@ class Step:
 class Proceeding:
     """One time that an around hook proceeded: with what, and what came of it; the `yield` of a generator is one."""
 
-    __slots__ = ("answer", "args", "kwargs", "raised")
+    __slots__ = ("_unfit", "answer", "args", "kwargs", "raised")
 
     def __init__(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> None:
         self.args = args
         self.kwargs = dict(kwargs or {})
         self.answer: object = _PENDING
+        self._unfit = False
         self.raised: BaseException | None = None
 
     @property
@@ -311,7 +313,7 @@ def _noting(hook: Hook, names: tuple[str, ...], trace: Trace, *, counts: bool = 
     clone = copy.copy(hook)
     if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
         clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
-    words = _words(hook.asks, names)
+    words = labels(hook, names)
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
         step = Step(hook.kind, hook.name, _given(words, args, kwargs), len(trace.steps))
@@ -321,7 +323,8 @@ def _noting(hook: Hook, names: tuple[str, ...], trace: Trace, *, counts: bool = 
     recorder = (_AROUND if hook.kind == "around" else _RECORDERS)[hook.flavour]
     clone.function = recorder(hook.function, begin)
     if hook.proceeds:
-        clone.function = _with_proceed_noted(clone.function, words, trace, waits=hook.flavour == "async")
+        asked = _words(hook.asks, names)
+        clone.function = _with_proceed_noted(clone.function, asked, trace, waits=hook.flavour == "async")
     if hook.when is not None:
         assert hook.when_asks is not None
         asked = _words(hook.when_asks, names)
@@ -341,6 +344,29 @@ def _words(asks: Asks, names: tuple[str, ...]) -> list[str]:
     """Return the names of what is passed by position."""
     return [
         names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0] for how, what in asks if not how
+    ]
+
+
+def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
+    """Return the names of what a hook is given by position: those of its own parameters, whatever was meant.
+
+    Where the hook names them as it likes, and behind the end of its parameters, it is what they are asked for.
+    """
+    words = _words(hook.asks, names)
+    inner: Any = hook.function.__func__ if isinstance(hook.function, MethodType) else hook.function
+    if type(inner) is not FunctionType or inner.__dict__.keys() & {"__wrapped__", "__signature__"}:
+        return words
+    code = inner.__code__
+    bound = inner is not hook.function
+    free = max(code.co_posonlyargcount - bound, 0)
+    own = code.co_varnames[bound : code.co_argcount]
+    given = [what for how, what in hook.asks if not how]
+    # The one argument of which a parameter without a name of the user's choice is given, and `self`, are called alike.
+    return [
+        own[place]
+        if place < len(own) and (place >= max(free, 1) or own[place] in names) and not str(given[place]).startswith(".")
+        else word
+        for place, word in enumerate(words)
     ]
 
 
@@ -390,12 +416,17 @@ Begin = Callable[[tuple[Any, ...], dict[str, Any]], "Step | Proceeding"]
 
 
 def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    is_python = isinstance(function, (FunctionType, MethodType))
+
     def plain(*args: Any, **kwargs: Any) -> Any:
         step = begin(args, kwargs)
         try:
             step.answer = function(*args, **kwargs)
         except BaseException as error:
             step.raised = error
+            step._unfit = (
+                type(error) is TypeError and is_python and cast("TracebackType", error.__traceback__).tb_next is None
+            )
             raise
         return step.answer
 

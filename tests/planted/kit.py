@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
 from hypothesis import Phase, seed, settings
 
-from aspecthook import Args, Return, hookable, hooks
+from aspecthook import Args, HookWarning, Return, hookable, hooks, post, pre
 from aspecthook.testing import Candidate, HookMachine, Trace, law, run_laws
 
 from .imported import check
@@ -130,6 +131,12 @@ class PriceMachine(HookMachine):
         Candidate("always", broken, after=["report", "ends"]),
     )
 
+    @pre
+    def logged(self, item: object) -> None: ...
+
+    @post(after="discount")
+    def rounded(self, result: int | None) -> None: ...
+
     @law
     def free_is_for_few(self, trace: Trace) -> bool:
         return not trace.ran("free") or trace["free"].answer is None or trace["free"].given["item"] == 3
@@ -157,6 +164,49 @@ class AccountMachine(HookMachine):
     def make(self) -> Any:
         self.account = account()
         return self.account.pay
+
+
+def delivery() -> Any:
+    """Return a function with parameters of every sort."""
+
+    @hookable
+    def deliver(item: object, /, street: object, *notes: object, qty: int = 1, tip: int = 0, **more: object) -> object:
+        return item, street, notes, qty, tip, more
+
+    return deliver
+
+
+class DeliveryMachine(HookMachine):
+    """The kit's own hooks on parameters of every sort."""
+
+    def make(self) -> Any:
+        return delivery()
+
+
+def laws_of_arguments() -> None:
+    """Check the laws of functions with parameters of every sort, and with parameters that are called as words are."""
+    deliver = delivery()
+    deliver.pre(lambda item, qty=0, nobody=None, tip=0: None, name="behind a gap")
+    deliver.pre(lambda street, **more: None, name="more")
+    deliver.pre(lambda args, kwargs: None, name="all")
+    deliver.pre(lambda tip, qty: Args(qty=qty + 1, tip=tip + 1), name="more of it")
+    deliver.post(lambda result, other=None, /: None, name="unnamed")
+    deliver.post(lambda result, *args, **kwargs: None, name="open")
+    deliver.always(lambda *, tip, qty, exc, result: None, name="keywords")
+    deliver.around(lambda proceed, street: proceed(tip=5), name="generous", when=lambda street: street == 1)
+    for street in range(2):
+        run_laws(deliver, args=("tea", street))
+        run_laws(deliver, args=("tea", street, "ring twice", "wait"), kwargs={"qty": 3, "tip": 4, "gift": True})
+
+    @hookable
+    def publish(item: object, result: object = 1, exc: object = 2) -> object:
+        return item
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HookWarning)  # it says that the word is meant, and not the parameter
+        publish.post(lambda result: None, name="published")
+        publish.always(lambda exc, result: None, name="ended")
+    run_laws(publish, args=("tea", 5, 6))
 
 
 def laws_of_functions() -> None:
@@ -264,7 +314,7 @@ def laws_of_others() -> None:
 
 def machines() -> None:
     """Run the machines: the default one, one with own hooks, one on a method of an instance."""
-    for machine in (HookMachine, PriceMachine, AccountMachine):
+    for machine in (HookMachine, PriceMachine, AccountMachine, DeliveryMachine):
         seeded: Any = seed(1)(type(machine.__name__, (machine,), {}))
         seeded.TestCase.settings = SETTINGS
         seeded.TestCase().runTest()
@@ -273,7 +323,7 @@ def machines() -> None:
 def main() -> int:
     """Return 1 if the kit finds something, having printed what."""
     check()
-    for part in (laws_of_functions, laws_of_failures, laws_of_others, machines):
+    for part in (laws_of_functions, laws_of_arguments, laws_of_failures, laws_of_others, machines):
         try:
             part()
         except BaseException as error:
