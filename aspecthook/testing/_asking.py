@@ -23,7 +23,7 @@ def _ways(mount: MountPoint) -> Iterator[tuple[Kind, str, str]]:
     found = mount._get_site().signature
     names = [name for name in found.names[: found.regular] if name.isidentifier() and not iskeyword(name)]
     names = [name for name in names if name not in RESERVED]
-    first, last = names[:1], names[-1:]
+    first, last = names[:1], names[1:][-1:]
     yield "pre", "named", ", ".join(names)
     yield "pre", "unnamed", "arguments, other=None, /"
     yield "pre", "open", ", ".join([*first, "**more"])

@@ -205,6 +205,8 @@ def check_members(mount: MountPoint, rows: Sequence[Row], what: str) -> None:
 def check_plain(mount: MountPoint) -> None:
     """Check law 4: where nothing acts, the function runs its own code."""
     owner = mount._parent if isinstance(mount, InstanceMountPoint) else mount
+    if owner is not mount and not mount.members and id(mount) in map(id, owner._instances.values()):
+        raise broken("no trace", mount, "it has no hooks, and calls still look for it")
     acts = owner._instances or (not owner._pauses and any(not hook.paused for hook in owner.members))
     if not acts and not mount.displaced and _is_ours(mount):
         raise broken("no trace", mount, "nothing acts, and the function does not run its own code object")

@@ -7,6 +7,7 @@ the list; then the two must agree. Whatever a user's own rules do, the list take
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 import sys
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, cached_property
+from types import MethodType
 from typing import Any, cast
 
 from hypothesis import currently_in_test_context
@@ -369,7 +371,8 @@ class HookMachine(RuleBasedStateMachine):
         """Check what holds whatever has happened, and make a call."""
         self._expected.take_over()
         self._had_hooks = self._had_hooks or bool(self._expected.rows)
-        if not self._expected.acting():
+        # Of an instance whose hooks are paused, the function goes on looking whether it is that one.
+        if not (self._expected.rows if self._expected.parent is not None else self._expected.acting()):
             self._check_traces()
         for level in self._expected.levels:
             check_order(level, self._expected.of(level))
@@ -620,6 +623,7 @@ class HookMachine(RuleBasedStateMachine):
             self._call(calling)
             if self._is_small:
                 self._call_live(calling)
+                self._call_other(calling)
         else:
             with self._guest(calling.guest, calling):
                 for _ in range(calling.guest.calls):
@@ -653,19 +657,31 @@ class HookMachine(RuleBasedStateMachine):
         if self._is_small or any(off or _is_counted(row) for row, off in used_up):
             self._expected.check("after a call")
 
-    def _call_live(self, given: Given) -> None:
+    def _call_other(self, given: Given) -> None:
+        """Call the method of another instance: the hooks of this one do not act there."""
+        if self._expected.parent is not None:
+            try:
+                other = MethodType(self.target.__func__, copy.copy(self.target.__self__))
+            except Exception:  # it cannot be copied
+                return
+            rows = [row for row in self._expected.acting() if row.level is self._expected.parent]
+            self._call_live(given, other, rows)
+
+    # Any: a target of any sort.
+    def _call_live(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
         """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
         if self.mount._get_site().signature.style != "function":
             return
-        rows = self._expected.acting()
+        target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
+        rows = self._expected.acting() if rows is None else rows
         self._ran.clear()
         is_own = type(self).make is HookMachine.make
-        bound = bound_of(self.target)
+        bound = bound_of(target)
         with _quiet():
-            result, exc = outcome(self.target, given)
+            result, exc = outcome(target, given)
             ran = list(self._ran)
             self._ran.clear()
-            known = interpreted(self.mount, rows, bound, given, self._counts, None if is_own else (result, exc))
+            known = interpreted(mount, rows, bound, given, self._counts, None if is_own else (result, exc))
         if self._ran != ran:
             raise broken("a call", self.mount, f"a call runs {ran}, and should run {self._ran}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):
