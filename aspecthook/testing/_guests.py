@@ -54,6 +54,7 @@ _DEEDS: dict[Kind, tuple[str, ...]] = {
 DEEDS = tuple(dict.fromkeys(deed for deeds in _DEEDS.values() for deed in deeds))
 # What needs `proceed`, which is not for targets that are streams.
 _PROCEEDING = ("skips", "twice", "changes", "misproceeds", "mistakes")
+_NOT_OF_STREAMS = (*_PROCEEDING, "yields twice")
 # An answer that law 1 refuses.
 _MISTAKES: dict[Kind, object] = {"pre": MARK, "post": Args(), "exception": MARK, "always": Return(MARK)}
 _PLACES = {"first": 0, "": 50, "last": 100}
@@ -100,7 +101,8 @@ def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
         for place in ("", "first", "last")
         for kind in kinds_of(signature)
         for deed in _DEEDS[kind]
-        if deed in deeds and not (streams and (deed == AGAIN or (kind == "around" and deed in _PROCEEDING)))
+        if deed in deeds
+        and not (streams and (deed.startswith(AGAIN) or (kind == "around" and deed in _NOT_OF_STREAMS)))
     ]
 
 
