@@ -30,6 +30,11 @@ def odd(call: Any) -> bool:
     return any(isinstance(value, int) and value % 2 for value in call.arguments.values())
 
 
+async def later_odd(call: Any) -> bool:
+    """A `when` that is awaited."""
+    return odd(call)
+
+
 @final
 class Candidate:
     """A hook that a `HookMachine` may add: its kind, the function, for exceptions the types, and options.
@@ -151,6 +156,8 @@ def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
         "odd": {"when": odd},
         "alone": {"reentrant": False},
     }
+    if signature.style == "coroutine":
+        own["later"] = {"when": later_odd}
     return [
         Candidate(kind, _noting(ran, kind, name, signature.style), **cast("Options", {**options, "name": name}))
         for kind in kinds_of(signature)
@@ -170,8 +177,12 @@ def _noting(ran: list[str], kind: str, name: str, style: str) -> Callable[..., A
         note()
         return await proceed()
 
+    async def noting() -> None:
+        note()
+
     if kind != "around":
-        return note
+        is_async = style in ("coroutine", "async generator")
+        return noting if is_async and name in ("b", "second") else note
     return awaiting if style == "coroutine" else around
 
 

@@ -23,10 +23,12 @@ class Calling(Given):
     """A call, and the hook that is there for it alone, if one is."""
 
     guest: Guest | None = None
+    drive: str = ""  # how a stream is read, or when the call is cancelled
 
-    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None) -> Calling:
+    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None, drive: str = "") -> Calling:
         made = super().__new__(cls, args, kwargs)
         made.guest = guest
+        made.drive = drive
         return made
 
 
@@ -145,7 +147,9 @@ def callings(draw: st.DrawFn) -> Calling:
     which = draw(st.integers(0, 2 * len(guests)))
     # Where nothing is attached, there is nothing to disturb.
     guest = guests[which - 1] if machine._expected.rows and 0 < which <= len(guests) else None
-    return Calling(given.args, given.kwargs, guest)
+    drives = machine._drives
+    drive = draw(st.integers(0, 2 * len(drives))) if drives else 0
+    return Calling(given.args, given.kwargs, guest, drives[drive - 1] if 0 < drive <= len(drives) else "")
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, cast, final
 
@@ -48,13 +49,12 @@ _DEEDS: dict[Kind, tuple[str, ...]] = {
     "exception": (*_OF_ALL, *_ALONE, "handles", "returns None"),
     "post": (*_OF_ALL, *_ALONE, "replaces", "returns None"),
     "always": (*_OF_ALL, *_ALONE, "answers"),
-    "item": _OF_ALL,
+    "item": (*_OF_ALL, "replaces"),
     "on": _OF_ALL,
 }
 DEEDS = tuple(dict.fromkeys(deed for deeds in _DEEDS.values() for deed in deeds))
-# What needs `proceed`, which is not for targets that are streams.
+# What needs `proceed`.
 _PROCEEDING = ("skips", "twice", "changes", "misproceeds", "mistakes")
-_NOT_OF_STREAMS = (*_PROCEEDING, "yields twice")
 # An answer that law 1 refuses.
 _MISTAKES: dict[Kind, object] = {"pre": MARK, "post": Args(), "exception": MARK, "always": Return(MARK)}
 _PLACES = {"first": 0, "": 50, "last": 100}
@@ -101,21 +101,21 @@ def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
         for place in ("", "first", "last")
         for kind in kinds_of(signature)
         for deed in _DEEDS[kind]
-        if deed in deeds
-        and not (streams and (deed.startswith(AGAIN) or (kind == "around" and deed in _NOT_OF_STREAMS)))
+        if deed in deeds and not (streams and deed.startswith(AGAIN))
     ]
 
 
-def function_of(guest: Guest, *, waits: bool, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
+def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
     """Make the function of a guest.
 
     Args:
         guest: What it is.
-        waits: Whether the target is a coroutine function.
+        style: That of the target.
         changes: The arguments that are changed, if they are.
         act: What is done to call again, to add or to remove; of a coroutine function it may give an awaitable.
     """
     does = guest.does.removesuffix(GUARDED)
+    waits = style == "coroutine"
     if guest.kind == "around":
         return _around(does, changes, act, waits=waits)
     if does in (AGAIN, ADDS, REMOVES):
@@ -133,7 +133,32 @@ def function_of(guest: Guest, *, waits: bool, changes: dict[str, object], act: C
         "mistakes": lambda: _MISTAKES[guest.kind],
         "misnames": lambda: Args(**{NOBODYS: 1}),
     }
+    if style in ("coroutine", "async generator"):
+        return _answering_later(answers[does], guest.place)
     return answers[does]
+
+
+class Later:
+    """An awaitable that is no coroutine, which a sync hook of an async function may answer."""
+
+    def __init__(self, answer: Callable[[], object]) -> None:
+        self.answer = answer
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        yield from asyncio.sleep(0).__await__()
+        return self.answer()
+
+
+def _answering_later(answer: Callable[[], object], place: str) -> Callable[[], object]:
+    """Make hooks of an async function: sync ones at first, async ones at last, others answer an awaitable."""
+
+    async def later() -> object:
+        return answer()
+
+    def awaitable() -> object:
+        return Later(answer)
+
+    return {"first": answer, "last": later}.get(place, awaitable)
 
 
 def _fail() -> None:

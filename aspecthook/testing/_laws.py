@@ -334,9 +334,12 @@ def check_explained(mount: MountPoint) -> None:
         raise broken("explain", mount, f"its explanation is {text!r}")
 
 
-def check_call(played: Played) -> None:
-    """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks."""
-    wrong = differs(played)
+def check_call(played: Played, *beside: Played) -> None:
+    """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks.
+
+    Another call may have been made at once.
+    """
+    wrong = differs(played, *beside)
     if wrong is not None:
         raise broken("a call", played.mount, wrong, played.trace)
 

@@ -62,7 +62,8 @@ from ._laws import (
 from ._model import Counts, Played, Row, interpreted, of_kind, ordered, row_of
 from ._small_world import explored, samples
 from ._story import with_story
-from ._trace import Trace, trace_of
+from ._streams import AT_ONCE, DRIVES, drives_of
+from ._trace import Trace, make_call, make_two_calls, trace_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -128,7 +129,7 @@ class HookMachine(RuleBasedStateMachine):
     candidates: Sequence[Any] | None = None
     arguments: st.SearchStrategy[tuple[Sequence[Any], dict[str, Any]]] | None = None
     vary: Sequence[str] = ("priority", "before", "after", "conditions")
-    disturb: Sequence[str] = DEEDS
+    disturb: Sequence[str] = (*DEEDS, *DRIVES)
 
     # What a story is written with: `state.add("pre audit", when=state._odd)`. Nothing that is not documented has a
     # public name: it might be the name of a method of the user's own.
@@ -299,6 +300,11 @@ class HookMachine(RuleBasedStateMachine):
     @cached_property
     def _variants(self) -> dict[str, list[Options]]:
         return {kind: variants([one for one in self._candidates if one.kind == kind]) for kind in KINDS}
+
+    @cached_property
+    def _drives(self) -> list[str]:
+        """The ways in which a call may be made by its caller."""
+        return drives_of(self.mount._get_site().signature.style, tuple(self.disturb))
 
     @cached_property
     def _guests(self) -> list[Guest]:
@@ -609,15 +615,23 @@ class HookMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._had_hooks)
     @rule(given=callings())
     def call(
-        self, given: Sequence[object], kwargs: Mapping[str, object] | None = None, guest: Guest | str | None = None
+        self,
+        given: Sequence[object],
+        kwargs: Mapping[str, object] | None = None,
+        guest: Guest | str | None = None,
+        drive: str = "",
     ) -> None:
-        """Make one call, with a guest or without: a hook of the kit's own that is there for this call."""
+        """Make one call, with a guest or without: a hook of the kit's own that is there for this call.
+
+        ``drive`` says how a stream is read, before it is read to its end: ``"next send"``; or whether the call is
+        cancelled; or that two calls are made at once.
+        """
         if isinstance(given, Calling):
             calling = given
         else:
             args, named = (given.args, given.kwargs) if isinstance(given, Given) else (tuple(given), dict(kwargs or {}))
-            calling = Calling(args, named, Guest.read(guest) if isinstance(guest, str) else guest)
-        shown = {} if calling.guest is None else {"guest": repr(str(calling.guest))}
+            calling = Calling(args, named, Guest.read(guest) if isinstance(guest, str) else guest, drive)
+        shown = _shown(guest=str(calling.guest or ""), drive=calling.drive)
         self._note("call", *code_of_given(calling), **shown)
         if calling.guest is None:
             self._call(calling)
@@ -634,14 +648,28 @@ class HookMachine(RuleBasedStateMachine):
         self._nested = {}
         rows = self._expected.acting()
         self._ran.clear()
+        drive = given.drive if isinstance(given, Calling) else ""
         with _quiet():
-            made: Any = trace_of(self.target)(*given.args, **given.kwargs)
-            trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
-            check_call(self._played(rows, trace, given))
+            traces = self._traced(given, drive)
+            check_call(*[self._played(rows, trace, given) for trace in traces])
         self._take_off_used_up()
         if laws:
             for one in self._laws:
-                check_law(one, self.mount, trace)
+                for trace in traces:
+                    check_law(one, self.mount, trace)
+
+    def _traced(self, given: Given, drive: str) -> Sequence[Trace]:
+        bound = bound_of(self.target)
+        made: Any
+        if drive == AT_ONCE:
+            if self.mount._get_site().signature.style == "coroutine":  # who is counted first, nobody can say
+                self._counts.forget()
+            made = make_two_calls(self.mount, bound, given, given)
+        else:
+            made = make_call(self.mount, bound, given, drive=drive.split())
+        if not isinstance(made, (Trace, tuple)):
+            made = self.wait_for(made)
+        return cast("Sequence[Trace]", made if isinstance(made, tuple) else (made,))
 
     def _played(self, rows: list[Row], trace: Trace, given: Given) -> Played:
         return Played(self.mount, rows, trace, bound_of(self.target), given, self._counts, self._nested)
@@ -693,7 +721,8 @@ class HookMachine(RuleBasedStateMachine):
         """Have one more hook for the length of a block."""
         late: list[Hook] = []
         entered: list[bool] = []
-        waits = self.mount._get_site().signature.style == "coroutine"
+        style = self.mount._get_site().signature.style
+        waits = style == "coroutine"
 
         def act() -> Any:
             if entered:
@@ -709,7 +738,7 @@ class HookMachine(RuleBasedStateMachine):
             return None
 
         named = {self._names[0]: self._other_value()} if guest.does == "changes" else {}
-        function = function_of(guest, waits=waits, changes=named, act=act)
+        function = function_of(guest, style=style, changes=named, act=act)
         hook = self.mount.add(guest.kind, function, **guest.options)
         self._counts.know(hook)
         self._expected.rows.append(row_of(hook, guest.kind, hook.name, function, guest.options, self.mount))

@@ -10,7 +10,8 @@ import copy
 import inspect
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from types import NoneType
 from typing import Any, NamedTuple, cast, final
 
@@ -219,7 +220,21 @@ def differs(*calls: Played) -> str | None:
                     playing.remove(turn)
         found = next((replay.wrong for replay in replays if replay.wrong is not None), None)
         found = found or next(filter(None, (compare() for compare in contexts)), None)
-    return found or next(filter(None, map(_changes, calls)), None)
+    return found or next(filter(None, [check(one) for one in calls for check in (_refusal, _changes)]), None)
+
+
+def _refusal(played: Played) -> str | None:
+    """Say which `Args` named no argument and were taken, told without the library's own code."""
+    signature, steps = played.mount._get_site().signature, played.trace.steps
+    known = {*signature.names}
+    isolated = {hook.name for hook in _chain(played.rows).pre if hook.isolate}
+    for place, step in enumerate(steps):
+        if step.kind == "pre" and type(step.answer) is Args and signature.varkw is None:
+            unknown = sorted(step.answer.changes.keys() - known)
+            after = [one for one in steps[place + 1 :] if one.kind in ("pre", "around", TARGET)]
+            if unknown and after and step.name not in isolated:
+                return f"{step!r} names {unknown[0]!r}, which is no argument, and {after[0]!r} should not have run"
+    return None
 
 
 def _unfit(played: Played) -> str | None:
@@ -237,30 +252,14 @@ def _is_exact(played: Played) -> bool:
     return is_open and not _is_beyond(played.mount, chain)
 
 
-def _refusal(mount: MountPoint, chain: Chain, trace: Trace) -> str | None:
-    """Say which `Args` named no argument and were taken, told without the library's own code."""
-    signature = mount._get_site().signature
-    known = {*signature.names}
-    isolated = {hook.name for hook in chain.pre if hook.isolate}
-    for place, step in enumerate(trace.steps):
-        if step.kind == "pre" and type(step.answer) is Args and signature.varkw is None:
-            unknown = sorted(step.answer.changes.keys() - known)
-            after = [one for one in trace.steps[place + 1 :] if one.kind in ("pre", "around", TARGET)]
-            if unknown and after and step.name not in isolated:
-                return f"{step!r} names {unknown[0]!r}, which is no argument, and {after[0]!r} should not have run"
-    return None
-
-
 def _changes(played: Played) -> str | None:
     """Say which step was not given the arguments as pre hooks have left them, told without the library's own code."""
     mount, trace, values = played.mount, played.trace, played.values
     unfit = next((step for step in trace.steps if step._is_unfit), None)
     if unfit is not None:
         return f"{unfit!r} was not called with what it takes"
-    chain = _chain(played.rows)
-    refusal = _refusal(mount, chain, trace)
-    if refusal is not None or values is None or chain.around:  # these may have given it anything
-        return refusal
+    if values is None or _chain(played.rows).around:  # these may have given it anything
+        return None
     now: dict[str, object] = dict(zip(mount._get_site().signature.names, values, strict=True))
     result: object = _UNKNOWN
     for step in trace.steps:
@@ -567,29 +566,36 @@ class _Replay:
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
             double.when, double.when_awaits = self.predicate, False
-        if hook.flavour == "generator" and self.style == "function":
-            double.flavour, double.asks = "plain", (*hook.asks, ("=proceed", "proceed"))
-            double.function = self.one_yield(hook)
-        elif hook.flavour in ("generator", "async generator"):
-            double.function = self.generator(hook)
-        elif hook.kind == "around" and "generator" in self.style:
-            double.function = self.stream_giver(hook)
-        elif self.style in ("function", "generator"):
-            double.flavour, double.function = "plain", self.stand_in(hook)
-        else:
+        is_async = self.style in ("coroutine", "async generator")
+        is_generator = hook.flavour in ("generator", "async generator")
+        double.flavour = "plain"
+        if is_generator and not hook.proceeds:  # with one `yield`
+            double.asks = (*hook.asks, ("=proceed", "proceed"))
+        if hook.kind == "around" and "generator" in self.style:
+            self.decide_later(hook, double)
+        elif is_generator:
+            double.flavour = "async" if is_async else "plain"
+            double.function = self.aone_yield(hook) if is_async else self.one_yield(hook)
+        elif is_async:
             double.flavour, double.function = "async", self.awaited(hook)
+        else:
+            double.function = self.stand_in(hook)
         return noting(double, self.site.signature, self.shadow)
 
     def predicate(self, *_args: object, **_kwargs: object) -> object:
         """Answer what a `when` has answered, if it was asked when and for what it should be."""
-        should = self.shadow._asked[-1]
+        return self.answer_of_when(self.shadow._asked[-1])
+
+    def answer_of_when(self, should: Step) -> object:
+        """Answer what a `when` has answered, which should have been asked now."""
         known = self.trace._asked[self.asked] if self.asked < len(self.trace._asked) else None
         if known is None or _who(known) != _who(should) or known._at != self.at:
             steps = self.trace.steps
             place = f"before {_who(steps[self.at])}" if self.at < len(steps) else "at the end"
             raise self.astray(f"the `when` of {_who(should)} should have been asked {place}")
         self.asked += 1
-        self.compare_given(f"the `when` of {_who(known)}", should, known)
+        if should.given:
+            self.compare_given(f"the `when` of {_who(known)}", should, known)
         return _outcome(known)
 
     def stand_in(self, hook: Hook) -> Callable[..., object]:
@@ -617,70 +623,98 @@ class _Replay:
 
         return stand_in
 
-    def generator(self, hook: Hook) -> Callable[..., object]:
-        """Make a generator function, or an async one, that does what the hook has done."""
-        is_async = hook.flavour == "async generator"
-
-        def generator(*args: Any, **kwargs: Any) -> object:
-            return (aplayed if is_async else played)(lambda: self.part(hook, args, kwargs))
-
-        return generator
+    # Hooks with one `yield`, and conditions on streams, are told here without the library's own code.
 
     def one_yield(self, hook: Hook) -> Callable[..., object]:
-        """Make an around hook of a function that does what the hook has done, which is a generator with one `yield`.
+        """Make an around hook that does what the hook has done, which is a generator with one `yield`."""
 
-        What that means is told here, without the library's own code.
-        """
-
-        def one_yield(*args: object, proceed: Callable[..., object], **kwargs: object) -> object:
+        def one_yield(*args: Any, proceed: Callable[..., object], **kwargs: Any) -> object:
             with self.part(hook, args, kwargs) as part:
-                # Where it is resumed a second time it should not have been, there is none: that is found out then.
-                first, last, *_ = cast("list[Resumption]", [*part.events, None, None])
-                part.receive(first, NEXT, None)
-                if first.came != "item":
-                    part.answered()
-                    raise HookAnswerError("it has not come to its yield")
+                part.come_to_its_yield()
                 try:
                     result = proceed()
-                except _Astray:
-                    raise
                 except BaseException as error:
-                    part.receive(last, CLOSE if isinstance(error, GeneratorExit) else THROW, error)
-                    is_turned = isinstance(error, StopIteration) and getattr(last.raised, "__cause__", None) is error
-                    if not is_turned:  # Python lets none out of a generator
-                        answer = _behind(part, last)
-                        if answer is not None:
-                            return answer
-                    raise
-                part.receive(last, NEXT if result is None else SEND, result)
-                answer = _behind(part, last)
+                    answer = part.go_on(THROW, error)
+                    if answer is None:
+                        raise
+                    return answer
+                answer = part.go_on(SEND, result)
                 return Return(result) if answer is None else answer
 
         return one_yield
 
-    def stream_giver(self, hook: Hook) -> Callable[..., object]:
-        """Make a function that gives a stream which does what that of the hook has done."""
+    def aone_yield(self, hook: Hook) -> Callable[..., Awaitable[object]]:
+        """Make a coroutine function of such a hook."""
 
-        def giver(*args: Any, **kwargs: Any) -> object:
-            with ExitStack() as stack:
-                part = stack.enter_context(self.part(hook, args, kwargs))
-                while part.events and not is_own(part.events[0]):
-                    part.act(part.events.pop(0))
-                answer = part.step.answer
-                if not is_stream(answer) and not is_astream(answer):
-                    return part.answered()
-                left = stack.pop_all()  # when the stream ends
-                return (played if is_stream(answer) else aplayed)(lambda: _left(part, left))
+        async def one_yield(*args: Any, proceed: Callable[..., Any], **kwargs: Any) -> object:
+            with self.part(hook, args, kwargs) as part:
+                part.come_to_its_yield()
+                try:
+                    result = await proceed()
+                except BaseException as error:
+                    answer = part.go_on(THROW, error)
+                    if answer is None:
+                        raise
+                    return _ready(answer)
+                answer = part.go_on(SEND, result)
+                return Return(result) if answer is None else _ready(answer)
 
-        return giver
+        return one_yield
 
-    @contextmanager
-    def part(self, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[_Part]:
+    def decide_later(self, hook: Hook, double: Hook) -> None:
+        """Give a hook around a stream a function that decides by itself whether it acts, as the stream begins."""
+        has_conditions = double.gate is not None or double.when is not None or double.guard is not None
+        is_due, guard = double.gate, double.guard
+        double.gate = double.gate_asks = double.when = double.when_asks = double.guard = None
+        words = _words(double.asks, self.site.signature.names)
+
+        def holds() -> bool:
+            if is_due is not None and not is_due():
+                return False
+            if hook.when is not None and not self.answer_of_when(Step(hook.kind, hook.name, {}, self.at)):
+                return False
+            return guard is None or bool(guard.admit())
+
+        def stream(*args: Any, **kwargs: Any) -> object:
+            proceeds: list[Callable[..., Any]] = []
+            with_proceed(words, args, kwargs, proceeds.append)
+            should = self.shadow.steps[-1]
+            if not has_conditions:
+                return self.stream_of(hook, should, proceeds[0])
+            make = partial(self.stream_of, hook, should, proceeds[0])
+            return (_alazily if self.style == "async generator" else _lazily)(holds, make, proceeds[0])
+
+        double.function = stream
+
+    def stream_of(self, hook: Hook, should: Step, proceed: Callable[..., Any]) -> object:
+        """Give a stream that does what that of the hook has done."""
+        opened = partial(self.part_of, hook, should, proceed)
+        if hook.flavour in ("generator", "async generator"):
+            is_async = self.style == "async generator"
+            if hook.proceeds:
+                return (aplayed if is_async else played)(opened)
+            return (_awithin if is_async else _within)(opened, proceed())  # opened before it begins itself
+        with ExitStack() as stack:
+            part = stack.enter_context(opened())
+            while part.events and not is_own(part.events[0]):
+                part.act(part.events.pop(0))
+            answer = part.step.answer
+            if not is_stream(answer) and not is_astream(answer):
+                return part.answered()
+            left = stack.pop_all()  # when the stream ends
+            return (played if is_stream(answer) else aplayed)(lambda: _left(part, left))
+
+    def part(self, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[_Part]:
         """Begin what a hook does, and end it."""
         proceeds: list[Callable[..., object]] = []
         if hook.proceeds:
             with_proceed(_words(hook.asks, self.site.signature.names), args, kwargs, proceeds.append)
-        part = _Part(self, hook, self.begin(hook), proceeds)
+        return self.part_of(hook, self.shadow.steps[-1], *proceeds)
+
+    @contextmanager
+    def part_of(self, hook: Hook, should: Step, *proceeds: Callable[..., object]) -> Generator[_Part]:
+        """Begin what should be the step of a hook, and end it."""
+        part = _Part(self, hook, self.begin(hook, should), proceeds)
         try:
             yield part
         finally:
@@ -688,9 +722,8 @@ class _Replay:
                 self.acting.remove(hook)
                 self.counts.acting.remove(hook)
 
-    def begin(self, hook: Hook) -> Step:
+    def begin(self, hook: Hook, should: Step) -> Step:
         """Begin what a hook does, if it was its turn and it was given what it should be."""
-        should = self.shadow.steps[-1]
         step = self.take(should.kind, should.name)
         self.compare_given(repr(step), should, step)
         self.acting.append(hook)
@@ -738,7 +771,7 @@ class _Replay:
             for name, value in [*zip(named, args, strict=False), *kwargs.items()]:
                 if not _same(value, step.given.get(name)):
                     raise self.astray(f"{step!r} should have been given {name}={shortened(value)}")
-        return _Part(self, None, step, [])
+        return _Part(self, None, step, ())
 
     def target(self, *args: Any, **kwargs: Any) -> object:
         """Give what came of the target."""
@@ -768,12 +801,15 @@ def _behind(part: _Part, last: Resumption) -> object:
 class _Part:
     """What one hook, or the target, has done in a call, to be done again."""
 
-    def __init__(self, replay: _Replay, hook: Hook | None, step: Step, proceeds: list[Callable[..., object]]) -> None:
+    def __init__(
+        self, replay: _Replay, hook: Hook | None, step: Step, proceeds: Sequence[Callable[..., object]]
+    ) -> None:
         self.replay = replay
         self.hook = hook
         self.step = step
         self.proceeds = proceeds  # one, if it has something inside
         self.events = [*step._events]
+        self.resumed = [event for event in self.events if isinstance(event, Resumption)]
         self.streams: dict[int, Any] = {}
 
     @property
@@ -810,17 +846,32 @@ class _Part:
 
     def end(self, last: Resumption) -> object:
         """Return what the stream returned, or raise what it raised."""
-        if last.came == "raised" and last.how == CLOSE and isinstance(last.raised, GeneratorExit):
+        if last.how == CLOSE and isinstance(last.raised, GeneratorExit):
             raise GeneratorExit
-        answer = self.answered()
-        if self.replay.style != "coroutine":
-            return last.answer  # that of the step may be the stream itself
-        return _ready(answer) if inspect.isawaitable(answer) else answer
+        self.answered()  # or it has raised
+        return last.answer  # that of the step may be the stream itself
+
+    def come_to_its_yield(self) -> None:
+        """Do what comes before the one `yield`."""
+        if self.resumed and self.resumed[0].came != "item":
+            self.answered()  # or it has raised
+            raise HookAnswerError("it has not come to its yield")
+
+    def go_on(self, how: str, value: object) -> object:
+        """Go on behind the one `yield`, and give what the hook answers then."""
+        if self.is_over or isinstance(value, _Astray):
+            raise _Astray
+        event = self.resumed[1] if len(self.resumed) > 1 else None
+        self.receive(event, CLOSE if isinstance(value, GeneratorExit) else how, value)
+        if event is not None and event.came == "item":
+            raise HookAnswerError("it has yielded twice")
+        return self.answered()
 
     def receive(self, event: Resumption | None, how: str, value: object) -> None:
         """Check that a stream is resumed as it was."""
         who = _who(self.step)
         sends = (NEXT, SEND)
+        value = None if how == CLOSE else value
         is_alike = event is not None and (how == event.how or (how in sends and event.how in sends))
         if event is None or not is_alike or not _same(value, event.value):
             if self.hook is not None and not self.hook.proceeds:
@@ -836,7 +887,7 @@ class _Part:
         """Do what the hook did, and compare what comes of it."""
         if isinstance(event, Resumption):
             stream = self.streams[id(event.source)]
-            came = outcome_of(lambda: resume(stream, event.how, event.value), event)
+            came = outcome_of(lambda: resume(stream, *_asked_of(event)), event)
             self.replay.compare_resumed(event, *came, f"what is inside of {_who(self.step)}")
             return
         try:
@@ -852,7 +903,7 @@ class _Part:
         """Do it where it is awaited."""
         if isinstance(event, Resumption):
             stream = self.streams[id(event.source)]
-            came = outcome_of(lambda: completed(aresume(stream, event.how, event.value)), event)
+            came = outcome_of(lambda: completed(aresume(stream, *_asked_of(event))), event)
             self.replay.compare_resumed(event, *came, f"what is inside of {_who(self.step)}")
             return
         made: Any = None
@@ -876,6 +927,11 @@ class _Part:
             raise self.replay.astray(f"what is inside of {_who(self.step)} should have {came}")
 
 
+def _asked_of(event: Resumption) -> tuple[str, object]:
+    """Give what tells what comes of a stream that is closed, which `close` does not."""
+    return (THROW, GeneratorExit()) if event.how == CLOSE else (event.how, event.value)
+
+
 _RECEIVED = {NEXT: "been resumed", SEND: "been sent ", THROW: "been thrown ", CLOSE: "been closed"}
 
 
@@ -890,6 +946,71 @@ def outcome_of(resumed: Callable[[], object], event: Resumption) -> tuple[str, o
     except BaseException as error:
         return "raised", None, error
     return "end" if event.how in (CLOSE, DROP) else "item", answer, None
+
+
+def _lazily(holds: Callable[[], bool], make: Callable[[], Any], proceed: Callable[[], Any]) -> Generator[Any, Any, Any]:
+    """Decide as a stream begins whether it is this one or what is inside of it."""
+    made = make() if holds() else proceed()
+    return (yield from made) if is_stream(made) else made
+
+
+async def _alazily(
+    holds: Callable[[], bool], make: Callable[[], Any], proceed: Callable[[], Any]
+) -> AsyncGenerator[Any, Any]:
+    made = make() if holds() else proceed()
+    step = made.asend(None)
+    while True:
+        try:
+            item = await step
+        except StopAsyncIteration:
+            return
+        try:
+            step = made.asend((yield item))
+        except BaseException as error:
+            step = made.athrow(error)
+
+
+def _within(opened: Callable[[], AbstractContextManager[_Part]], source: Any) -> Generator[Any, Any, Any]:
+    """Run a stream at the one `yield` of a hook."""
+    with opened() as part:
+        part.come_to_its_yield()
+        try:
+            result = yield from source
+        except BaseException as error:
+            answer = part.go_on(THROW, error)
+            if answer is None:
+                raise
+            return answer
+        answer = part.go_on(SEND, result)
+        return Return(result) if answer is None else answer
+
+
+async def _awithin(opened: Callable[[], AbstractContextManager[_Part]], source: Any) -> AsyncGenerator[Any, Any]:
+    with opened() as part:
+        part.come_to_its_yield()
+        try:
+            step = source.asend(None)
+            while True:
+                try:
+                    item = await step
+                except StopAsyncIteration:
+                    break
+                try:
+                    step = source.asend((yield item))
+                except GeneratorExit:
+                    await source.aclose()
+                    raise
+                except BaseException as error:
+                    step = source.athrow(error)
+        except BaseException as error:
+            answer = part.go_on(THROW, error)
+            if type(answer) is Args:
+                raise HookAnswerError("it has answered Args") from None
+            if answer is None:
+                raise
+        else:
+            if type(part.go_on(SEND, None)) is Args:
+                raise HookAnswerError("it has answered Args")
 
 
 @contextmanager
@@ -936,6 +1057,6 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         first, second = cast("tuple[dict[str, object], dict[str, object]]", (one, other))
         return first.keys() == second.keys() and all(_same(value, second[key]) for key, value in first.items())
-    if isinstance(one, (RuntimeError, TypeError)) and "generator" in str(one):  # Python's own, made anew each time
+    if type(one) in (RuntimeError, TypeError) and "generator" in str(one):  # Python's own, made anew each time
         return str(one) == str(other)
     return isinstance(one, (HookAnswerError, GeneratorExit))  # made anew by whoever refuses the answer, or closes

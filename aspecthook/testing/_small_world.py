@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice, permutations
+from itertools import cycle, islice, permutations
 from math import perm
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
@@ -49,6 +49,8 @@ def explored(machine: type[HookMachine]) -> None:
         _play(machine, _refuse)
         for added, removed in _stories(keys):
             _play(machine, partial(_come_and_go, added=added, removed=removed))
+        for key in keys[:1]:
+            _play(machine, partial(_pause_twice, key=key))
         _play(machine, _let_go)
         check_death(machine)
         for key, other in _pairs(machine, first):
@@ -60,9 +62,12 @@ def explored(machine: type[HookMachine]) -> None:
             _play(machine, partial(_change, key=key))
         guests = list(map(str, first._guests))
         step = 1 + len(keys) * len(guests) // (_MOST + 1)
+        drives = cycle(first._drives)
         for number, key in enumerate(keys):
             for guest in guests[number % step :: step]:  # of many guests, others for each hook
                 _play(machine, partial(_have_guest, key=key, guest=guest))
+                if first._drives:
+                    _play(machine, partial(_have_guest, key=key, guest=guest, drive=next(drives)))
     finally:
         machine._in_small_world = before
 
@@ -99,6 +104,8 @@ def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str) -> No
         state.add(key)
     for sample in state._samples:
         state.call(sample)
+    for drive in state._drives if len(added) == 1 else ():
+        state.call(state._samples[-1], drive=drive)
     present = {state._key(row) for row in state._own_rows()}
     if len(added) == 2 and present == {*added} and type(state).pause is not None and type(state).resume is not None:
         for key in added:
@@ -185,17 +192,29 @@ def _let_go(state: HookMachine) -> None:
     check_lifetimes(state, state._samples[0])
 
 
+def _pause_twice(state: HookMachine, key: str) -> None:
+    """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
+    state.add(key)
+    if None not in (type(state).pause_all, type(state).resume_all):
+        state.pause_all()
+        state.pause_all()
+        state.resume_all()
+        state.call(state._samples[0])
+        state.resume_all(fails=True)
+        state.call(state._samples[0])
+
+
 def _change(state: HookMachine, key: str) -> None:
-    """Add a hook again, and pause and resume the mount point."""
+    """Add a hook again, as it is and with other options."""
     state.add(key)
     if state._is_plain() and type(state).repeat is not None:
         for options in SETTINGS:
             state.repeat(key, options)
 
 
-def _have_guest(state: HookMachine, key: str, guest: str) -> None:
+def _have_guest(state: HookMachine, key: str, guest: str, drive: str = "") -> None:
     state.add(key)
-    state.call(state._samples[0], guest=guest)
+    state.call(state._samples[-1 if drive else 0], guest=guest, drive=drive)
 
 
 def _calls_itself(machine: type[HookMachine], key: str) -> bool:

@@ -22,6 +22,22 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 NEXT, SEND, THROW, CLOSE, DROP, CANCEL = "next", "send", "throw", "close", "drop", "cancel"
 
 
+# How a call may be made by its caller; what is read is then read to its end.
+_READINGS = ("next send", "next throw", "next close", "close", "next next send", "next next throw", "next next close")
+_DRIVES = {
+    "generator": (*_READINGS, "next drop", "at once"),
+    "async generator": (*_READINGS, "cancel", "next cancel", "at once"),
+    "coroutine": ("cancel", "wait cancel", "at once"),
+}
+AT_ONCE = "at once"
+DRIVES = ("send", "throw", "close", "drop", "cancel", AT_ONCE)
+
+
+def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
+    """Give the ways in which a call may be made, the simplest first."""
+    return [one for one in _DRIVES.get(style, ()) if one in allowed or one.split()[-1] in allowed]
+
+
 @final
 class Resumption:
     """One time that a stream was resumed: how, with what, and what came of it.
