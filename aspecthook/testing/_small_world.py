@@ -138,12 +138,13 @@ def _named(state: HookMachine, key: str, other: str) -> dict[str, Any]:
 
 def _have_twins(state: HookMachine, key: str, other: str) -> None:
     """Have two hooks of one name, and one that names them; take them off one by one, and by their name."""
-    state.add(other)
-    state.add(other)
+    for _ in range(2):
+        state.add(other)
     state.add(key, **_named(state, key, other))
-    state.add(other)
+    for _ in range(2):
+        state.add(other)
     state.call(state._samples[0])
-    for by in ("handle", "name") if state._is_plain() else (None,):
+    for by in ("handle", "block", "name") if state._is_plain() else (None,):
         _take_off(state, other, by)
         state.call(state._samples[0])
 
