@@ -11,6 +11,8 @@ from aspecthook._asks import Kind, kinds_of
 from aspecthook._hook import Options
 from aspecthook._mount import MountPoint
 
+from ._refusals import NOBODYS
+
 
 class PlannedError(Exception):
     """What a hook raises that fails as planned."""
@@ -53,9 +55,8 @@ _DEEDS: dict[Kind, tuple[str, ...]] = {
 DEEDS = tuple(dict.fromkeys(deed for deeds in _DEEDS.values() for deed in deeds))
 # What needs `proceed`.
 _PROCEEDING = ("skips", "twice", "changes", "misproceeds", "mistakes")
-# An answer that law 1 refuses, and the name of an argument that no target has.
+# An answer that law 1 refuses.
 _MISTAKES: dict[Kind, object] = {"pre": MARK, "post": Args(), "exception": MARK, "always": Return(MARK)}
-NOBODYS = "an_argument_of_nobody"
 _PLACES = {"first": 0, "": 50, "last": 100}
 
 

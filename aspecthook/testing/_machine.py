@@ -7,6 +7,7 @@ the list; then the two must agree. Whatever a user's own rules do, the list take
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 import sys
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, cached_property
+from types import MethodType
 from typing import Any, cast
 
 from hypothesis import currently_in_test_context
@@ -26,6 +28,7 @@ from aspecthook._hook import Adding, Hook, Options
 from aspecthook._hookable import hookable, hooks
 from aspecthook._mount import MountPoint
 
+from ._asking import asking_hooks
 from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome
 from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants
 from ._draws import (
@@ -51,7 +54,9 @@ from ._laws import (
     check_law,
     check_order,
     check_plain,
+    check_traces,
     laws_in,
+    traces,
     unchanged,
 )
 from ._model import Counts, Played, Row, interpreted, of_kind, ordered, row_of
@@ -209,6 +214,7 @@ class HookMachine(RuleBasedStateMachine):
         self._keys = _keyed(self._candidates)
         self._laws = [found.__get__(self) if bound else found for found, bound in laws_in(type(self))]
         self._expected = Expected(self.mount)
+        self._bare = None if self._expected.acting() else traces(self.mount)
         self._pauses: list[tuple[MountPoint, AbstractContextManager[None]]] = []
         self._counts = Counts()
         self._nested: dict[int, list[Played]] = {}
@@ -255,7 +261,7 @@ class HookMachine(RuleBasedStateMachine):
             return [*found, *read(self.candidates)]
         self._is_small = not found
         own = answering_hooks(self._ran) if type(self).make is HookMachine.make else []
-        return found or [*small_hooks(self.mount, self._ran), *own]
+        return found or [*small_hooks(self.mount, self._ran), *asking_hooks(self.mount, self._ran), *own]
 
     def _read_parameters(self) -> None:
         parameters = list(inspect.signature(blank_of(self.mount)).parameters.values())[len(bound_of(self.target)) :]
@@ -371,12 +377,20 @@ class HookMachine(RuleBasedStateMachine):
         """Check what holds whatever has happened, and make a call."""
         self._expected.take_over()
         self._had_hooks = self._had_hooks or bool(self._expected.rows)
+        # Of an instance whose hooks are paused, the function goes on looking whether it is that one.
+        if not (self._expected.rows if self._expected.parent is not None else self._expected.acting()):
+            self._check_traces()
         for level in self._expected.levels:
             check_order(level, self._expected.of(level))
         check_plain(self.mount)
         if calls and self._had_hooks and not self._in_small_world and type(self).call is not None:
             self._call_sample()
         self._is_checked = True
+
+    def _check_traces(self) -> None:
+        """Check that where nothing acts, nothing can be seen; a user's own rules may have changed the function."""
+        if self._bare is not None and all(is_ours(one) for one in self.rules):
+            check_traces(self.mount, self._bare, "with no hook that acts, what was there before")
 
     def _call_sample(self) -> None:
         sample = self._samples[self._calls % len(self._samples)]
@@ -623,6 +637,7 @@ class HookMachine(RuleBasedStateMachine):
             self._call(calling)
             if self._is_small:
                 self._call_live(calling)
+                self._call_other(calling)
         else:
             with self._guest(calling.guest, calling):
                 for _ in range(calling.guest.calls):
@@ -670,19 +685,31 @@ class HookMachine(RuleBasedStateMachine):
         if self._is_small or any(off or _is_counted(row) for row, off in used_up):
             self._expected.check("after a call")
 
-    def _call_live(self, given: Given) -> None:
+    def _call_other(self, given: Given) -> None:
+        """Call the method of another instance: the hooks of this one do not act there."""
+        if self._expected.parent is not None:
+            try:
+                other = MethodType(self.target.__func__, copy.copy(self.target.__self__))
+            except Exception:  # it cannot be copied
+                return
+            rows = [row for row in self._expected.acting() if row.level is self._expected.parent]
+            self._call_live(given, other, rows)
+
+    # Any: a target of any sort.
+    def _call_live(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
         """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
         if self.mount._get_site().signature.style != "function":
             return
-        rows = self._expected.acting()
+        target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
+        rows = self._expected.acting() if rows is None else rows
         self._ran.clear()
         is_own = type(self).make is HookMachine.make
-        bound = bound_of(self.target)
+        bound = bound_of(target)
         with _quiet():
-            result, exc = outcome(self.target, given)
+            result, exc = outcome(target, given)
             ran = list(self._ran)
             self._ran.clear()
-            known = interpreted(self.mount, rows, bound, given, self._counts, None if is_own else (result, exc))
+            known = interpreted(mount, rows, bound, given, self._counts, None if is_own else (result, exc))
         if self._ran != ran:
             raise broken("a call", self.mount, f"a call runs {ran}, and should run {self._ran}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):

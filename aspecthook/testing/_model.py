@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
+from types import NoneType
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook import _law, _law_async
 from aspecthook._answers import Args, Return
-from aspecthook._asks import KINDS
+from aspecthook._asks import KINDS, RESERVED
 from aspecthook._call import Call, Site
 from aspecthook._errors import HookAnswerError
 from aspecthook._hook import Hook, Priority
@@ -219,21 +220,7 @@ def differs(*calls: Played) -> str | None:
                     playing.remove(turn)
         found = next((replay.wrong for replay in replays if replay.wrong is not None), None)
         found = found or next(filter(None, (compare() for compare in contexts)), None)
-    return found or next(filter(None, [check(one) for one in calls for check in (_refusal, _changes)]), None)
-
-
-def _refusal(played: Played) -> str | None:
-    """Say which `Args` named no argument and were taken, told without the library's own code."""
-    signature, steps = played.mount._get_site().signature, played.trace.steps
-    known = {*signature.names}
-    isolated = {hook.name for hook in _chain(played.rows).pre if hook.isolate}
-    for place, step in enumerate(steps):
-        if step.kind == "pre" and type(step.answer) is Args and signature.varkw is None:
-            unknown = sorted(step.answer.changes.keys() - known)
-            after = [one for one in steps[place + 1 :] if one.kind in ("pre", "around", TARGET)]
-            if unknown and after and step.name not in isolated:
-                return f"{step!r} names {unknown[0]!r}, which is no argument, and {after[0]!r} should not have run"
-    return None
+    return found or next(filter(None, map(_changes, calls)), None)
 
 
 def _unfit(played: Played) -> str | None:
@@ -251,17 +238,44 @@ def _is_exact(played: Played) -> bool:
     return is_open and not _is_beyond(played.mount, chain)
 
 
+def _refusal(mount: MountPoint, chain: Chain, trace: Trace) -> str | None:
+    """Say which `Args` named no argument and were taken, told without the library's own code."""
+    signature = mount._get_site().signature
+    known = {*signature.names}
+    isolated = {hook.name for hook in chain.pre if hook.isolate}
+    for place, step in enumerate(trace.steps):
+        if step.kind == "pre" and type(step.answer) is Args and signature.varkw is None:
+            unknown = sorted(step.answer.changes.keys() - known)
+            after = [one for one in trace.steps[place + 1 :] if one.kind in ("pre", "around", TARGET)]
+            if unknown and after and step.name not in isolated:
+                return f"{step!r} names {unknown[0]!r}, which is no argument, and {after[0]!r} should not have run"
+    return None
+
+
 def _changes(played: Played) -> str | None:
     """Say which step was not given the arguments as pre hooks have left them, told without the library's own code."""
     mount, trace, values = played.mount, played.trace, played.values
-    if values is None or _chain(played.rows).around:  # these may have given it anything
-        return None
-    now = dict(zip(mount._get_site().signature.names, values, strict=True))
+    unfit = next((step for step in trace.steps if step._is_unfit), None)
+    if unfit is not None:
+        return f"{unfit!r} was not called with what it takes"
+    chain = _chain(played.rows)
+    refusal = _refusal(mount, chain, trace)
+    if refusal is not None or values is None or chain.around:  # these may have given it anything
+        return refusal
+    now: dict[str, object] = dict(zip(mount._get_site().signature.names, values, strict=True))
+    result: object = _UNKNOWN
     for step in trace.steps:
-        if step.kind in ("pre", TARGET):
-            for name, value in step.given.items():
-                if name in now and name not in _RESERVED and not _same(value, now[name]):
-                    return f"{step!r} should have been given {name}={shortened(now[name])}"
+        expected = now if step.kind not in ("on", "item") else {}  # an event may change what it tells on the way
+        if step.kind == "post" and result is not _UNKNOWN:
+            expected = {**{name: now[name] for name in now if name not in RESERVED}, "result": result}
+        for name, value in step.given.items():
+            is_meant = name in expected and (name not in RESERVED or step.kind == "post")
+            if is_meant and not _same(value, expected[name]):
+                return f"{step!r} should have been given {name}={shortened(expected[name])}"
+        if step.kind == TARGET:
+            result = step.answer
+        elif step.kind in ("pre", "post") and type(step.answer) not in (Args, NoneType):
+            result = cast("Return[object]", step.answer).value if type(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
             if not step.answer.changes.keys() <= now.keys():
                 return None  # refused, unless the target takes any name
@@ -269,7 +283,7 @@ def _changes(played: Played) -> str | None:
     return None
 
 
-_RESERVED = {"call", "args", "kwargs"}
+_UNKNOWN: Any = object()
 
 
 def interpreted(
@@ -727,6 +741,8 @@ class _Replay:
         for name, value in should.given.items():
             if name != "call" and not _same(value, step.given.get(name)):
                 raise self.astray(f"{who} should have been given {name}={shortened(value)}")
+        for name in sorted(step.given.keys() - should.given.keys()):
+            raise self.astray(f"{who} should not have been given {name!r}")
         if not _same(should._call, step._call):
             raise self.astray(f"{who} should see arguments, result and exception {shortened(should._call)} in `call`")
 
@@ -844,6 +860,9 @@ class _Part:
         self.receive(event, CLOSE if isinstance(value, GeneratorExit) else how, value)
         if event is not None and event.came == "item":
             raise HookAnswerError("it has yielded twice")
+        is_stop = isinstance(value, (StopIteration, StopAsyncIteration))
+        if is_stop and getattr(self.step.raised, "__cause__", None) is value:  # Python lets none out of a generator
+            return None
         return self.answered()
 
     def receive(self, event: Resumption | None, how: str, value: object) -> None:

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from ._calls import Given, outcome
 from ._draws import SETTINGS, is_ours
+from ._laws import check_refusals, unchanged
+from ._lifetimes import check_death, check_lifetimes
 from ._story import with_story
 
 if TYPE_CHECKING:
@@ -44,11 +46,16 @@ def explored(machine: type[HookMachine]) -> None:
         if left_out or prepared:
             return
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
+        _play(machine, _refuse)
         for added, removed in _stories(keys):
             _play(machine, partial(_come_and_go, added=added, removed=removed))
+        _play(machine, _let_go)
+        check_death(machine)
         for key, other in _pairs(machine, first):
             _play(machine, partial(_have_twins, key=key, other=other))
             _play(machine, partial(_contradict, key=key, other=other))
+            if first._expected.parent is not None and first._is_plain():
+                _play(machine, partial(_share, key=key, other=other))
         for key in keys:
             _play(machine, partial(_change, key=key))
         guests = list(map(str, first._guests))
@@ -82,6 +89,12 @@ def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> N
             state.teardown()
     except Exception as error:
         raise with_story(error, machine, state._lines)  # noqa: B904
+
+
+def _refuse(state: HookMachine) -> None:
+    """Refuse what is wrong on any mount point."""
+    with unchanged(state.mount, "refusing hooks"):
+        check_refusals(state.mount)
 
 
 def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str) -> None:
@@ -129,9 +142,8 @@ def _have_twins(state: HookMachine, key: str, other: str) -> None:
     state.add(other)
     state.call(state._samples[0])
     for by in ("handle", "name") if state._is_plain() else (None,):
-        if other in {state._key(row) for row in state._own_rows()}:
-            state.remove(other, by=by)
-            state.call(state._samples[0])
+        _take_off(state, other, by)
+        state.call(state._samples[0])
 
 
 def _contradict(state: HookMachine, key: str, other: str) -> None:
@@ -143,6 +155,39 @@ def _contradict(state: HookMachine, key: str, other: str) -> None:
         state.remove(key)
         state.add(other, **contrary)
     state.call(state._samples[0])
+
+
+def _take_off(state: HookMachine, key: str, by: str | None = None) -> None:
+    """Take a hook off, unless it has acted as often as it may."""
+    if key in {state._key(row) for row in state._own_rows()}:
+        state.remove(key, by=by)
+
+
+def _share(state: HookMachine, key: str, other: str) -> None:
+    """Have hooks of an instance and of its class: they run as one chain, come and go, and contradict each other."""
+    state.add(key)
+    state.call(state._samples[0])
+    state.add(other, of="class")
+    state.call(state._samples[0])
+    if None not in (type(state).pause_all, type(state).resume_all):
+        state.pause_all(of="class")
+        state.call(state._samples[0])
+        state.resume_all()
+    _take_off(state, key)
+    state.call(state._samples[0])
+    _take_off(state, other)
+    if not state._keys[other].leaves_open("before"):
+        return
+    contrary = {"before": state._keys[key].name}
+    for first, second in (("class", None), (None, "class")):
+        state.add(key, of=first, **_named(state, key, other))
+        state.add(other, of=second, **contrary)
+        state.remove(key)
+
+
+def _let_go(state: HookMachine) -> None:
+    """Let go of hooks, and of what calls raise."""
+    check_lifetimes(state, state._samples[0])
 
 
 def _change(state: HookMachine, key: str) -> None:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from types import CoroutineType, FunctionType
+from types import CoroutineType, FunctionType, MethodType
 from typing import Any, TypeVar, cast, final
 
 from aspecthook._asks import KINDS, Asks
@@ -39,6 +39,7 @@ from ._streams import (
     areading,
     cancelled_after,
     is_iterator,
+    is_own,
     noted,
     noting_stream,
     reading,
@@ -64,7 +65,19 @@ class Step:
         target double(n=3) → 6
     """
 
-    __slots__ = ("_at", "_call", "_context", "_events", "_is_pending", "answer", "given", "kind", "name", "raised")
+    __slots__ = (
+        "_at",
+        "_call",
+        "_context",
+        "_events",
+        "_is_pending",
+        "_is_unfit",
+        "answer",
+        "given",
+        "kind",
+        "name",
+        "raised",
+    )
 
     def __init__(self, kind: str, name: str, given: dict[str, object], at: int = 0) -> None:
         self.kind = kind
@@ -75,6 +88,7 @@ class Step:
         self._at = at  # how many steps had begun before
         # What a hook that has something inside did, and what was asked of a stream, in the order in which it happened.
         self._events: list[Proceeding | Resumption] = []
+        self._is_unfit = False  # whether it could not be called with what it was given
         self._is_pending = False  # whether it has answered an awaitable that nobody has awaited
         self._context: BaseException | None = None  # of what it raised, as it raised it
         call: Any = given.get("call")
@@ -412,11 +426,11 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
     clone = copy.copy(hook)
     if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
         clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
-    words = _words(hook.asks, signature.names)
+    words, shown = _words(hook.asks, signature.names), labels(hook, signature.names)
     is_async = signature.style in ("coroutine", "async generator")
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-        step = Step(hook.kind, hook.name, _given(words, args, kwargs), len(trace.steps))
+        step = Step(hook.kind, hook.name, _given(shown, args, kwargs), len(trace.steps))
         trace.steps.append(step)
         return step
 
@@ -425,8 +439,14 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
             args, kwargs = with_proceed(
                 words, args, kwargs, lambda proceed: _noting_proceed(proceed, step, trace, style)
             )
-        return hook.function(*args, **kwargs)
+        try:
+            return hook.function(*args, **kwargs)
+        except TypeError as error:
+            began = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            step._is_unfit = is_python and not began
+            raise
 
+    is_python = isinstance(hook.function, (FunctionType, MethodType))
     style = signature.style
     if hook.kind == "around" and hook.flavour == "plain" and "generator" in style:
         clone.function = _giving_stream(call, begin, trace)
@@ -458,6 +478,29 @@ def _words(asks: Asks, names: tuple[str, ...]) -> list[str]:
     """Return the names of what is passed by position."""
     return [
         names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0] for how, what in asks if not how
+    ]
+
+
+def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
+    """Return the names of what a hook is given by position: those of its own parameters, whatever was meant.
+
+    Where the hook names them as it likes, and behind the end of its parameters, it is what they are asked for.
+    """
+    words = _words(hook.asks, names)
+    inner: Any = hook.function.__func__ if isinstance(hook.function, MethodType) else hook.function
+    if type(inner) is not FunctionType or inner.__dict__.keys() & {"__wrapped__", "__signature__"}:
+        return words
+    code = inner.__code__
+    bound = inner is not hook.function
+    free = max(code.co_posonlyargcount - bound, 0)
+    own = code.co_varnames[bound : code.co_argcount]
+    given = [what for how, what in hook.asks if not how]
+    # The one argument of which a parameter without a name of the user's choice is given, and `self`, are called alike.
+    return [
+        own[place]
+        if place < len(own) and (place >= max(free, 1) or own[place] in names) and not str(given[place]).startswith(".")
+        else word
+        for place, word in enumerate(words)
     ]
 
 
@@ -499,6 +542,9 @@ def _noting_proceed(proceed: Callable[..., Any], step: Step, trace: Trace, style
 
 def _noting_events(step: Step, trace: Trace, source: Proceeding | None = None) -> Note:
     def note(how: str, value: object) -> Resumption:
+        own = next((one for one in reversed(step._events) if is_own(one)), None)
+        if source is not None and isinstance(own, Resumption) and own.came in ("end", "raised"):
+            trace._is_clear = False  # whenever the garbage collector, or the event loop, closes what was left open
         resumed = Resumption(how, value, trace.steps, source)
         step._events.append(resumed)
         return resumed
