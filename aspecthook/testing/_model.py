@@ -220,21 +220,7 @@ def differs(*calls: Played) -> str | None:
                     playing.remove(turn)
         found = next((replay.wrong for replay in replays if replay.wrong is not None), None)
         found = found or next(filter(None, (compare() for compare in contexts)), None)
-    return found or next(filter(None, [check(one) for one in calls for check in (_refusal, _changes)]), None)
-
-
-def _refusal(played: Played) -> str | None:
-    """Say which `Args` named no argument and were taken, told without the library's own code."""
-    signature, steps = played.mount._get_site().signature, played.trace.steps
-    known = {*signature.names}
-    isolated = {hook.name for hook in _chain(played.rows).pre if hook.isolate}
-    for place, step in enumerate(steps):
-        if step.kind == "pre" and type(step.answer) is Args and signature.varkw is None:
-            unknown = sorted(step.answer.changes.keys() - known)
-            after = [one for one in steps[place + 1 :] if one.kind in ("pre", "around", TARGET)]
-            if unknown and after and step.name not in isolated:
-                return f"{step!r} names {unknown[0]!r}, which is no argument, and {after[0]!r} should not have run"
-    return None
+    return found or next(filter(None, map(_changes, calls)), None)
 
 
 def _unfit(played: Played) -> str | None:
@@ -790,13 +776,6 @@ class _Replay:
         return aplayed(lambda: nullcontext(self.begin_target(args, kwargs)))
 
 
-def _behind(part: _Part, last: Resumption) -> object:
-    """Answer what a generator has returned behind its one yield."""
-    if last.came == "item":
-        raise HookAnswerError("it has yielded twice")
-    return part.answered()
-
-
 @final
 class _Part:
     """What one hook, or the target, has done in a call, to be done again."""
@@ -865,6 +844,9 @@ class _Part:
         self.receive(event, CLOSE if isinstance(value, GeneratorExit) else how, value)
         if event is not None and event.came == "item":
             raise HookAnswerError("it has yielded twice")
+        is_stop = isinstance(value, (StopIteration, StopAsyncIteration))
+        if is_stop and getattr(self.step.raised, "__cause__", None) is value:  # Python lets none out of a generator
+            return None
         return self.answered()
 
     def receive(self, event: Resumption | None, how: str, value: object) -> None:

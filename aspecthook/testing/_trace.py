@@ -39,6 +39,7 @@ from ._streams import (
     areading,
     cancelled_after,
     is_iterator,
+    is_own,
     noted,
     noting_stream,
     reading,
@@ -541,6 +542,9 @@ def _noting_proceed(proceed: Callable[..., Any], step: Step, trace: Trace, style
 
 def _noting_events(step: Step, trace: Trace, source: Proceeding | None = None) -> Note:
     def note(how: str, value: object) -> Resumption:
+        own = next((one for one in reversed(step._events) if is_own(one)), None)
+        if source is not None and isinstance(own, Resumption) and own.came in ("end", "raised"):
+            trace._is_clear = False  # whenever the garbage collector, or the event loop, closes what was left open
         resumed = Resumption(how, value, trace.steps, source)
         step._events.append(resumed)
         return resumed

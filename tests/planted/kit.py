@@ -209,6 +209,184 @@ def laws_of_arguments() -> None:
     run_laws(publish, args=("tea", 5, 6))
 
 
+def stock() -> Any:
+    """Return a coroutine function to be hooked: it waits, and fails for no pieces."""
+
+    @hookable
+    async def fetch(item: object, qty: int = 1) -> object:
+        await asyncio.sleep(0)
+        if qty == 0:
+            raise OutOfStock(item)
+        return 10 * qty
+
+    return fetch
+
+
+async def few(qty: int) -> bool:
+    await asyncio.sleep(0)
+    return qty < 2
+
+
+async def at_least_one_later(qty: int) -> Args | None:
+    await asyncio.sleep(0)
+    return at_least_one(qty)
+
+
+def discount_later(result: int | None) -> Any:
+    """Answer a coroutine, which is awaited."""
+
+    async def later() -> int | None:
+        return discount(result)
+
+    return later()
+
+
+async def patient(proceed: Callable[..., Any], qty: int) -> Any:
+    return await proceed(qty=qty + 1) if qty == 1 else await proceed()
+
+
+async def handed_on(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+async def careless(qty: int) -> None:
+    await asyncio.sleep(0)
+    if qty != 1:
+        raise ValueError(qty)
+
+
+async def watched() -> Any:
+    yield
+
+
+class FetchMachine(HookMachine):
+    """Hooks of a coroutine function, sync and async."""
+
+    def make(self) -> Any:
+        return stock()
+
+    candidates = (
+        Candidate("pre", at_least_one_later),
+        Candidate("pre", free, when=few),
+        Candidate("around", patient),
+        Candidate("around", handed_on),
+        Candidate("around", timed),
+        Candidate("around", careful),
+        Candidate("around", watched),
+        Candidate("post", discount_later),
+        Candidate("exception", careless),
+        Candidate("exception", unknown),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", careless),
+        Candidate("always", broken),
+        Candidate("always", report),
+    )
+
+
+def numbers() -> Any:
+    """Return a generator function to be hooked: it takes what it is sent, and gives a result."""
+
+    @hookable
+    def count(qty: int) -> Any:
+        added = 0
+        for number in range(qty):
+            try:
+                added += (yield number + added) is not None
+            except LookupError:
+                added += 2
+        if qty == 3:
+            raise OutOfStock(qty)
+        return added + qty
+
+    return count
+
+
+def doubled(item: object) -> Any:
+    return 2 * item if isinstance(item, int) else None
+
+
+def one_more(item: object) -> Any:
+    return item + 1 if isinstance(item, int) else None
+
+
+def relayed(proceed: Callable[..., Any]) -> Any:
+    result = yield from proceed()
+    return result
+
+
+def handing_on(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+def summed() -> Any:
+    result = yield
+    return (result or 0) + 1
+
+
+class CountMachine(HookMachine):
+    """Hooks of a generator."""
+
+    def make(self) -> Any:
+        return numbers()
+
+    candidates = (
+        Candidate("pre", lambda qty: Args(qty=2) if qty == 1 else None, name="at_least_two"),
+        Candidate("item", doubled),
+        Candidate("item", one_more),
+        Candidate("around", relayed),
+        Candidate("around", handing_on, reentrant=False),
+        Candidate("around", summed),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("post", discount),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", ends),
+        Candidate("always", broken),
+    )
+
+
+def anumbers() -> Any:
+    """Return an async generator function to be hooked, which waits before each item."""
+
+    @hookable
+    async def acount(qty: int) -> Any:
+        added = 0
+        for number in range(qty):
+            await asyncio.sleep(0)
+            try:
+                added += (yield number + added) is not None
+            except LookupError:
+                added += 2
+        if qty == 3:
+            raise OutOfStock(qty)
+
+    return acount
+
+
+async def arelayed(proceed: Callable[..., Any]) -> Any:
+    async for item in proceed():
+        yield item
+
+
+class AsyncCountMachine(HookMachine):
+    """Hooks of an async generator, sync and async."""
+
+    def make(self) -> Any:
+        return anumbers()
+
+    candidates = (
+        Candidate("pre", at_least_one_later),
+        Candidate("item", doubled),
+        Candidate("item", one_more),
+        Candidate("around", arelayed),
+        Candidate("around", handing_on, reentrant=False),
+        Candidate("around", watched),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", careless),
+        Candidate("always", broken),
+    )
+
+
 def laws_of_functions() -> None:
     """Check the laws of some hooked functions, each with a few calls."""
     price = shop()
@@ -269,16 +447,7 @@ def laws_of_failures() -> None:
 def laws_of_others() -> None:
     """Check the laws of a coroutine function, of generators and of a method of one instance."""
 
-    @hookable
-    async def fetch(item: object, qty: int = 1) -> int:
-        await asyncio.sleep(0)
-        if qty == 0:
-            raise OutOfStock(item)
-        return 10 * qty
-
-    async def patient(proceed: Callable[..., Any], qty: int) -> Any:
-        return await proceed(qty=qty + 1)
-
+    fetch = stock()
     fetch.pre(at_least_one)
     fetch.around(patient)
     fetch.around(timed)
@@ -287,24 +456,23 @@ def laws_of_others() -> None:
     fetch.always(report)
 
     @hookable
-    def numbers(qty: int) -> Any:
-        yield from range(qty)
-        return qty
+    async def job(qty: int) -> Any:
+        return few(qty)  # a coroutine, to be awaited later
 
-    @hookable
-    async def anumbers(qty: int) -> Any:
-        for number in range(qty):
-            yield number
-
-    for stream in (numbers, anumbers):
-        stream.item(lambda item: item + 1, name="more")
-        stream.item(lambda item: 2 * item, name="double")
+    job.around(patient)
+    job.around(watched)
+    job.post(lambda result: result.close(), name="closed")
+    run_laws(job, args=(2,))
+    counts = numbers(), anumbers()
+    for stream in counts:
+        stream.item(one_more)
+        stream.item(doubled)
         stream.post(lambda result: None, name="sum")
         stream.always(ends)
     for qty in range(4):
         run_laws(fetch, args=(1, qty))
-        run_laws(numbers, args=(qty,))
-        run_laws(anumbers, args=(qty,))
+        for stream in counts:
+            run_laws(stream, args=(qty,))
     one = account()
     hooks(one.pay).post(discount)
     hooks(one.pay).exception(unknown)
@@ -312,9 +480,12 @@ def laws_of_others() -> None:
         run_laws(one.pay, args=(amount,))
 
 
+MACHINES = (HookMachine, PriceMachine, AccountMachine, FetchMachine, CountMachine, AsyncCountMachine)
+
+
 def machines() -> None:
-    """Run the machines: the default one, one with own hooks, one on a method of an instance."""
-    for machine in (HookMachine, PriceMachine, AccountMachine, DeliveryMachine):
+    """Run the machines: the default one, and one for each sort of target."""
+    for machine in MACHINES:
         seeded: Any = seed(1)(type(machine.__name__, (machine,), {}))
         seeded.TestCase.settings = SETTINGS
         seeded.TestCase().runTest()
