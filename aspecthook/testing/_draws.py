@@ -13,7 +13,7 @@ from aspecthook._hook import Options
 from ._calls import Given
 from ._candidates import Candidate, conditions, never
 from ._guests import Guest
-from ._model import Row
+from ._rows import Row
 
 if TYPE_CHECKING:
     from ._machine import HookMachine

@@ -13,7 +13,7 @@ from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 
 from ._laws import broken, check_members, named
-from ._model import Row, rows_of
+from ._rows import Row, rows_of
 
 
 @final

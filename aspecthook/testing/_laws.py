@@ -17,9 +17,10 @@ from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 
 from ._calls import Given, blank_of, bound_of, code_in, run_to_end
-from ._model import Counts, Played, Row, acting, differs, of_kind, ordered, precedes, rows_of
+from ._model import Played, differs
 from ._ready import ReadyLaw
 from ._refusals import not_refused
+from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from ._shortened import shortened
 from ._trace import Trace, draw_chain, trace_of
 

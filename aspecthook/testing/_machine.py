@@ -59,7 +59,8 @@ from ._laws import (
     traces,
     unchanged,
 )
-from ._model import Counts, Played, Row, interpreted, of_kind, ordered, row_of
+from ._model import Played, interpreted
+from ._rows import Counts, Row, of_kind, ordered, row_of
 from ._small_world import explored, samples
 from ._story import with_story
 from ._streams import AT_ONCE, DRIVES, drives_of

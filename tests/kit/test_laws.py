@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aspecthook import Args, HookTypeError, MountPoint, Return, _mount, _order, hookable, hooks, weave
 from aspecthook._inplace import Place
 from aspecthook.testing import LawError, Trace, law, run_laws, trace_of
-from aspecthook.testing._model import ordered, row_of
+from aspecthook.testing._rows import ordered, row_of
 from tests.properties.test_order import Row, expected, rows
 
 
