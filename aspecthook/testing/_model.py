@@ -142,10 +142,14 @@ class Counts:
         self.asked: dict[int, int] = {}
         self.acted: dict[int, int] = {}
         self.acting: list[object] = []
+        # Whether a hook has left a stream open: who knows when those around it end.
+        self.has_open_streams = False
 
     def admits(self, hook: Hook) -> bool | None:
         """Say whether a hook acts that is asked to now, and count it; None: that is not known."""
         options = hook.options
+        if options.get("reentrant") is False and self.has_open_streams:
+            return None
         if options.get("reentrant") is False and any(one is hook for one in self.acting):
             return False
         every, times = options.get("every"), _times(hook)
@@ -206,6 +210,8 @@ def differs(*calls: Played) -> str | None:
     wrong = [one for one in map(_unfit, calls) if one is not None]
     if wrong:
         return wrong[0] or None
+    for one in calls:
+        one.counts.has_open_streams = one.counts.has_open_streams or any(map(_leaves_open, one.trace.steps))
     if not all(map(_is_exact, calls)):
         for one in calls:
             one.counts.forget()
@@ -229,6 +235,12 @@ def _unfit(played: Played) -> str | None:
         return None
     fails = not played.trace.steps and isinstance(played.trace.exc, TypeError)
     return "" if fails else "it ran, but its arguments do not fit"
+
+
+def _leaves_open(step: Step) -> bool:
+    """Whether a hook has not read a stream to its end that it was given by `proceed`, nor closed it."""
+    last = {id(one.source): one for one in step._events if isinstance(one, Resumption) and one.source is not None}
+    return any(one.came == "item" for one in last.values())
 
 
 def _is_exact(played: Played) -> bool:
@@ -368,6 +380,8 @@ def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
     names = Counter((hook.kind, hook.name) for hook in chain.everything())
     counted = {"once", "times", "every"}
     unknown = [hook for hook in chain.everything() if id(hook) not in counts.known and hook.options.keys() & counted]
+    if counts.has_open_streams:
+        unknown += [hook for hook in chain.everything() if hook.options.get("reentrant") is False]
     gated = [hook for hook in chain.everything() if hook.gate is not None]
     return any(names[hook.kind, hook.name] > 1 for hook in [*unknown, *gated])
 
