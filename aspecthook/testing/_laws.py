@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -17,7 +16,7 @@ from aspecthook._hookable import hooks
 from aspecthook._instances import InstanceMountPoint
 from aspecthook._mount import MountPoint
 
-from ._calls import Given, blank_of, bound_of, code_in, finished
+from ._calls import Given, blank_of, bound_of, code_in, run_to_end
 from ._model import Counts, Played, Row, acting, differs, of_kind, ordered, precedes, rows_of
 from ._ready import ReadyLaw
 from ._refusals import not_refused
@@ -403,4 +402,4 @@ def run_laws(
 
 def _traced(function: Any, given: Given) -> Trace:
     made: Any = trace_of(function)(*given.args, **given.kwargs)
-    return made if isinstance(made, Trace) else asyncio.run(finished(made))
+    return made if isinstance(made, Trace) else run_to_end(made)

@@ -29,7 +29,7 @@ from aspecthook._hookable import hookable, hooks
 from aspecthook._mount import MountPoint
 
 from ._asking import asking_hooks
-from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome
+from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome, refuse_running_loop
 from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants
 from ._draws import (
     PRIORITIES,
@@ -169,6 +169,7 @@ class HookMachine(RuleBasedStateMachine):
     # Any: what is awaited gives whatever it gives.
     def wait_for(self, awaitable: Awaitable[Any]) -> Any:
         """Run what a call of an async target gives; override it for an event loop other than asyncio's."""
+        refuse_running_loop(awaitable)
         if self._loop is None:
             self._loop = asyncio.Runner()
         return self._loop.run(finished(awaitable))

@@ -49,6 +49,8 @@ def explored(machine: type[HookMachine]) -> None:
         _play(machine, _refuse)
         for added, removed in _stories(keys):
             _play(machine, partial(_come_and_go, added=added, removed=removed))
+        for key in keys[:1]:
+            _play(machine, partial(_pause_twice, key=key))
         _play(machine, _let_go)
         check_death(machine)
         for key, other in _pairs(machine, first):
@@ -136,12 +138,13 @@ def _named(state: HookMachine, key: str, other: str) -> dict[str, Any]:
 
 def _have_twins(state: HookMachine, key: str, other: str) -> None:
     """Have two hooks of one name, and one that names them; take them off one by one, and by their name."""
-    state.add(other)
-    state.add(other)
+    for _ in range(2):
+        state.add(other)
     state.add(key, **_named(state, key, other))
-    state.add(other)
+    for _ in range(2):
+        state.add(other)
     state.call(state._samples[0])
-    for by in ("handle", "name") if state._is_plain() else (None,):
+    for by in ("handle", "block", "name") if state._is_plain() else (None,):
         _take_off(state, other, by)
         state.call(state._samples[0])
 
@@ -190,8 +193,20 @@ def _let_go(state: HookMachine) -> None:
     check_lifetimes(state, state._samples[0])
 
 
+def _pause_twice(state: HookMachine, key: str) -> None:
+    """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
+    state.add(key)
+    if None not in (type(state).pause_all, type(state).resume_all):
+        state.pause_all()
+        state.pause_all()
+        state.resume_all()
+        state.call(state._samples[0])
+        state.resume_all(fails=True)
+        state.call(state._samples[0])
+
+
 def _change(state: HookMachine, key: str) -> None:
-    """Add a hook again, and pause and resume the mount point."""
+    """Add a hook again, as it is and with other options."""
     state.add(key)
     if state._is_plain() and type(state).repeat is not None:
         for options in SETTINGS:
