@@ -98,8 +98,9 @@ class HookMachine(RuleBasedStateMachine):
         arguments: A strategy of ``(args, kwargs)`` for the calls; else small ints for all parameters.
         vary: What is drawn for a candidate that does not say it; ``"conditions"`` are `when`, `once`, `times`, `every`,
             `reentrant` and `isolate`. A law which says that a hook runs in each call needs ``vary`` without them.
-        disturb: What the guests of a call may do; ``()``: there are none. A law of yours is not asked about calls whose
-            guest answers something.
+        disturb: What the guests of a call may do, and its caller, if the target is a generator or a coroutine function:
+            ``"send"``, ``"throw"``, ``"close"``, ``"drop"``, ``"cancel"``, ``"at once"``; ``()``: nothing. A law of
+            yours is not asked about calls whose guest answers something.
         mount: The mount point under test.
         target: What `make` gave.
 

@@ -70,6 +70,8 @@ def differs(*calls: Played) -> str | None:
     wrong = [one for one in map(_unfit, calls) if one is not None]
     if wrong:
         return wrong[0] or None
+    for one in calls:
+        one.counts.has_open_streams = one.counts.has_open_streams or any(map(_leaves_open, one.trace.steps))
     if not all(map(_is_exact, calls)):
         for one in calls:
             one.counts.forget()
@@ -93,6 +95,12 @@ def _unfit(played: Played) -> str | None:
         return None
     fails = not played.trace.steps and isinstance(played.trace.exc, TypeError)
     return "" if fails else "it ran, but its arguments do not fit"
+
+
+def _leaves_open(step: Step) -> bool:
+    """Whether a hook has not read a stream to its end that it was given by `proceed`, nor closed it."""
+    last = {id(one.source): one for one in step._events if isinstance(one, Resumption) and one.source is not None}
+    return any(one.came == "item" for one in last.values())
 
 
 def _is_exact(played: Played) -> bool:
@@ -216,6 +224,8 @@ def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
     names = Counter((hook.kind, hook.name) for hook in chain.everything())
     counted = {"once", "times", "every"}
     unknown = [hook for hook in chain.everything() if id(hook) not in counts.known and hook.options.keys() & counted]
+    if counts.has_open_streams:
+        unknown += [hook for hook in chain.everything() if hook.options.get("reentrant") is False]
     gated = [hook for hook in chain.everything() if hook.gate is not None]
     return any(names[hook.kind, hook.name] > 1 for hook in [*unknown, *gated])
 

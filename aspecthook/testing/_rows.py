@@ -109,10 +109,14 @@ class Counts:
         self.asked: dict[int, int] = {}
         self.acted: dict[int, int] = {}
         self.acting: list[object] = []
+        # Whether a hook has left a stream open: who knows when those around it end.
+        self.has_open_streams = False
 
     def admits(self, hook: Hook) -> bool | None:
         """Say whether a hook acts that is asked to now, and count it; None: that is not known."""
         options = hook.options
+        if options.get("reentrant") is False and self.has_open_streams:
+            return None
         if options.get("reentrant") is False and any(one is hook for one in self.acting):
             return False
         every, times = options.get("every"), _times(hook)

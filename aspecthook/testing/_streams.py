@@ -128,8 +128,8 @@ async def anoted(opened: Callable[[], tuple[AsyncGenerator[Any, Any], Note, Fail
         finally:
             step = None  # it holds what was thrown
         if resumed.how == CLOSE and getattr(made, "ag_frame", made) is None:  # it had been closed before
-            resumed.give("end")
-            return
+            resumed.give("raised", None, GeneratorExit())
+            raise GeneratorExit
         resumed.give("item", item)
         try:
             sent = yield item

@@ -9,6 +9,7 @@ import asyncio
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any, Literal
 
 from hypothesis import Phase, seed, settings
@@ -363,8 +364,9 @@ def anumbers() -> Any:
 
 
 async def arelayed(proceed: Callable[..., Any]) -> Any:
-    async for item in proceed():
-        yield item
+    async with aclosing(proceed()) as items:
+        async for item in items:
+            yield item
 
 
 class AsyncCountMachine(HookMachine):
