@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import Any, Literal, NamedTuple
 
-from aspecthook._core.compile.link import file_name
+from aspecthook._core.compile.show import file_name
 from aspecthook._core.law.signature import is_plain
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
