@@ -704,7 +704,7 @@ def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(changes: Any) ->
     target = hookable(by_position_alone(many), name="shop:many")
     target.pre(lambda: Args(**changes))
     with pytest.raises(
-        HookAnswerError, match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', for which"
+        HookAnswerError, match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', which this call has no place for"
     ):
         target("tea")
 
@@ -735,7 +735,7 @@ def test_a_wrapper_that_nobody_asks_is_not_looked_at() -> None:
         ("pre", "call", "the call object"),
         ("pre", "args", "the positional arguments"),
         ("always", "kwargs", "the keyword arguments"),
-        ("around", "proceed", "what runs the inside"),
+        ("around", "proceed", "the function that runs the call"),
     ],
 )
 @pytest.mark.parametrize("wrap", [lambda function: function, plainly])

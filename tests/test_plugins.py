@@ -900,15 +900,15 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "async": (marked_by(on, "sold", _awaiting), HookTypeError, "make the hook a plain function"),
     "generator": (marked_by(on, "sold", _many), HookTypeError, "only an around hook may be a generator"),
-    "subscriber of what is no event": (
+    "subscriber of what is not an event": (
         marked_by(on, "restock", lambda self: None),
         HookTypeError,
-        "Shop.restock is no event; use pre or post",
+        "Shop.restock is not an event; use pre or post",
     ),
-    "items of what is no generator": (
+    "items of what is not a generator": (
         marked_by(item, "sold", lambda self, item: None),
         HookTypeError,
-        "it has no items; use post",
+        "yields no items; use post",
     ),
     "unknown option": (
         marked_by(on, "sold", lambda self: None, prioritty=5),
@@ -923,7 +923,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "priority of the object": (
         type("Wrong", (Seller,), {"priority": "urgent"}),
         HookOptionError,
-        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has the priority 'urgent', which is none of",
+        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has the priority 'urgent', which does not exist; the names are",
     ),
     "name in the mark": (
         marked_by(on, "sold", lambda self: None, name="mine"),
@@ -1181,7 +1181,7 @@ def test_a_contradiction_is_refused_and_nothing_is_left(plugins: Plugins) -> Non
     plugins.register(Seller(), name="one", before="two", after="three")
     with unchanged():
         text = message(HookOrderError, lambda: plugins.register(Quoting(), name="two", before="one"))
-        assert "these hooks cannot be ordered: 'one' before 'two' before 'one'; take one" in text
+        assert "these hooks cannot be ordered: 'one' before 'two' before 'one'; remove a" in text
         assert plugins.order("quote") == () and [one.name for one in plugins] == ["one"]
 
 

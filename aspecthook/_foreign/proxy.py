@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, 
 import wrapt
 
 from aspecthook._core.compile.copies import MARK
-from aspecthook._core.law.asks import signature_of
-from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 

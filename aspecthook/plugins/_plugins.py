@@ -378,4 +378,4 @@ async def _told(chain: Chain, call: Call, target: Callable[..., Any]) -> list[tu
 
 
 def _tallied(call: Call) -> list[tuple[str, Any]]:
-    return [] if call._tally is None else [(hook.name, answer) for hook, answer in call._tally.answers]
+    return [(hook.name, answer) for hook, answer in call._answers or ()]

@@ -329,8 +329,8 @@ def _arguments(mount: MountPoint, args: tuple[Any, ...], kwargs: dict[str, Any])
     except TypeError:  # they do not fit, as the call itself will say
         return {}
     bound.apply_defaults()
-    signature = mount._get_site().signature
-    return signature.arguments(tuple([bound.arguments[name] for name in signature.names]))
+    site = mount._get_site()
+    return site.arguments(tuple([bound.arguments[name] for name in site.signature.names]))
 
 
 async def _awaited(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> Trace:

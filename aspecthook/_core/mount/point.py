@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final, 
 from aspecthook._core.compile.copies import Attribute, Attributes
 from aspecthook._core.compile.link import template
 from aspecthook._core.compile.show import origins_of, render
-from aspecthook._core.law.asks import KINDS, Kind, signature_of
+from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import identity, name_of
+from aspecthook._core.law.callables import identity, name_of, signature_of
 from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.law.order import Chain, Mentions, arrange
@@ -761,9 +761,9 @@ class MountPoint(Attribute):
         if site is None or site.model is not self._code():
             record = None if self.history is None else Recorder(self.history)
             site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
-            site.signature.lends = self.lends
+            site.lends = self.lends
             if not self.of_object:  # what an object carries by itself is no wrapper, and a compiler may trace it
-                site.signature.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
+                site.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
             self._site = site  # last: another thread may take it at once
         return site
 
