@@ -120,12 +120,12 @@ class _Loading:
         self._waiting = checkpoint
         return None
 
-    def begin(self, run: Run) -> None:
+    def begin(self, runner: Run) -> None:
         self._begun = True
         checkpoint, self._waiting = self._waiting, None
         if checkpoint is not None:
             changed = _changed(self._method, self._theirs, checkpoint)
-            run.backend.load_state(run.model, changed["model"])
+            runner.backend.load_state(runner.model, changed["model"])
 
 
 _OURS = ("meta", "progress", "optimizer", "gradients", "amp", "random", "logs", "hooks")
