@@ -46,7 +46,7 @@ def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     def target(_: Any) -> Pauses:
         return body()
 
-    return law_sync.grun(Chain(tuple(hook for hook in chain.everything() if not _creates(hook))), call, target)
+    return law_sync.generate(Chain(tuple(hook for hook in chain.everything() if not _creates(hook))), call, target)
 
 
 def create(run: Run, stage: str = "run") -> None:
