@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import any_rank
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._errors import QUIET, NanLossDuringTrainingError
