@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._evaluation import _kept
+from aspecthook.training.loop._state import preserved
 
 from ._callback import is_any
 from ._optimizer import Optimizer
@@ -166,7 +166,7 @@ class Model:
         self.runner.load_checkpoint(filepath)
         kept = load(filepath).get("optimizer")
         if kept is not None and self.runner.optimizer is not None:
-            self.runner.backend.load_optimizer_state(self.runner.optimizer, kept["arrays"], kept["rest"])
+            self.runner.backend.load_optimizer_state(self.runner.optimizer, kept)
 
     @property
     def _initial_epoch(self) -> int:  # where a BackupAndRestore of Keras says that training goes on
@@ -269,7 +269,7 @@ class Model:
         stack = ExitStack()
         try:
             stack.enter_context(aside(self.runner))
-            stack.enter_context(_kept(self.runner))
+            stack.enter_context(preserved(self.runner))
             usual = [ProgbarLogger()] if verbose else []
             stack.enter_context(placed(self.runner, [callbacks, usual], self, verbose))
         except BaseException:

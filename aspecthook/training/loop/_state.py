@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,6 @@ from ._run import Run
 
 def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the state of a run."""
-    arrays, rest = ({}, {}) if run.optimizer is None else run.backend.optimizer_state(run.optimizer)
     return {
         "meta": {
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -25,7 +25,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         },
         "progress": run.progress,
         "model": run.backend.state(run.model),
-        "optimizer": {"arrays": arrays, "rest": rest},
+        "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
         "random": run.backend.rng_state(),
@@ -65,7 +65,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
     if not resume:
         return
     if run.optimizer is not None and optimizer is not None:
-        run.backend.load_optimizer_state(run.optimizer, optimizer["arrays"], optimizer["rest"])
+        run.backend.load_optimizer_state(run.optimizer, optimizer)
     if run.amp is not None and checkpoint.get("amp") is not None:
         run.amp.load_state_dict(checkpoint["amp"])
     if checkpoint.get("gradients") is not None:
@@ -80,3 +80,26 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
         if name in states and hasattr(hook, "load_state_dict"):
             hook.load_state_dict(states[name])
     run.backend.set_rng_state(checkpoint["random"])
+
+
+@contextmanager
+def preserved(run: Run) -> Generator[None]:
+    """Validate, test or predict inside ``with``, and restore the run after it: place, data and the mode of its model.
+
+    The modules of a PyTorch model are restored one by one, since some of them may be in another mode than the model.
+    """
+    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
+    kept = {name: getattr(run, name) for name in names}
+    run.loaders = dict(run.loaders)
+    walk: Any = getattr(run.model, "named_modules", None)
+    modules: list[Any] = [] if walk is None else [module for _, module in walk()]
+    training = [bool(module.training) for module in modules]
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(run, name, value)
+        if run.mode == "train" and callable(getattr(run.model, "train", None)):
+            run.model.train()
+        for module, was_training in zip(modules, training, strict=True):
+            module.training = was_training

@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Any, final
 
 from aspecthook._errors import HookTypeError, described
-from aspecthook.training.backends._backends import Backend
-from aspecthook.training.hooks._evaluation import _kept
+from aspecthook.training.backends._protocol import Backend
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._state import preserved
 
 from ._bindings import bindings
 from ._errors import QUIET
@@ -71,7 +71,7 @@ def aside(run: Run) -> Generator[None]:
     run.logs = {name: value for name, value in logs.items() if not name.startswith(VAL)}
     run.stopping = False
     try:
-        with _kept(run):
+        with preserved(run):
             yield
     finally:
         run.logs, run.stopping = logs, stopping
