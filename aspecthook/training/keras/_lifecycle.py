@@ -13,7 +13,7 @@ from weakref import ref
 
 from aspecthook import hooks
 from aspecthook._core.law.asks import Kind
-from aspecthook.training.hooks._optimizer import agreed
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._state import named
 
 from ._callback import is_any
@@ -153,7 +153,7 @@ class KerasLifecycle:
         self.running = True
 
     def _introduce(self, epochs: int | None, mode: str) -> None:
-        steps = length_of(self.runner._loaders.get(mode))
+        steps = length_of(self.runner.loaders.get(mode))
         callbacks = [seat.callback for _, seat in self.seats() if not seat.silent]
         for callback in callbacks:
             callback.set_model(self.model)
@@ -203,7 +203,7 @@ class KerasLifecycle:
         done = runner.progress
         if done["epoch"] > self.epoch:
             return True
-        if runner._interrupts.came is not None:
+        if runner.interrupted:
             return False  # it goes on when the run is resumed
         return runner.stopping or (not runner.by_epoch and done["iter"] >= (runner.max_iters or 0))
 
@@ -222,7 +222,7 @@ class KerasLifecycle:
         """Give the numbers of the epoch that has ended; callbacks may add to them. On all ranks they are the same."""
         if self._logs is None:
             # Other hooks may have added to those of the validation since.
-            made = agreed({**self.train.now(), **self._val, **(self._val_now() if self._validated else {})})
+            made = broadcast({**self.train.now(), **self._val, **(self._val_now() if self._validated else {})})
             self._last = {name: made[name] for name in sorted(made)}
             self._logs = dict(self._last)
         return self._logs

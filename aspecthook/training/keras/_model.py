@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._evaluation import _kept
+from aspecthook.training.loop._state import preserved
 
 from ._callback import is_any
 from ._optimizer import Optimizer
@@ -98,7 +98,7 @@ class Model:
         if stop:
             self.runner.request_stop()
         else:
-            self.runner._stopping = False
+            self.runner.stopping = False
 
     @property
     def optimizer(self) -> Any:  # Any: an Optimizer, which passes on whatever that of the run has
@@ -166,7 +166,7 @@ class Model:
         self.runner.load_checkpoint(filepath)
         kept = load(filepath).get("optimizer")
         if kept is not None and self.runner.optimizer is not None:
-            self.runner.backend.load_optimizer_state(self.runner.optimizer, kept["arrays"], kept["rest"])
+            self.runner.backend.load_optimizer_state(self.runner.optimizer, kept)
 
     @property
     def _initial_epoch(self) -> int:  # where a BackupAndRestore of Keras says that training goes on
@@ -176,7 +176,7 @@ class Model:
     def _initial_epoch(self, epoch: int) -> None:
         runner = self.runner
         done = dict.fromkeys(runner.progress, 0)
-        done["epoch"], done["iter"] = epoch, epoch * (length_of(runner._loaders["train"]) or 0)
+        done["epoch"], done["iter"] = epoch, epoch * (length_of(runner.loaders["train"]) or 0)
         done["step"] = done["iter"] // runner.accumulate
         done["begun"] = epoch if runner.by_epoch else done["iter"]
         runner.progress = done
@@ -269,7 +269,7 @@ class Model:
         stack = ExitStack()
         try:
             stack.enter_context(aside(self.runner))
-            stack.enter_context(_kept(self.runner))
+            stack.enter_context(preserved(self.runner))
             usual = [ProgbarLogger()] if verbose else []
             stack.enter_context(placed(self.runner, [callbacks, usual], self, verbose))
         except BaseException:

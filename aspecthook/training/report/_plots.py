@@ -11,8 +11,8 @@ from math import nan
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import whole
 
 from ._base import CurvesHook, End, per_epoch, rules_of
 from ._panels import Axis, Line, Panel, axis_of, panels_of, shown, span_of
@@ -74,7 +74,7 @@ class PlotHook(CurvesHook):
         dpi: int = 110,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
-        self.dpi = whole("PlotHook", "dpi", dpi, 10)
+        self.dpi = whole_number("PlotHook", "dpi", dpi, 10)
         if find_spec("matplotlib") is None:
             raise TrainingError(
                 "PlotHook needs matplotlib; pip install 'aspecthook[train]', or take the ReportHook, which draws itself"
