@@ -654,7 +654,9 @@ def test_state_that_is_no_tensor_is_refused() -> None:
         def set_extra_state(self, state: Any) -> None: ...
 
     model = torch.nn.Sequential(Odd())
-    with pytest.raises(TrainingError, match=r"0\._extra_state in the state of Sequential is of type dict, and a checkpoint keeps only"):
+    with pytest.raises(
+        TrainingError, match=r"0\._extra_state in the state of Sequential is of type dict, and a checkpoint keeps only"
+    ):
         backend_of(model).state(model)
 
 
