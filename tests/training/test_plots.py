@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from aspecthook import HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, EvalHook, Hook, LrUpdaterHook, Runner, TrainingError
 from aspecthook.training.hooks._hook import load_hooks
-from aspecthook.training.logging._readings import named, of_training
-from aspecthook.training.report._base import CurvesHook
+from aspecthook.training.logging._numbers import number_of, numbers_of, short_text
+from aspecthook.training.logging._rows import value_of
+from aspecthook.training.report._base import CurvesHook, _extremes
 from aspecthook.training.report._curves import Curves, Series
-from aspecthook.training.report._panels import axis_of, panels_of, shown, span_of, ticks_of
+from aspecthook.training.report._panels import axis_of, panels_of, span_of, ticks_of
 from aspecthook.training.report._plots import PlotHook
 
 np = pytest.importorskip("numpy")
@@ -192,20 +193,30 @@ def test_only_validations_in_the_run_count_and_tests_after_it_too(tmp_path: Path
 
 def test_what_is_no_number_is_not_noted_and_what_is_one_of_a_library_is() -> None:
     logs = {"loss": np.float32(0.5), "count": 3, "flag": True, "name": "x", "val_loss": 1.0, "many": np.ones(2)}
-    assert of_training(logs, None) == {"loss": 0.5, "count": 3.0}
-    assert named(logs, ("val_",)) == {"val_loss": 1.0}
+    assert numbers_of(logs, "train") == {"loss": 0.5, "count": 3}
+    assert numbers_of(logs, "val") == {"val_loss": 1.0}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [3, 0.5, np.float32(0.5), np.int64(3), np.ones((1, 1)), True, np.True_, np.array(True), None, np.ones(2), 1j],
+)
+def test_log_rows_and_curves_agree_on_what_is_a_number(value: Any) -> None:
+    assert value_of(value) == number_of(value) == numbers_of({"name": value}, "train").get("name")
+    assert (number_of(value) is None) == (value is None or np.asarray(value).dtype.kind in "bc" or np.size(value) > 1)
 
 
 @pytest.mark.torch
 def test_numbers_of_pytorch_are_numbers() -> None:
     torch = pytest.importorskip("torch")
-    assert of_training({"loss": torch.tensor(0.5), "many": torch.ones(2)}, None) == {"loss": 0.5}
+    logs = {"loss": torch.tensor(0.5), "one": torch.ones(1), "many": torch.ones(2), "flag": torch.tensor(True)}
+    assert numbers_of(logs, "train") == {"loss": 0.5, "one": 1.0}
 
 
 def test_of_several_rates_the_first_the_lowest_and_the_highest_are_noted() -> None:
     optimizer = Optimizer(0.2, 0.1, 0.3)
     optimizer.param_groups[0]["betas"] = (0.9, 0.99)
-    assert of_training({}, optimizer) == {"lr": 0.2, "lr (lowest)": 0.1, "lr (highest)": 0.3, "momentum": 0.9}
+    assert _extremes(optimizer) == {"lr": 0.2, "lr (lowest)": 0.1, "lr (highest)": 0.3, "momentum": 0.9}
 
 
 def test_a_mean_of_what_is_not_a_number_is_none_and_never_the_best(tmp_path: Path) -> None:
@@ -523,7 +534,13 @@ def test_ticks_are_round(low: float, high: float, is_log: bool, ticks: list[floa
 
 
 def test_numbers_are_shown_with_what_can_be_read_of_them() -> None:
-    assert [shown(one) for one in (0.1 + 0.2, 123456.7, 1e-7, -inf, 12)] == ["0.3", "123,457", "1e-07", "-inf", "12"]
+    assert [short_text(one) for one in (0.1 + 0.2, 123456.7, 1e-7, -inf, 12)] == [
+        "0.3",
+        "123,457",
+        "1e-07",
+        "-inf",
+        "12",
+    ]
 
 
 # The picture

@@ -16,7 +16,7 @@ from aspecthook.training.hooks._hook import HOOKS
 
 from ._files import append
 from ._loggers import LoggerHook
-from ._rows import PLACE, TIMES, Row, rates_of
+from ._rows import PLACE, TIMES, Row, rates_row
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._runner import Runner
@@ -84,7 +84,7 @@ class TensorboardLoggerHook(LoggerHook):
         """Write the numbers of a row."""
         if self._file is None:  # outside a run, before any
             return
-        self._held += _numbers(self._rows.done, row, rates_of(runner.optimizer))
+        self._held += _numbers(self._rows.done, row, rates_row(runner.optimizer))
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             append(self._file, self._held)

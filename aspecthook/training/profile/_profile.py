@@ -11,7 +11,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, NamedTuple, final
 
-from aspecthook.training.report._panels import span_shown
+from aspecthook.training.logging._numbers import duration_text
 
 WORDS = {"pre": "before", "around": "around", "exception": "on failure", "post": "after", "always": "always"}
 
@@ -262,14 +262,14 @@ class Profile:
 
     def told(self) -> str:
         """Say in a sentence what was measured."""
-        took = f"measuring took about {span_shown(self.overhead)} more, which is taken off"
-        return f"{self.iterations:,} iterations in {span_shown(self.seconds)}; {took}"
+        took = f"measuring took about {duration_text(self.overhead)} more, which is taken off"
+        return f"{self.iterations:,} iterations in {duration_text(self.seconds)}; {took}"
 
     def table(self) -> str:
         """Give the profile as text."""
         rows = [("stage, and hooks on it", "calls", "own", "share", "total", "mean")]
         for line in self.lines():
-            times = (span_shown(line.own), f"{line.share:.1%}", span_shown(line.total), span_shown(line.mean))
+            times = (duration_text(line.own), f"{line.share:.1%}", duration_text(line.total), duration_text(line.mean))
             rows.append(("  " * line.level + line.label, f"{line.calls:,}", *times))
         widths = [max(len(row[column]) for row in rows) for column in range(6)]
         text = "\n".join(

@@ -15,7 +15,7 @@ from aspecthook.training.checkpoint._hooks import CheckpointHook
 from aspecthook.training.hooks._evaluation import EarlyStoppingHook, EvalHook
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._optimizer import number, whole
-from aspecthook.training.logging._readings import named, of_training
+from aspecthook.training.logging._numbers import numbers_of, rates_of
 from aspecthook.training.loop._interrupts import Interrupts
 
 from ._curves import Curves
@@ -146,7 +146,7 @@ class CurvesHook(Hook):
         if done != runner.iter + 1 or done <= self.curves.at:
             return
         self._tell_time()
-        self.curves.train(done, runner.epoch + 1, of_training(runner.logs, runner.optimizer))
+        self.curves.train(done, runner.epoch + 1, {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)})
 
     def _note_tests(self, runner: Runner, mode: str) -> None:
         if not self._keeps or (mode == "val" and self._runner is None):
@@ -155,7 +155,7 @@ class CurvesHook(Hook):
             self._tell_time()
         done = runner.progress
         epoch = done["epoch"] + (done["inner_iter"] > 0)
-        self.curves.validate(done["iter"], epoch, named(runner.logs, (f"{mode}_",)))
+        self.curves.validate(done["iter"], epoch, numbers_of(runner.logs, mode))
 
     def _tell_time(self) -> None:
         self.curves.seconds = self._before + perf_counter() - self._began
@@ -228,3 +228,17 @@ def per_epoch(runner: Runner) -> float | None:
     if not runner.by_epoch or not runner.max_epochs or not runner.max_iters:
         return None
     return runner.max_iters / runner.max_epochs
+
+
+# Any: an optimizer of either library.
+def _extremes(optimizer: Any) -> dict[str, float]:
+    """Return the rates of the first parameter group; and the lowest and the highest, if the groups differ."""
+    found: dict[str, float] = {}
+    for word, rates in rates_of(optimizer).items():
+        first, *rest = known = [rate for rate in rates if rate is not None]
+        found[word] = first
+        if any(rate < first for rate in rest):
+            found[f"{word} (lowest)"] = min(known)
+        if any(rate > first for rate in rest):
+            found[f"{word} (highest)"] = max(known)
+    return found

@@ -8,8 +8,10 @@ from itertools import pairwise
 from math import isfinite, log10
 from typing import NamedTuple, final
 
+from aspecthook.training.logging._numbers import short_text
+
 from ._curves import Window
-from ._panels import Axis, Line, Panel, shown, span_of, ticks_of
+from ._panels import Axis, Line, Panel, span_of, ticks_of
 
 WIDTH, HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 38
@@ -36,7 +38,7 @@ class Chart(NamedTuple):
 def chart_of(panel: Panel, axis: Axis) -> Chart:
     """Draw a panel."""
     notes = [f"in {panel.unit}" if panel.unit else "", "log scale" if panel.is_log else ""]
-    keys = [Key(line.label, style_of(line), shown(line.last)) for line in panel.lines]
+    keys = [Key(line.label, style_of(line), short_text(line.last)) for line in panel.lines]
     return Chart(panel.title, ", ".join(filter(None, notes)), keys, _Drawing(panel, axis).text())
 
 
@@ -71,7 +73,7 @@ class _Drawing:
         return "".join(parts)
 
     def _said(self) -> str:
-        lasts = ", ".join(f"{line.label} {shown(line.last)} at the end" for line in self.panel.lines)
+        lasts = ", ".join(f"{line.label} {short_text(line.last)} at the end" for line in self.panel.lines)
         return f"{self.panel.title} by {self.axis.word}: {lasts}"
 
     # Scales
@@ -92,7 +94,9 @@ class _Drawing:
         for value in ticks_of(self.low, self.high, is_log=self.panel.is_log):
             y = self._y(value)
             parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}"/>')
-            parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown(value)}</text>')
+            parts.append(
+                f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short_text(value)}</text>'
+            )
         return parts
 
     def _columns(self) -> list[str]:
@@ -103,7 +107,9 @@ class _Drawing:
                 continue
             x = self._x(value * self.axis.per)
             parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{shown(value)}</text>')
+            parts.append(
+                f'<text class="tick" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{short_text(value)}</text>'
+            )
         middle = (_LEFT + WIDTH - _RIGHT) / 2
         word = f'<text class="tick" x="{middle}" y="{HEIGHT - 5}" text-anchor="middle">{self.axis.word}</text>'
         return [*parts, word]
@@ -170,11 +176,11 @@ class _Drawing:
     def _told(self, middle: float) -> str:
         rows = [f"iteration {round(middle):,}"]
         if self.axis.word != "iteration":
-            rows[0] = f"{self.axis.word} {shown(self.axis.at(middle))}, {rows[0]}"
+            rows[0] = f"{self.axis.word} {short_text(self.axis.at(middle))}, {rows[0]}"
         for line in self.panel.lines:
             near = min(line.windows, key=lambda window: abs(_middle(window) - middle))
-            several = "" if near.size < 2 or not near.count else f" ({shown(near.low)} to {shown(near.high)})"
-            rows.append(f"{line.label} {shown(near.mean)}{several}" + (", not finite" if near.bad else ""))
+            several = "" if near.size < 2 or not near.count else f" ({short_text(near.low)} to {short_text(near.high)})"
+            rows.append(f"{line.label} {short_text(near.mean)}{several}" + (", not finite" if near.bad else ""))
         return "\n".join(rows)
 
 

@@ -17,13 +17,14 @@ from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._evaluation import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.logging._numbers import duration_text
 from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
 from ._charts import chart_of
 from ._curves import Curves
 from ._facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
-from ._panels import axis_of, panels_of, span_shown
+from ._panels import axis_of, panels_of
 from ._summary import epochs_of, headlines_of, numbers_of, oddities_of
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _facts(runner: Runner, curves: Curves, end: End) -> list[str]:
         rows = [place, f"{curves.at:,} iterations"]
     else:
         rows = [f"{curves.at:,} of {runner.max_iters:,} iterations"]
-    rows.append(span_shown(curves.seconds))
+    rows.append(duration_text(curves.seconds))
     if curves.begun is not None:
         rows.append(f"begun {curves.begun[:16].replace('T', ' ')}")
     if curves.runs > 1:
@@ -258,5 +259,5 @@ def _template() -> Any:
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     environment.filters["svg"] = Markup  # drawn by us, its texts escaped
-    environment.filters["span"] = span_shown
+    environment.filters["duration"] = duration_text
     return environment.from_string((files("aspecthook.training") / "report.html.jinja").read_text("utf-8"))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._optimizer import whole
+from aspecthook.training.logging._numbers import short_text
 
 from ._base import CurvesHook, End, per_epoch, rules_of
-from ._panels import Axis, Line, Panel, axis_of, panels_of, shown, span_of
+from ._panels import Axis, Line, Panel, axis_of, panels_of, span_of
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._runner import Runner
@@ -137,7 +138,7 @@ def _draw(axes: Any, panel: Panel, axis: Axis) -> None:
 
 
 def _tick(value: float, _: int | None) -> str:
-    return shown(value)
+    return short_text(value)
 
 
 def _no_tick(_: float, __: int | None) -> str:
