@@ -20,9 +20,9 @@ from aspecthook.training.hooks._hook import load_hooks
 from aspecthook.training.logging._numbers import number_of, numbers_of, short_text
 from aspecthook.training.logging._rows import value_of
 from aspecthook.training.report._base import CurvesHook, _extremes
-from aspecthook.training.report._curves import Curves, Series
-from aspecthook.training.report._panels import axis_of, panels_of, span_of, ticks_of
+from aspecthook.training.report._panels import axis_of, panels_of, span_of
 from aspecthook.training.report._plots import PlotHook
+from aspecthook.training.report._record import Curves, Series
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -506,7 +506,7 @@ def test_the_axis_is_of_epochs_once_there_are_two() -> None:
 
 @given(st.lists(st.floats(-1e299, 1e299), min_size=1, max_size=20), st.sampled_from(["loss", "accuracy"]))
 @settings(max_examples=200)
-def test_whatever_the_numbers_an_axis_has_room_for_them_and_round_ticks(values: list[float], name: str) -> None:
+def test_whatever_the_numbers_an_axis_has_room_for_them(values: list[float], name: str) -> None:
     curves = Curves()
     for at, value in enumerate(values, 1):
         curves.train(at, 1, {name: value})
@@ -515,22 +515,6 @@ def test_whatever_the_numbers_an_axis_has_room_for_them_and_round_ticks(values: 
     means = [window.mean for window in panel.lines[0].windows]
     assert isfinite(low) and isfinite(high) and low < high
     assert low <= min(means) and max(means) <= high
-    ticks = ticks_of(low, high, is_log=panel.is_log)
-    assert ticks == sorted(ticks) and len(ticks) <= 8
-    assert all(low <= tick <= high * (1 + 1e-9) for tick in ticks if high > 0)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "is_log", "ticks"),
-    [
-        (0.0, 10.0, False, [0, 2, 4, 6, 8, 10]),
-        (0.81, 0.99, False, [0.85, 0.9, 0.95]),
-        (0.003, 4.0, True, [0.01, 0.1, 1]),
-        (1.5, 9.0, True, [2, 5]),
-    ],
-)
-def test_ticks_are_round(low: float, high: float, is_log: bool, ticks: list[float]) -> None:
-    assert ticks_of(low, high, is_log=is_log) == pytest.approx(ticks)
 
 
 def test_numbers_are_shown_with_what_can_be_read_of_them() -> None:
@@ -593,7 +577,7 @@ assert "matplotlib.pyplot" not in sys.modules
 
 
 def test_without_matplotlib_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training.report._plots.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.report._base.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"pip install 'aspecthook\[train\]'"):
         PlotHook()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import path_of, put
@@ -18,7 +19,7 @@ from aspecthook.training.hooks._optimizer import number, whole
 from aspecthook.training.logging._numbers import numbers_of, rates_of
 from aspecthook.training.loop._interrupts import Interrupts
 
-from ._curves import Curves
+from ._record import Curves
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._runner import Runner
@@ -39,8 +40,10 @@ class CurvesHook(Hook):
 
     # What other hooks put into the logs is seen.
     priority: int | str = "LOWEST"
-    # The seconds that writing takes, until it is known.
-    _cost = 0.05
+    # The packages besides those that every run needs.
+    needs: ClassVar[Sequence[str]] = ()
+    # The seconds that writing takes, until it is known: matplotlib is imported first.
+    _cost = 1.0
 
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
@@ -48,6 +51,9 @@ class CurvesHook(Hook):
         self.by_epoch = by_epoch
         self.share = number(who, "share", share, above=-1e-9, below=1 + 1e-9)
         self.path = path_of(who, path)
+        missing = [name for name in self.needs if find_spec(name) is None]
+        if missing:
+            raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install 'aspecthook[train]'")
         self.curves = Curves()
         self.end: End = "running"
         self.error: BaseException | None = None

@@ -10,21 +10,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
-from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._evaluation import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._numbers import duration_text
 from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
-from ._charts import chart_of
-from ._curves import Curves
+from ._drawing import chart_of
 from ._facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
 from ._panels import axis_of, panels_of
+from ._record import Curves
 from ._summary import epochs_of, headlines_of, numbers_of, oddities_of
 
 if TYPE_CHECKING:
@@ -56,7 +54,8 @@ class ReportHook(CurvesHook):
     """Write a report of the run as one HTML file: how it went and ended, its curves, numbers, hooks and settings.
 
     It is written now and then, and as the run ends, however it ends. It shows the program's command line. With a
-    `ProfilerHook` it has the profile; tests after the run are added. Needs Jinja.
+    `ProfilerHook` it has the profile; tests after the run are added. Needs Jinja and
+    matplotlib.
 
     Args:
         interval: Every how many epochs, or iterations, to write it; 0 for only as the run ends.
@@ -73,7 +72,7 @@ class ReportHook(CurvesHook):
     Raises:
         HookOptionError: An option has a value that it cannot have.
         HookTypeError: An option is of another type.
-        TrainingError: There is no Jinja.
+        TrainingError: Jinja or matplotlib is missing.
 
     Example:
         >>> report = ReportHook(config={"lr": 0.1})
@@ -81,6 +80,8 @@ class ReportHook(CurvesHook):
         >>> report.path.name
         'report.html'
     """
+
+    needs = ("jinja2", "matplotlib")
 
     def __init__(
         self,
@@ -95,8 +96,6 @@ class ReportHook(CurvesHook):
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is no mapping")
-        if find_spec("jinja2") is None:
-            raise TrainingError("ReportHook needs Jinja; pip install 'aspecthook[train]'")
         self.title = title
         self.config = config
         self._sections: dict[str, Any] = {}

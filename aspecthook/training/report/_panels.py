@@ -10,7 +10,7 @@ from aspecthook._errors import HookOptionError
 from aspecthook.training.checkpoint._hooks import rule_of
 from aspecthook.training.logging._numbers import MODES, PREFIXES
 
-from ._curves import Curves, Series, Window, joined
+from ._record import Curves, Series, Window, joined
 
 _MOST_DOTS = 45
 _MOST_POINTS = 240  # of a line: more than that nobody can tell apart
@@ -147,25 +147,3 @@ def span_of(panel: Panel) -> tuple[float, float]:
     if 0 <= low <= (high - low) * 0.3:
         return 0.0, high + room
     return low - room, high + room
-
-
-def ticks_of(low: float, high: float, *, is_log: bool, most: int = 5) -> list[float]:
-    """Give round numbers between two others."""
-    if not (isfinite(low) and isfinite(high) and high > low):
-        return []
-    if is_log:
-        return _powers(low, high, most)
-    step = 10 ** int(log10(max((high - low) / most, 1e-300)) // 1)
-    step = next(step * factor for factor in (1, 2, 2.5, 5, 10, 20) if (high - low) / (step * factor) <= most)
-    first = int(low // step) + (low % step > step * 1e-9)
-    found = [(first + number) * step for number in range(most + 2)]
-    return [0.0 if abs(value) < step * 1e-9 else value for value in found if low <= value <= high * (1 + 1e-12)]
-
-
-def _powers(low: float, high: float, most: int) -> list[float]:
-    first, last = int(log10(low) // 1), int(log10(high) // 1)
-    found = [10.0**power for power in range(first, last + 1) if low <= 10.0**power <= high]
-    if len(found) < 2:
-        found = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
-        found = [value for value in found if low <= value <= high]
-    return found[:: max(1, -(-len(found) // most))]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from aspecthook.training.logging._numbers import PREFIXES, duration_text, short_text
 
-from ._curves import Curves, Row
 from ._panels import LAST, Rules, panels_of, rule_for
+from ._record import Curves, Row
 
 _MOST_HEADLINES = 6
 _MOST_COLUMNS = 40
