@@ -24,6 +24,7 @@ from ._record import Window
 WIDTH, HEIGHT = 420, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 38
 _MOST_STRIPS = 90
+_STEPS = (1, 2, 2.5, 5, 10)  # between ticks
 
 # What each colour is for, by the variable that the style sheet of the page has for it.
 _COLOURS = {
@@ -115,12 +116,12 @@ def draw(axes: Any, panel: Panel, axis: Axis, *, size: float) -> None:
     if panel.is_log:
         axes.set_yscale("log")
     else:
-        axes.yaxis.set_major_locator(ticker.MaxNLocator(5))
+        axes.yaxis.set_major_locator(ticker.MaxNLocator(5, steps=_STEPS))
     axes.set_ylim(*span_of(panel))
     axes.yaxis.set_major_formatter(lambda value, _: short_text(value))
     axes.yaxis.set_minor_locator(ticker.NullLocator())
     axes.set_xlim(0, axis.at(_end_of(panel)))
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=axis.per == 1))
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=_STEPS, integer=axis.per == 1))
     axes.xaxis.set_major_formatter(lambda value, _: short_text(value))
     axes.set_xlabel(axis.word, fontsize=size, color=_COLOURS["soft"])
     axes.grid(visible=True, axis="y", color=_COLOURS["line"], linewidth=0.8)
@@ -136,15 +137,17 @@ def _draw_line(axes: Any, line: Line, axis: Axis) -> None:
     places = [axis.at(_middle(window)) for window in line.windows]
     means = [window.mean for window in line.windows]
     dots = [place for place in range(len(means)) if line.is_dotted or _is_alone(means, place)]
-    marks: dict[str, Any] = {"marker": "o", "markersize": 3, "markevery": dots} if dots else {}
-    axes.plot(places, means, color=colour, linewidth=1.5, label=line.label, **marks)
+    marks: dict[str, Any] = {"marker": "o", "markersize": 4, "markevery": dots} if dots else {}
+    # Numbers at the edge are drawn whole; only the band, whose extremes may be far outside, is clipped.
+    axes.plot(places, means, color=colour, linewidth=1.5, label=line.label, clip_on=False, **marks)
     if not line.is_exact:
         lows = [window.low if window.count else nan for window in line.windows]
         highs = [window.high if window.count else nan for window in line.windows]
         axes.fill_between(places, lows, highs, color=colour, alpha=0.16, linewidth=0)
     best = _best_of(line)
     if best is not None:
-        axes.plot([axis.at(_middle(best))], [best.mean], "o", markersize=9, markerfacecolor="none", color=colour)
+        ring: dict[str, Any] = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "clip_on": False}
+        axes.plot([axis.at(_middle(best))], [best.mean], color=colour, **ring)
     bad = [place for place, window in zip(places, line.windows, strict=True) if window.bad]
     if bad:
         foot = axes.get_xaxis_transform()  # at the foot, whatever the scale
