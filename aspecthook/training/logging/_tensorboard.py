@@ -90,7 +90,7 @@ class TensorboardLoggerHook(LoggerHook):
         except OSError as error:
             if not self._full:
                 runner.logger.warning(
-                    "events cannot be written to %s: %s; the run goes on, and what is missing there is kept until "
+                    "events cannot be written to %s: %s; the run continues, and the missing ones are written when "
                     "there is room",
                     self._file.path.parent,
                     error.strerror,
