@@ -22,6 +22,7 @@ from ._hook import HOOKS, Hook
 from ._optimizer import agreed, gathered, group, number, whole
 
 if TYPE_CHECKING:
+    from aspecthook.training.loop._run import Run
     from aspecthook.training.loop._runner import Runner
 
 # Given what the model made of each batch, and the batches; gives metrics by name.
@@ -298,11 +299,11 @@ def _share_averages(model: Any) -> None:
 
 
 @contextmanager
-def _kept(runner: Runner) -> Generator[None]:
+def _kept(runner: Run) -> Generator[None]:
     """Validate inside ``with``; after it the run is as it was: its place, its data, what is trained and what is not."""
-    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "_loaders")
+    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
     kept = {name: getattr(runner, name) for name in names}
-    runner._loaders = dict(runner._loaders)
+    runner.loaders = dict(runner.loaders)
     walk: Any = getattr(runner.model, "named_modules", None)
     modules: list[Any] = [] if walk is None else [module for _, module in walk()]
     turns = [bool(module.training) for module in modules]

@@ -6,10 +6,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from aspecthook import hooks
-from aspecthook._core.law.hook import priority_of
+from aspecthook.training.loop._dialect import Binding, attach, bindings_of
 from aspecthook.training.loop._stages import Stage
-from aspecthook.training.loop._systems import Row, rows_of
 
 from ._callback import check, overridden
 from ._lifecycle import KerasLifecycle, lifecycle_of
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 Method = Callable[..., Any]
 
 
-def rows(callback: Any, runner: Runner) -> list[Row]:
+def bindings(callback: Any, runner: Runner) -> list[Binding]:
     """Give what becomes of a callback: of ours, of Keras's, or of one that only looks like them.
 
     Raises:
@@ -33,35 +31,35 @@ def rows(callback: Any, runner: Runner) -> list[Row]:
         runner.logger.warning("%s", text)
     life = lifecycle_of(runner)
     seat = life.seat(callback)
-    found: list[Row] = []
+    found: list[Binding] = []
     for name, make in _ROWS.items():
         method = overridden(callback, name)
         if method is not None:
             found += make(life, seat, method)
     if seat.memory is not None and not overridden(callback, "on_train_begin"):
-        found = [Row(Stage("run", "pre"), lambda: seat.begin(None)), *found]
+        found = [Binding(Stage("run", "pre"), lambda: seat.begin(None)), *found]
     return found
 
 
-def _train_begin(_: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
-    yield Row(Stage("run", "pre"), lambda: seat.begin(method))
+def _train_begin(_: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
+    yield Binding(Stage("run", "pre"), lambda: seat.begin(method))
 
 
-def _train_end(life: KerasLifecycle, _: Seat, method: Method) -> Iterable[Row]:
+def _train_end(life: KerasLifecycle, _: Seat, method: Method) -> Iterable[Binding]:
     life.need("epoch", "train_means")
 
     def end() -> None:
         method(life.last())
 
-    yield Row(Stage("run", "post"), end)
+    yield Binding(Stage("run", "post"), end)
 
 
-def _epoch_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _epoch_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
     life.need("epoch")
-    yield Row(Stage("train_epoch", "pre"), lambda: life.begin_epoch(seat, method))
+    yield Binding(Stage("train_epoch", "pre"), lambda: life.begin_epoch(seat, method))
 
 
-def _epoch_end(life: KerasLifecycle, seat: Seat, _: Method) -> Iterable[Row]:
+def _epoch_end(life: KerasLifecycle, seat: Seat, _: Method) -> Iterable[Binding]:
     """Come after all that is called after a stage: Keras ends all tests before it ends an epoch."""
     life.need("epoch", "train_means")
 
@@ -72,100 +70,100 @@ def _epoch_end(life: KerasLifecycle, seat: Seat, _: Method) -> Iterable[Row]:
 
         return end
 
-    yield Row(Stage("train_epoch", "always"), after("train"))
-    yield Row(Stage("val_epoch", "always"), after("val"))
+    yield Binding(Stage("train_epoch", "always"), after("train"))
+    yield Binding(Stage("val_epoch", "always"), after("val"))
 
 
-def _train_batch_begin(_: KerasLifecycle, __: Seat, method: Method) -> Iterable[Row]:
+def _train_batch_begin(_: KerasLifecycle, __: Seat, method: Method) -> Iterable[Binding]:
     def begin(inner_iter: int) -> None:
         method(inner_iter, logs={})
 
-    yield Row(Stage("train_iter", "pre"), begin)
+    yield Binding(Stage("train_iter", "pre"), begin)
 
 
-def _train_batch_end(life: KerasLifecycle, _: Seat, method: Method) -> Iterable[Row]:
+def _train_batch_end(life: KerasLifecycle, _: Seat, method: Method) -> Iterable[Binding]:
     life.need("train_means", "train_logs")
 
     def end(inner_iter: int) -> None:
         method(inner_iter, logs=life.train_logs)
 
-    yield Row(Stage("train_iter", "post"), end)
+    yield Binding(Stage("train_iter", "post"), end)
 
 
-def _test_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _test_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
     life.need("test")
 
     def begin() -> None:
         if not seat.silent:
             method({})
 
-    yield from (Row(Stage(f"{mode}_epoch", "pre"), begin) for mode in ("val", "test"))
+    yield from (Binding(Stage(f"{mode}_epoch", "pre"), begin) for mode in ("val", "test"))
 
 
-def _test_end(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _test_end(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
     life.need("test")
 
     def end(mode: str) -> None:
         if not seat.silent:
             method(life.evaluated(mode))
 
-    yield from (Row(Stage(f"{mode}_epoch", "post"), end) for mode in ("val", "test"))
+    yield from (Binding(Stage(f"{mode}_epoch", "post"), end) for mode in ("val", "test"))
 
 
-def _test_batch_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _test_batch_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
     life.need("test")
 
     def begin(inner_iter: int) -> None:
         if not seat.silent:
             method(inner_iter, logs={})
 
-    yield from (Row(Stage(f"{mode}_iter", "pre"), begin) for mode in ("val", "test"))
+    yield from (Binding(Stage(f"{mode}_iter", "pre"), begin) for mode in ("val", "test"))
 
 
-def _test_batch_end(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _test_batch_end(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
     life.need("test", "test_logs")
 
     def end(inner_iter: int) -> None:
         if not seat.silent:
             method(inner_iter, logs=life.test_logs)
 
-    yield from (Row(Stage(f"{mode}_iter", "post"), end) for mode in ("val", "test"))
+    yield from (Binding(Stage(f"{mode}_iter", "post"), end) for mode in ("val", "test"))
 
 
-def _predict(kind: Any) -> Callable[..., Iterable[Row]]:
-    def make(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _predict(kind: Any) -> Callable[..., Iterable[Binding]]:
+    def make(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
         life.need("predict")
 
         def call() -> None:
             if not seat.silent:
                 method({})
 
-        yield Row(Stage("predict_epoch", kind), call)
+        yield Binding(Stage("predict_epoch", kind), call)
 
     return make
 
 
-def _predict_batch_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _predict_batch_begin(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
     life.need("predict")
 
     def begin(inner_iter: int) -> None:
         if not seat.silent:
             method(inner_iter, logs={})
 
-    yield Row(Stage("predict_iter", "pre"), begin)
+    yield Binding(Stage("predict_iter", "pre"), begin)
 
 
-def _predict_batch_end(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Row]:
+def _predict_batch_end(life: KerasLifecycle, seat: Seat, method: Method) -> Iterable[Binding]:
     life.need("predict")
 
     def end(inner_iter: int, result: Any) -> None:
         if not seat.silent:
             method(inner_iter, logs={"outputs": on_host(result)})
 
-    yield Row(Stage("predict_iter", "post"), end)
+    yield Binding(Stage("predict_iter", "post"), end)
 
 
-_ROWS: dict[str, Callable[[KerasLifecycle, Seat, Method], Iterable[Row]]] = {
+_ROWS: dict[str, Callable[[KerasLifecycle, Seat, Method], Iterable[Binding]]] = {
     "on_train_begin": _train_begin,
     "on_train_end": _train_end,
     "on_epoch_begin": _epoch_begin,
@@ -205,7 +203,7 @@ def placed(runner: Runner, callbacks: Any, model: Model | None = None, verbose: 
                 callback = HOOKS.build_from_config(given)  # pyright: ignore[reportUnknownArgumentType]
             if any(hook is callback for hook in runner.hooks):
                 continue  # it is there for longer
-            _place(runner, callback, handles)
+            handles += attach(runner, callback, bindings_of(callback, runner), None, "callback")
             mine.append(callback)
             runner.hooks.append(callback)
         yield
@@ -218,26 +216,18 @@ def placed(runner: Runner, callbacks: Any, model: Model | None = None, verbose: 
             life.leave(callback)
 
 
-def _place(runner: Runner, callback: Any, handles: list[Any]) -> None:
-    name = type(callback).__name__
-    priority = priority_of(getattr(callback, "priority", "NORMAL"), f"the callback {name}")
-    for stage, function in rows_of(callback, runner):
-        mount = hooks(getattr(runner, stage.method))
-        handles.append(mount.add(stage.kind, function, *stage.types, name=name, priority=priority))
-
-
 @contextmanager
 def aside(runner: Runner) -> Generator[None]:
     """Let the callbacks of a run, and its logs, hear nothing of what is evaluated inside ``with``."""
     life = lifecycle_of(runner)
     seats = [seat for _, seat in life.seats() if not seat.silent]
-    kept = runner.logs, runner._predictions, life.test, life.test_logs, life.running
+    kept = runner.logs, runner.predictions, life.test, life.test_logs, life.running
     life.running = False
     for seat in seats:
         seat.silent = True
     try:
         yield
     finally:
-        runner.logs, runner._predictions, life.test, life.test_logs, life.running = kept
+        runner.logs, runner.predictions, life.test, life.test_logs, life.running = kept
         for seat in seats:
             seat.silent = False

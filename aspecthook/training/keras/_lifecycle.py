@@ -153,7 +153,7 @@ class KerasLifecycle:
         self.running = True
 
     def _introduce(self, epochs: int | None, mode: str) -> None:
-        steps = length_of(self.runner._loaders.get(mode))
+        steps = length_of(self.runner.loaders.get(mode))
         callbacks = [seat.callback for _, seat in self.seats() if not seat.silent]
         for callback in callbacks:
             callback.set_model(self.model)
@@ -203,7 +203,7 @@ class KerasLifecycle:
         done = runner.progress
         if done["epoch"] > self.epoch:
             return True
-        if runner._interrupts.came is not None:
+        if runner.interrupted:
             return False  # it goes on when the run is resumed
         return runner.stopping or (not runner.by_epoch and done["iter"] >= (runner.max_iters or 0))
 

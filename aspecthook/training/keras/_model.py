@@ -98,7 +98,7 @@ class Model:
         if stop:
             self.runner.request_stop()
         else:
-            self.runner._stopping = False
+            self.runner.stopping = False
 
     @property
     def optimizer(self) -> Any:  # Any: an Optimizer, which passes on whatever that of the run has
@@ -176,7 +176,7 @@ class Model:
     def _initial_epoch(self, epoch: int) -> None:
         runner = self.runner
         done = dict.fromkeys(runner.progress, 0)
-        done["epoch"], done["iter"] = epoch, epoch * (length_of(runner._loaders["train"]) or 0)
+        done["epoch"], done["iter"] = epoch, epoch * (length_of(runner.loaders["train"]) or 0)
         done["step"] = done["iter"] // runner.accumulate
         done["begun"] = epoch if runner.by_epoch else done["iter"]
         runner.progress = done

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from ._interrupts import Interrupts
+
 if TYPE_CHECKING:
     import os
     from pathlib import Path
@@ -81,6 +83,8 @@ class Run(Protocol):
     stopping: bool  # whether the run was asked to end
 
     # What it has in hand
+    later: list[Callable[[], object]]  # what `after_stage` was given
+    interrupts: Interrupts
     loaders: dict[str, Any]  # by mode
     data_loader: Any
     batch: Any
