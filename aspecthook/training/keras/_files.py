@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import whole
 
 from ._callback import Callback, Continuing, Logs, is_any
 from ._model import Model
@@ -50,7 +50,7 @@ class Batches:
 
 def save_freq_of(who: str, given: object) -> SaveFreq:
     """Give when to save, and refuse what says nothing of it."""
-    return "epoch" if given == "epoch" else whole(who, "save_freq", given, 1)
+    return "epoch" if given == "epoch" else whole_number(who, "save_freq", given, 1)
 
 
 @HOOKS.register

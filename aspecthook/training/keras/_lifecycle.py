@@ -13,7 +13,7 @@ from weakref import ref
 
 from aspecthook import hooks
 from aspecthook._core.law.asks import Kind
-from aspecthook.training.hooks._optimizer import agreed
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._state import named
 
 from ._callback import is_any
@@ -222,7 +222,7 @@ class KerasLifecycle:
         """Give the numbers of the epoch that has ended; callbacks may add to them. On all ranks they are the same."""
         if self._logs is None:
             # Other hooks may have added to those of the validation since.
-            made = agreed({**self.train.now(), **self._val, **(self._val_now() if self._validated else {})})
+            made = broadcast({**self.train.now(), **self._val, **(self._val_now() if self._validated else {})})
             self._last = {name: made[name] for name in sorted(made)}
             self._logs = dict(self._last)
         return self._logs

@@ -166,7 +166,7 @@ class Model:
         self.runner.load_checkpoint(filepath)
         kept = load(filepath).get("optimizer")
         if kept is not None and self.runner.optimizer is not None:
-            self.runner.backend.load_optimizer_state(self.runner.optimizer, kept["arrays"], kept["rest"])
+            self.runner.backend.load_optimizer_state(self.runner.optimizer, kept)
 
     @property
     def _initial_epoch(self) -> int:  # where a BackupAndRestore of Keras says that training goes on

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.checkpoint._hooks import rule_of
+from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import number, whole
+from aspecthook.training.hooks._monitor import known_rule
 
 from ._callback import Continuing, Logs
 
@@ -20,10 +21,8 @@ _VAL = "val_"
 
 def direction(monitor: str) -> Mode | None:
     """Say by the name of a number whether its minimum or its maximum is sought; None if the name does not tell."""
-    try:
-        return "min" if rule_of(monitor) == "less" else "max"
-    except HookOptionError:
-        return None
+    rule = known_rule(monitor)
+    return None if rule is None else "min" if rule == "less" else "max"
 
 
 class MonitorCallback(Continuing):
@@ -68,8 +67,8 @@ class MonitorCallback(Continuing):
             raise HookOptionError(f"{who}(mode={brief(mode)}): give 'min', 'max' or 'auto'{near}")
         self.monitor = monitor
         self.mode: Mode = mode
-        self.best: float | None = None if baseline is None else number(who, "baseline", baseline, finite=False)
-        self.min_delta = abs(number(who, "min_delta", min_delta))
+        self.best: float | None = baseline if baseline in (None, inf) else finite_number(who, "baseline", baseline)
+        self.min_delta = abs(finite_number(who, "min_delta", min_delta))
         self._seeks: Mode | None = None if mode == "auto" else mode
 
     def is_better(self, value: float, other: float | None) -> bool:
@@ -168,11 +167,11 @@ class EarlyStopping(MonitorCallback):
     ) -> None:
         super().__init__(monitor, mode, min_delta=min_delta)
         who = type(self).__name__
-        self.patience = whole(who, "patience", patience, 0)
+        self.patience = whole_number(who, "patience", patience, 0)
         self.verbose = verbose
-        self.baseline = None if baseline is None else number(who, "baseline", baseline)
+        self.baseline = None if baseline is None else finite_number(who, "baseline", baseline)
         self.restore_best_weights = restore_best_weights
-        self.start_from_epoch = whole(who, "start_from_epoch", start_from_epoch, 0)
+        self.start_from_epoch = whole_number(who, "start_from_epoch", start_from_epoch, 0)
         self._reset()
 
     def _reset(self) -> None:
@@ -280,11 +279,11 @@ class ReduceLROnPlateau(MonitorCallback):
     ) -> None:
         super().__init__(monitor, mode, min_delta=min_delta)
         who = type(self).__name__
-        self.factor = number(who, "factor", factor, below=1)
-        self.patience = whole(who, "patience", patience, 0)
+        self.factor = finite_number(who, "factor", factor, below=1)
+        self.patience = whole_number(who, "patience", patience, 0)
         self.verbose = verbose
-        self.cooldown = whole(who, "cooldown", cooldown, 0)
-        self.min_lr = number(who, "min_lr", min_lr)
+        self.cooldown = whole_number(who, "cooldown", cooldown, 0)
+        self.min_lr = finite_number(who, "min_lr", min_lr)
         self.cooldown_counter = self.wait = 0
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002

@@ -12,8 +12,8 @@ from typing import Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import whole
 from aspecthook.training.logging._files import append
 from aspecthook.training.logging._tensorboard import _module, _record
 
@@ -80,11 +80,13 @@ class TensorBoard(Continuing):
             if value:
                 raise HookOptionError(f"TensorBoard({name}={brief(value)}) is for TensorFlow alone; leave it out")
         self.log_dir = Path(log_dir)
-        self.histogram_freq = whole("TensorBoard", "histogram_freq", histogram_freq, 0)
+        self.histogram_freq = whole_number("TensorBoard", "histogram_freq", histogram_freq, 0)
         self.write_steps_per_second = write_steps_per_second
         self.update_freq: int | None = None
         if update_freq != "epoch":
-            self.update_freq = 1 if update_freq == "batch" else whole("TensorBoard", "update_freq", update_freq, 1)
+            self.update_freq = (
+                1 if update_freq == "batch" else whole_number("TensorBoard", "update_freq", update_freq, 1)
+            )
         self._batches = 0
         self._begun, self._steps = 0.0, 0
         self._files: dict[str, Events] = {}

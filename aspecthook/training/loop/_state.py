@@ -14,7 +14,6 @@ from ._run import Run
 
 def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the state of a run."""
-    arrays, rest = ({}, {}) if run.optimizer is None else run.backend.optimizer_state(run.optimizer)
     return {
         "meta": {
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -25,7 +24,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         },
         "progress": run.progress,
         "model": run.backend.state(run.model),
-        "optimizer": {"arrays": arrays, "rest": rest},
+        "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
         "random": run.backend.rng_state(),
@@ -65,7 +64,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
     if not resume:
         return
     if run.optimizer is not None and optimizer is not None:
-        run.backend.load_optimizer_state(run.optimizer, optimizer["arrays"], optimizer["rest"])
+        run.backend.load_optimizer_state(run.optimizer, optimizer)
     if run.amp is not None and checkpoint.get("amp") is not None:
         run.amp.load_state_dict(checkpoint["amp"])
     if checkpoint.get("gradients") is not None:

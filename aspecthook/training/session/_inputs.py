@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, final
 
 from aspecthook._errors import HookTypeError, described
-from aspecthook.training.backends._backends import Backend
+from aspecthook.training.backends._protocol import Backend
 from aspecthook.training.hooks._evaluation import _kept
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._run import Run
