@@ -23,7 +23,7 @@ from ._rows import PLACE, Row, Rows
 from ._timers import eta_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 
 class LoggerHook(Hook, ABC):
@@ -59,14 +59,14 @@ class LoggerHook(Hook, ABC):
         self.interval = whole_number(type(self).__name__, "interval", interval, 0)
         self.by_epoch, self.ignore_last = by_epoch, ignore_last
         self._rows = Rows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
-        self._runner: weakref.ref[Runner] | None = None
+        self._runner: weakref.ref[Run] | None = None
         self._loaded: Mapping[str, Any] | None = None
 
     @abstractmethod
-    def log(self, runner: Runner, row: Row) -> None:
+    def log(self, runner: Run, row: Row) -> None:
         """Write a row."""
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Begin, or continue where a resumed run was."""
         if runner.rank != 0:
             return
@@ -77,19 +77,19 @@ class LoggerHook(Hook, ABC):
         self._runner, self._loaded = weakref.ref(runner), None
         self._log_all(runner, rows)
 
-    def _begin(self, runner: Runner) -> list[Row]:  # noqa: ARG002
+    def _begin(self, runner: Run) -> list[Row]:  # noqa: ARG002
         """Prepare to log. Return the rows that a resumed run still has to log."""
         return [] if self._loaded is None else list(self._loaded["due"])
 
-    def _goes_on(self, runner: Runner) -> bool:
+    def _goes_on(self, runner: Run) -> bool:
         """Whether the same runner runs again without a resume."""
         return self._loaded is None and self._runner is not None and self._runner() is runner
 
-    def _log_all(self, runner: Runner, rows: list[Row]) -> None:
+    def _log_all(self, runner: Run, rows: list[Row]) -> None:
         for row in rows:
             self.log(runner, row)
 
-    def after_train_iter(self, runner: Runner) -> None:
+    def after_train_iter(self, runner: Run) -> None:
         """Log what is due after an iteration."""
         if runner.rank != 0:
             return
@@ -97,18 +97,18 @@ class LoggerHook(Hook, ABC):
             self.before_run(runner)
         self._log_all(runner, self._rows.advance(runner, runner.iter + 1))
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
         """Log what is due after an epoch."""
         if self._runner is not None:
             self._log_all(runner, self._rows.advance(runner))
 
-    def before_val_epoch(self, runner: Runner) -> None:
+    def before_val_epoch(self, runner: Run) -> None:
         """Log the training rows that are due first: a hook may validate before the loggers see the iteration."""
         if runner.rank == 0:
             self.after_train_epoch(runner)
             self._rows.begin_validation(runner)
 
-    def after_val_epoch(self, runner: Runner) -> None:
+    def after_val_epoch(self, runner: Run) -> None:
         """Log a validation."""
         if runner.rank == 0:
             self._log_all(runner, self._rows.end_validation(runner))
@@ -146,7 +146,7 @@ class _FileLoggerHook(LoggerHook):
         self.path = None if path is None else Path(path)
         self._file: LineFile | None = None
 
-    def _begin(self, runner: Runner) -> list[Row]:
+    def _begin(self, runner: Run) -> list[Row]:
         rows = super()._begin(runner)
         if self._file is not None and self._goes_on(runner):
             return rows
@@ -163,7 +163,7 @@ class _FileLoggerHook(LoggerHook):
             file.begin()
         return rows
 
-    def _path(self, runner: Runner) -> Path | None:
+    def _path(self, runner: Run) -> Path | None:
         if self.path is not None:
             return self.path
         if runner.work_dir is None:
@@ -202,23 +202,23 @@ class TextLoggerHook(_FileLoggerHook):
 
     default = "log.txt"
 
-    def _path(self, runner: Runner) -> Path | None:
+    def _path(self, runner: Run) -> Path | None:
         return None if self.path is None and runner.work_dir is None else super()._path(runner)
 
-    def log(self, runner: Runner, row: Row) -> None:
+    def log(self, runner: Run, row: Row) -> None:
         """Write a line."""
         line = f"{self._place(runner, row)}  {self._numbers(runner, row)}"
         runner.logger.info("%s", line)
         if self._file is not None:
             self._file.write(row, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}")
 
-    def _place(self, runner: Runner, row: Row) -> str:
+    def _place(self, runner: Run, row: Row) -> str:
         mode = "" if row["mode"] == "train" else f"({row['mode']})"
         what = f"Epoch{mode} [{row['epoch']}]" if self.by_epoch else f"Iter{mode} "
         length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
         return f"{what}[{row['iter']}{'' if length is None or mode else f'/{length}'}]"
 
-    def _numbers(self, runner: Runner, row: Row) -> str:
+    def _numbers(self, runner: Run, row: Row) -> str:
         shown = [f"{one_line(name)}: {_shown(name, value)}" for name, value in row.items() if name not in PLACE]
         eta = eta_of(runner) if row["mode"] == "train" else None
         return ", ".join([*shown, *([] if eta is None else [f"eta: {duration_text(eta)}"])])
@@ -247,7 +247,7 @@ class JsonLoggerHook(_FileLoggerHook):
 
     default = "log.jsonl"
 
-    def log(self, runner: Runner, row: Row) -> None:  # noqa: ARG002
+    def log(self, runner: Run, row: Row) -> None:  # noqa: ARG002
         """Write an object."""
         if self._file is not None:
             self._file.write(row, json.dumps({name: _json(value) for name, value in row.items()}))
@@ -274,7 +274,7 @@ class CsvLoggerHook(_FileLoggerHook):
     kind = TableFile
     default = "log.csv"
 
-    def log(self, runner: Runner, row: Row) -> None:  # noqa: ARG002
+    def log(self, runner: Run, row: Row) -> None:  # noqa: ARG002
         """Write a line."""
         if self._file is not None:
             self._file.write(row, "")

@@ -19,7 +19,7 @@ from ._terminal import Plain, Status, Terminal, screen_for
 from ._timers import eta_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
 
@@ -66,7 +66,7 @@ class ProgressHook(Hook):
         self.seconds = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
         self._rows = Rows(0, by_epoch=True, ignore_last=False)
-        self._runner: weakref.ref[Runner] | None = None
+        self._runner: weakref.ref[Run] | None = None
         self._running = False
         self._loaded: Mapping[str, Any] | None = None
         self._screen: Plain | Terminal | None = None
@@ -79,7 +79,7 @@ class ProgressHook(Hook):
 
     # Stages
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Begin, or continue where a resumed run was."""
         self._running, self._gone, self._screen = True, False, None
         self._runner = weakref.ref(runner)
@@ -91,7 +91,7 @@ class ProgressHook(Hook):
         self._rows.begin(runner)
         self._left = self._printed = perf_counter()
 
-    def before_epoch(self, runner: Runner) -> None:
+    def before_epoch(self, runner: Run) -> None:
         """Start to show a pass over the data."""
         if runner.mode == "train":
             if not self._running:  # registered in the middle of a run, whose end would not call this hook
@@ -104,7 +104,7 @@ class ProgressHook(Hook):
             self._rows.begin_validation(runner)
         self._begin(runner)
 
-    def after_iter(self, runner: Runner) -> None:
+    def after_iter(self, runner: Run) -> None:
         """Show how far the pass has come."""
         if runner.mode == "train" and self._running:
             self._take(self._rows.advance(runner, runner.iter + 1))
@@ -113,7 +113,7 @@ class ProgressHook(Hook):
             loop.done = _done(runner) if loop.mode == "train" else loop.done + 1
             self._move(runner, loop)
 
-    def after_epoch(self, runner: Runner) -> None:
+    def after_epoch(self, runner: Run) -> None:
         """Print the results; those of a training epoch are printed with the validation after it."""
         loop = self._end(runner)
         if runner.mode == "train" and self._running:
@@ -121,20 +121,20 @@ class ProgressHook(Hook):
         elif loop is not None:
             self._print_results(runner, loop, self._rows.end_validation(runner))
 
-    def always_epoch(self, runner: Runner) -> None:
+    def always_epoch(self, runner: Run) -> None:
         """Stop showing the pass, even if it failed."""
         self._end(runner)
         if not self._running and not self._loops:
             self._stop(runner)
 
-    def always_run(self, runner: Runner) -> None:
+    def always_run(self, runner: Run) -> None:
         """Print the results of the last epoch, and leave the terminal as it was."""
         self._print_trained(runner)
         self._running = False
         self._loops.clear()
         self._stop(runner)
 
-    def _begin(self, runner: Runner) -> None:
+    def _begin(self, runner: Run) -> None:
         now = perf_counter()
         if not self._running and not self._loops:
             self._screen, self._left, self._printed = None, now, now
@@ -145,7 +145,7 @@ class ProgressHook(Hook):
         if runner.by_epoch or runner.mode != "train":  # the passes of a run by iterations are shown as one
             self._try(runner, lambda screen: screen.draw())
 
-    def _end(self, runner: Runner) -> _Loop | None:
+    def _end(self, runner: Run) -> _Loop | None:
         """Return the pass that has ended; None if a hook before this one failed or skipped it before it was shown."""
         return self._loops.pop() if self._loops and self._loops[-1].mode == runner.mode else None
 
@@ -154,12 +154,12 @@ class ProgressHook(Hook):
     def _take(self, rows: list[Row]) -> None:
         self._trained = rows[-1] if rows else self._trained
 
-    def _print_trained(self, runner: Runner) -> None:
+    def _print_trained(self, runner: Run) -> None:
         row, self._trained = self._trained, None
         if row is not None:
             self._print(runner, _place(runner, row), row, row)
 
-    def _print_results(self, runner: Runner, loop: _Loop, made: list[Row]) -> None:
+    def _print_results(self, runner: Run, loop: _Loop, made: list[Row]) -> None:
         """Print the numbers of a validation or a test, with those of the training before it."""
         row = made[0] if made else {}
         trained: Row = {}
@@ -169,7 +169,7 @@ class ProgressHook(Hook):
         title = _place(runner, place) if place else _of(loop.mode, loop.done, loop.total)
         self._print(runner, title, {**row, **trained}, trained)
 
-    def _print(self, runner: Runner, title: str, row: Row, trained: Row) -> None:
+    def _print(self, runner: Run, title: str, row: Row, trained: Row) -> None:
         rates = rates_row(runner.optimizer)
         shown = _numbers((name, row[name]) for name in sorted(row, key=_is_made) if name not in rates)
         rate = _numbers((name, trained[name]) for name in ("lr",) if name in trained)
@@ -180,7 +180,7 @@ class ProgressHook(Hook):
 
     # The bar, and lines in its place
 
-    def _move(self, runner: Runner, loop: _Loop) -> None:
+    def _move(self, runner: Run, loop: _Loop) -> None:
         if self._screen is None:
             return
         now = perf_counter()
@@ -195,12 +195,12 @@ class ProgressHook(Hook):
     def _is_due(self, loop: _Loop) -> bool:
         return self.interval is not None and loop.done % self.interval == 0
 
-    def _status(self, runner: Runner) -> Status:
+    def _status(self, runner: Run) -> Status:
         loop = self._loops[-1] if self._loops else self._last
         assert loop is not None
         return Status(loop.label, loop.done, loop.total, self._newest(runner, loop))
 
-    def _label(self, runner: Runner) -> str:
+    def _label(self, runner: Run) -> str:
         """Return the name of the pass that begins: an epoch, or a validation after one or within it."""
         if not self._running:
             return runner.mode
@@ -211,7 +211,7 @@ class ProgressHook(Hook):
         place = _place(runner, {"epoch": epoch, "iter": progress["iter"]})
         return place if trains else f"{place} {runner.mode}"
 
-    def _newest(self, runner: Runner, loop: _Loop) -> list[str]:
+    def _newest(self, runner: Run, loop: _Loop) -> list[str]:
         """Return the newest numbers, the most important first."""
         means = self._rows.means(runner.logs) if loop.mode == "train" else {}
         first, *rest = _numbers(means.items()) or [""]
@@ -222,11 +222,11 @@ class ProgressHook(Hook):
 
     # The screen
 
-    def _stop(self, runner: Runner) -> None:
+    def _stop(self, runner: Run) -> None:
         if self._screen is not None:
             self._try(runner, lambda screen: screen.stop())
 
-    def _try(self, runner: Runner, act: Callable[[Plain | Terminal], object]) -> None:
+    def _try(self, runner: Run, act: Callable[[Plain | Terminal], object]) -> None:
         """Use the screen. If the terminal is gone, warn and continue the run."""
         if self._gone or runner.rank != 0:
             return
@@ -260,16 +260,16 @@ class ProgressHook(Hook):
         self._loaded = state
 
 
-def _done(runner: Runner) -> int:
+def _done(runner: Run) -> int:
     return runner.progress["inner_iter" if runner.by_epoch else "iter"]
 
 
-def _total(runner: Runner) -> int | None:
+def _total(runner: Run) -> int | None:
     counts_iters = runner.mode == "train" and not runner.by_epoch
     return runner.max_iters if counts_iters else length_of(runner.data_loader)
 
 
-def _place(runner: Runner, row: Row) -> str:
+def _place(runner: Run, row: Row) -> str:
     word, end = ("epoch", runner.max_epochs) if runner.by_epoch else ("iter", runner.max_iters)
     return _of(word, row[word], end)
 

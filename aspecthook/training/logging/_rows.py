@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 from ._numbers import is_of, number_of, rates_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Flat, so that every format can hold it. The texts are the mode, and those that a model has logged.
 Row: TypeAlias = dict[str, float | str]
@@ -45,7 +45,7 @@ class Rows:
         self._logs: Mapping[str, Any] = {}  # of the last iteration seen: an object that is not in them is new
         self._before: tuple[str, Mapping[str, Any]] | None = None  # the mode of a validation, and the logs before it
 
-    def begin(self, runner: Runner) -> None:
+    def begin(self, runner: Run) -> None:
         """Begin where the run stands, and keep the sums if they belong to this run."""
         progress = runner.progress
         self._logs, self._before = dict(runner.logs), None
@@ -61,7 +61,7 @@ class Rows:
 
     # Training
 
-    def advance(self, runner: Runner, done: int | None = None) -> list[Row]:
+    def advance(self, runner: Run, done: int | None = None) -> list[Row]:
         """Collect what the run has done since the last call. Return the rows that are due.
 
         Args:
@@ -81,7 +81,7 @@ class Rows:
                 self._sums.clear()
         return rows
 
-    def close(self, runner: Runner) -> list[Row]:
+    def close(self, runner: Run) -> list[Row]:
         """Return a row of what was collected since the last one, if anything was, and start over."""
         if not self._sums:
             return []
@@ -103,7 +103,7 @@ class Rows:
                 found.setdefault(name, newest)
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
-    def _take(self, runner: Runner, done: int, *, fresh: bool) -> list[Row]:
+    def _take(self, runner: Run, done: int, *, fresh: bool) -> list[Row]:
         inner = runner.inner_iter + 1
         self._iters, self._place = done, (runner.epoch + 1, inner)
         if fresh:
@@ -113,7 +113,7 @@ class Rows:
         last = not self.by_epoch and not runner.by_epoch and done == runner.max_iters
         return self.close(runner) if due or (last and not self.ignore_last) else []
 
-    def _add(self, runner: Runner) -> None:
+    def _add(self, runner: Run) -> None:
         outputs: Mapping[str, Any] = runner.outputs if _is_mapping(runner.outputs) else {}
         count = float(outputs.get("num_samples", 1))
         logged = {
@@ -129,11 +129,11 @@ class Rows:
 
     # Validations
 
-    def begin_validation(self, runner: Runner) -> None:
+    def begin_validation(self, runner: Run) -> None:
         """Remember the logs, to know which numbers a validation adds."""
         self._before = (runner.mode, dict(runner.logs))
 
-    def end_validation(self, runner: Runner) -> list[Row]:
+    def end_validation(self, runner: Run) -> list[Row]:
         """Return a row of the numbers that a validation or a test has logged.
 
         Its epoch and iteration are those that the training has reached.
@@ -146,7 +146,7 @@ class Rows:
         numbers = {name: value for name, value in made.items() if value is not None}
         return [_joined(self._place_of(runner, mode), rates_row(runner.optimizer), numbers)] if numbers else []
 
-    def _place_of(self, runner: Runner, mode: str) -> Row:
+    def _place_of(self, runner: Run, mode: str) -> Row:
         progress = runner.progress
         inside = progress["inner_iter"]
         count = (inside or self._place[1]) if self.by_epoch else progress["iter"]
@@ -154,7 +154,7 @@ class Rows:
 
     # The state for a checkpoint
 
-    def state(self, runner: Runner | None) -> tuple[dict[str, Any], list[Row]]:
+    def state(self, runner: Run | None) -> tuple[dict[str, Any], list[Row]]:
         """Return the state for a checkpoint saved now, and the rows that are due by now and were not returned yet."""
         ahead = copy(self)
         ahead._sums = {name: list(row) for name, row in self._sums.items()}

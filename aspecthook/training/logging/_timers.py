@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from aspecthook.training.hooks._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register
@@ -36,7 +36,7 @@ class IterTimerHook(Hook):
         """The mean duration of an iteration since the run began or was resumed."""
         return self._total / self._count if self._count else None
 
-    def eta(self, runner: Runner) -> float | None:
+    def eta(self, runner: Run) -> float | None:
         """Return an estimate of the seconds that the rest of the training takes; None if there is none yet."""
         left = iterations_left(runner)
         return None if left is None or self.mean is None else left * self.mean
@@ -50,17 +50,17 @@ class IterTimerHook(Hook):
         """Start waiting for the first batch."""
         self._since = perf_counter()
 
-    def before_train_iter(self, runner: Runner) -> None:
+    def before_train_iter(self, runner: Run) -> None:
         """Log how long the batch took to arrive."""
         self._inside = True
         runner.logs = {**runner.logs, "data_time": perf_counter() - self._since}
 
-    def after_train_iter(self, runner: Runner) -> None:
+    def after_train_iter(self, runner: Run) -> None:
         """Log how long the iteration took."""
         self._end(runner)
         self._since = perf_counter()
 
-    def before_val_epoch(self, runner: Runner) -> None:
+    def before_val_epoch(self, runner: Run) -> None:
         """End the iteration if a hook validates within it."""
         self._end(runner)
 
@@ -72,7 +72,7 @@ class IterTimerHook(Hook):
 
     always_test_epoch = always_predict_epoch = always_val_epoch
 
-    def _end(self, runner: Runner) -> None:
+    def _end(self, runner: Run) -> None:
         if self._inside:
             self._inside = False
             took = perf_counter() - self._since
@@ -80,7 +80,7 @@ class IterTimerHook(Hook):
             self._count, self._total = self._count + 1, self._total + took
 
 
-def iterations_left(runner: Runner) -> float | None:
+def iterations_left(runner: Run) -> float | None:
     """Return how many iterations are left, estimated from the past epochs if the length of an epoch is unknown."""
     progress = runner.progress
     total: float | None = runner.max_iters
@@ -89,6 +89,6 @@ def iterations_left(runner: Runner) -> float | None:
     return None if total is None else max(0.0, total - progress["iter"])
 
 
-def eta_of(runner: Runner) -> float | None:
+def eta_of(runner: Run) -> float | None:
     """Return the estimate of the timer of a run; None if the run has no timer, or no estimate yet."""
     return next((hook.eta(runner) for hook in runner.hooks if isinstance(hook, IterTimerHook)), None)

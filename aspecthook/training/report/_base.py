@@ -21,7 +21,7 @@ from aspecthook.training.loop._interrupts import INTERRUPTS
 from ._record import Curves
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 
@@ -58,7 +58,7 @@ class CurvesHook(Hook):
         self.error: BaseException | None = None
         # The file; None before a run, and on ranks that write nothing.
         self.target: Path | None = None
-        self._runner: Runner | None = None
+        self._runner: Run | None = None
         self._keeps = self._shares = False
         self._due = False
         self._spent = 0.0
@@ -67,7 +67,7 @@ class CurvesHook(Hook):
 
     # When to write
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Find the file, and the hook that keeps the record.
 
         Raises:
@@ -93,11 +93,11 @@ class CurvesHook(Hook):
             self.curves.runs += 1
             self.curves.begun = self.curves.begun or datetime.now().astimezone().isoformat(timespec="seconds")
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def before_train_epoch(self, runner: Run) -> None:
         """Write a file that was due after the last epoch, and waited for a validation that did not come."""
         self._write_due(runner)
 
-    def after_train_iter(self, runner: Runner) -> None:
+    def after_train_iter(self, runner: Run) -> None:
         """Record the numbers of the iteration."""
         if self._runner is None:
             return
@@ -107,7 +107,7 @@ class CurvesHook(Hook):
             self._due = True
             runner.after_stage(lambda: self._write_due(runner))
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
         """Close the epoch, and find whether a file is due."""
         if self._keeps:
             self._update_time()
@@ -120,17 +120,17 @@ class CurvesHook(Hook):
             # Write now, so that the next epoch does not count it as waiting for data.
             runner.after_stage(lambda: self._write_due(runner))
 
-    def after_val_epoch(self, runner: Runner) -> None:
+    def after_val_epoch(self, runner: Run) -> None:
         """Record the numbers of a validation, and write a file that was due after the epoch."""
         self._note_tests(runner, "val")
         if self._due:
             runner.after_stage(lambda: self._write_due(runner))
 
-    def after_test_epoch(self, runner: Runner) -> None:
+    def after_test_epoch(self, runner: Run) -> None:
         """Record the numbers of a test, even after the run."""
         self._note_tests(runner, "test")
 
-    def always_run(self, runner: Runner, exc: BaseException | None) -> None:
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Write the file for the last time."""
         if self._runner is None:
             return
@@ -145,7 +145,7 @@ class CurvesHook(Hook):
 
     # The record
 
-    def _note(self, runner: Runner) -> None:
+    def _note(self, runner: Run) -> None:
         """Record the numbers of an iteration once, and not at all if a hook has skipped it."""
         done = runner.progress["iter"]
         if done != runner.iter + 1 or done <= self.curves.at:
@@ -153,7 +153,7 @@ class CurvesHook(Hook):
         self._update_time()
         self.curves.train(done, runner.epoch + 1, {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)})
 
-    def _note_tests(self, runner: Runner, mode: str) -> None:
+    def _note_tests(self, runner: Run, mode: str) -> None:
         if not self._keeps or (mode == "val" and self._runner is None):
             return
         if self._runner is not None:
@@ -167,7 +167,7 @@ class CurvesHook(Hook):
 
     # The file
 
-    def _write_due(self, runner: Runner) -> None:
+    def _write_due(self, runner: Run) -> None:
         """Write a file that is due, unless that would take too much of the run's time."""
         if not self._due:
             return
@@ -175,7 +175,7 @@ class CurvesHook(Hook):
         if self.share >= 1 or self._spent + self._cost <= self.share * (perf_counter() - self._began):
             self.write(runner)
 
-    def write(self, runner: Runner) -> None:
+    def write(self, runner: Run) -> None:
         """Write the file now. Errors are logged, and do not fail the run."""
         if self.target is None:
             return
@@ -189,7 +189,7 @@ class CurvesHook(Hook):
         self._cost = perf_counter() - begun
         self._spent += self._cost
 
-    def made(self, runner: Runner) -> bytes:
+    def made(self, runner: Run) -> bytes:
         """Return the content of the file."""
         raise NotImplementedError
 
@@ -208,7 +208,7 @@ class CurvesHook(Hook):
             self._before, self._began = self.curves.seconds, perf_counter()
 
 
-def end_of(runner: Runner, exc: BaseException | None) -> End:
+def end_of(runner: Run, exc: BaseException | None) -> End:
     """Return how a run has ended."""
     if exc is not None:
         return "interrupted" if isinstance(exc, INTERRUPTS) else "failed"
@@ -216,13 +216,13 @@ def end_of(runner: Runner, exc: BaseException | None) -> End:
     return "stopped" if wanted is not None and trained < wanted else "done"
 
 
-def rules_of(runner: Runner) -> dict[str, str]:
+def rules_of(runner: Run) -> dict[str, str]:
     """Return the rules by which the hooks of a run compare numbers: ``"greater"`` or ``"less"``, by name."""
     watched = [getattr(hook, "watched", None) for hook in runner.hooks]
     return {monitor.name: monitor.rule for monitor in watched if isinstance(monitor, Monitor)}
 
 
-def per_epoch(runner: Runner) -> float | None:
+def per_epoch(runner: Run) -> float | None:
     """Return the number of iterations of an epoch, if it is known."""
     if not runner.by_epoch or not runner.max_epochs or not runner.max_iters:
         return None

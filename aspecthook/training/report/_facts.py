@@ -23,7 +23,7 @@ from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, p
 from aspecthook.training.profile._profile import WORDS
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 Facts = list[tuple[str, str]]
 
@@ -69,13 +69,13 @@ class Stage(NamedTuple):
     after: list[tuple[str, list[Chip]]]
 
 
-def stages_of(runner: Runner) -> list[Stage]:
+def stages_of(runner: Run) -> list[Stage]:
     """Return the stages of a run that have hooks, and all those of training."""
     names = {id(hook): name for name, hook in named(runner)}
     return [stage for outer in _OUTER for stage in _stages(runner, outer, names)]
 
 
-def _stages(runner: Runner, name: str, names: Mapping[int, str]) -> list[Stage]:
+def _stages(runner: Run, name: str, names: Mapping[int, str]) -> list[Stage]:
     """Return a stage, or only those within it if it has no hooks."""
     inner = [stage for one in _INNER.get(name, ()) for stage in _stages(runner, one, names)]
     kinds = {kind: [_chip(hook, names) for hook in ordered] for kind, ordered in hooks_on(runner, name)}
@@ -103,7 +103,7 @@ class Saved(NamedTuple):
     note: str
 
 
-def checkpoints_of(runner: Runner) -> list[Saved]:
+def checkpoints_of(runner: Run) -> list[Saved]:
     """Return the checkpoints that the hooks of a run keep, the best ones first."""
     savers: list[Any] = [hook.saver if isinstance(hook, EvalHook) else hook for hook in runner.hooks]
     found: list[Saved] = []
@@ -163,7 +163,7 @@ def _text(value: object) -> str:
 # Environment
 
 
-def environment_of(runner: Runner) -> Facts:
+def environment_of(runner: Run) -> Facts:
     """Return the environment of a run, without what is unknown."""
     rows = [
         ("command", shlex.join(sys.orig_argv)),
@@ -233,7 +233,7 @@ def _git(*words: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _model(runner: Runner) -> str:
+def _model(runner: Run) -> str:
     name = type(runner.model).__name__
     try:
         shapes = [tuple(parameter.shape) for parameter in runner.backend.parameters(runner.model).values()]
@@ -262,7 +262,7 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, (int, float, tuple))
 
 
-def _device(runner: Runner) -> str:
+def _device(runner: Run) -> str:
     if runner.backend.name != "torch":
         return runner.backend.name
     parameters = list(runner.backend.parameters(runner.model).values())

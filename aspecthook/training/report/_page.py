@@ -26,7 +26,7 @@ from ._record import Curves
 from ._summary import epochs_of, headlines_of, numbers_of, warnings_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _MOST_CHARTS = 12  # the others are folded
 _MOST_TRACE = 20_000  # characters
@@ -114,27 +114,27 @@ class ReportHook(CurvesHook):
         """
         self._sections[title] = content
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Read the environment of the run."""
         super().before_run(runner)
         self._failure = None
         if self.target is not None:
             self._environment = environment_of(runner)
 
-    def after_test_epoch(self, runner: Runner) -> None:
+    def after_test_epoch(self, runner: Run) -> None:
         """Record the numbers of a test, and write the report again if the run is over."""
         super().after_test_epoch(runner)
         if self._runner is None:
             self.write(runner)
 
-    def made(self, runner: Runner) -> bytes:
+    def made(self, runner: Run) -> bytes:
         """Return the page."""
         if self.error is not None and self.end == "failed":
             self._failure = _failure(self.error)
         page: str = _template().render(**self._context(runner))
         return page.encode(errors="replace")
 
-    def _context(self, runner: Runner) -> dict[str, Any]:
+    def _context(self, runner: Run) -> dict[str, Any]:
         curves, rules = self.curves, rules_of(runner)
         numbers = numbers_of(curves, rules, by_epoch=runner.by_epoch)
         axis = axis_of(curves, per_epoch(runner))
@@ -163,14 +163,14 @@ class ReportHook(CurvesHook):
             "version": version("aspecthook"),
         }
 
-    def _settings(self, runner: Runner) -> Mapping[str, Any]:
+    def _settings(self, runner: Run) -> Mapping[str, Any]:
         if self.config is not None:
             return self.config
         found: Any = runner.meta.get("config")
         return runner.meta if not isinstance(found, Mapping) else cast("Mapping[str, Any]", found)
 
 
-def _facts(runner: Runner, curves: Curves, end: End) -> list[str]:
+def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
     """Return how far the run has come, how long it took, and when it began."""
     if runner.by_epoch:
         done = runner.progress["epoch"]
@@ -187,7 +187,7 @@ def _facts(runner: Runner, curves: Curves, end: End) -> list[str]:
     return [*rows, why] if why is not None else rows
 
 
-def _why_stopped(runner: Runner) -> str | None:
+def _why_stopped(runner: Run) -> str | None:
     return next((hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)), None)
 
 

@@ -13,7 +13,7 @@ from ._drawing import draw, new_figure, saved
 from ._panels import Axis, Panel, axis_of, panels_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _ENDS: dict[End, str] = {"stopped": "stopped early", "interrupted": "interrupted", "failed": "failed"}
 _MOST_PANELS = 24
@@ -63,13 +63,13 @@ class PlotHook(CurvesHook):
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         self.dpi = whole_number("PlotHook", "dpi", dpi, 10)
 
-    def made(self, runner: Runner) -> bytes:
+    def made(self, runner: Run) -> bytes:
         """Return the PNG."""
         axis = axis_of(self.curves, per_epoch(runner))
         figure = _figure(panels_of(self.curves, rules_of(runner)), axis, self._title(runner))
         return saved(figure, "png", dpi=self.dpi)
 
-    def _title(self, runner: Runner) -> str:
+    def _title(self, runner: Run) -> str:
         name = runner.work_dir.name if runner.work_dir is not None else type(runner.model).__name__
         ended = f", {_ENDS[self.end]}" if self.end in _ENDS else ""
         return f"{name}: {self.curves.at:,} iterations{ended}"
