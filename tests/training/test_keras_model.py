@@ -39,7 +39,7 @@ def test_the_model_is_what_callbacks_use_of_one_of_keras(library: str, tmp_path:
     assert len(model.weights) == len(list(runner.model.parameters()))
     model.save(tmp_path / "all.keras")
     model.save_weights(tmp_path / "w.weights.h5")
-    with pytest.raises(TrainingError, match="is there already"):
+    with pytest.raises(TrainingError, match="exists already"):
         model.save(tmp_path / "all.keras", overwrite=False)
     model.set_weights([array * 0 for array in weights])
     assert not any(array.any() for array in state(runner).values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from socket import gethostname
@@ -17,10 +17,9 @@ from aspecthook.training.hooks._optimizer import whole
 from aspecthook.training.logging._files import append
 from aspecthook.training.logging._tensorboard import _module, _record
 
+from ._bridge import runner_of, writes
 from ._callback import Continuing, Logs
-from ._files import writes
-from ._model import Model
-from ._monitor import rates
+from ._optimizer import rates
 
 _VAL = "val_"
 _BINS = 30  # as TensorFlow has them
@@ -130,7 +129,7 @@ class TensorBoard(Continuing):
         for folder, rows in (("train", train), ("validation", val)):
             self._write(folder, {f"epoch_{name}": value for name, value in rows.items()}, epoch)
         if self.histogram_freq and epoch % self.histogram_freq == 0 and writes(self):
-            for name, array in _weights(self.model):
+            for name, array in _weights(self):
                 self._file("train").histogram(f"{name}/histogram", array, epoch)
 
     # How
@@ -206,9 +205,8 @@ class Events:
             raise TrainingError(f"TensorBoard: {self.path} cannot be written: {error.strerror}") from error
 
 
-def _weights(model: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(model, Model):
-        yield from model.runner.backend.state(model.runner.model).items()
-        return
-    for weight in model.weights:
-        yield weight.path, weight.numpy()
+def _weights(callback: TensorBoard) -> Iterable[tuple[str, Any]]:
+    runner = runner_of(callback)
+    if runner is not None:
+        return runner.backend.state(runner.model).items()
+    return [(weight.path, weight.numpy()) for weight in callback.model.weights]
