@@ -18,8 +18,8 @@ from zlib import crc32
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import put
 
+from ._numbers import one_line
 from ._rows import Row
-from ._text import one_line
 
 
 class LineFile:

@@ -20,8 +20,8 @@ from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.hooks._optimizer import whole
 
 from ._files import LineFile, TableFile
+from ._numbers import duration_text, number_text, one_line
 from ._rows import PLACE, Row, Rows, length_of
-from ._text import duration_text, number_text, one_line
 from ._timers import eta_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.hooks._optimizer import number, whole
 
-from ._rows import PLACE, TIMES, Row, Rows, length_of, rates_of
+from ._numbers import duration_text, number_text
+from ._rows import PLACE, TIMES, Row, Rows, length_of, rates_row
 from ._terminal import Look, Plain, Terminal, screen_for
-from ._text import duration_text, number_text, took_text
 from ._timers import eta_of
 
 if TYPE_CHECKING:
@@ -167,11 +167,11 @@ class ProgressHook(Hook):
         self._say(runner, title, {**row, **trained}, trained)
 
     def _say(self, runner: Runner, title: str, row: Row, trained: Row) -> None:
-        rates = rates_of(runner.optimizer)
+        rates = rates_row(runner.optimizer)
         shown = _numbers((name, row[name]) for name in sorted(row, key=_is_made) if name not in rates)
         rate = _numbers((name, trained[name]) for name in ("lr",) if name in trained)
         now = perf_counter()
-        parts = [title, *shown, *rate, took_text(now - self._said)]
+        parts = [title, *shown, *rate, duration_text(now - self._said)]
         self._said = self._told = now
         self._try(runner, lambda screen: screen.say(parts))
 
@@ -214,7 +214,7 @@ class ProgressHook(Hook):
         first, *rest = _numbers(means.items()) or [""]
         eta = eta_of(runner) if loop.mode == "train" else _rest(loop)
         left = "" if eta is None else f"eta {duration_text(eta)}"
-        rates = _numbers(rates_of(runner.optimizer).items()) if loop.mode == "train" else []
+        rates = _numbers(rates_row(runner.optimizer).items()) if loop.mode == "train" else []
         return [text for text in (first, left, *rates[:1], *rest) if text]
 
     # How

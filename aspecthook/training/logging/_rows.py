@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from ._numbers import is_of, number_of, rates_of
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._runner import Runner
@@ -19,7 +20,6 @@ Row: TypeAlias = dict[str, float | str]
 
 PLACE = ("mode", "epoch", "iter")
 TIMES = ("time", "data_time")
-_OTHER_MODES = ("val_", "test_", "predict_")
 _MISSING = object()
 
 
@@ -87,7 +87,7 @@ class Rows:
             return []
         count = self._place[1] if self.by_epoch else self._iters
         place: Row = {"mode": "train", "epoch": self._place[0], "iter": count}
-        row = _joined(place, rates_of(runner.optimizer), self.means(runner.logs))
+        row = _joined(place, rates_row(runner.optimizer), self.means(runner.logs))
         self._sums.clear()
         return [row]
 
@@ -96,7 +96,7 @@ class Rows:
         found: Row = {}
         for name, value in (*_of_training(logs), *((name, None) for name in self._sums)):
             total, weight = self._sums.get(name, (0.0, 0.0))
-            newest = plain(value)
+            newest = value_of(value)
             if weight:
                 found[name] = total / weight
             elif newest is not None:
@@ -120,7 +120,7 @@ class Rows:
             name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
         }
         for name, value in {**logged, **outputs.get("log_vars", {})}.items():
-            number = plain(value)
+            number = value_of(value)
             if number is not None and not isinstance(number, str):
                 weight = 1.0 if name in TIMES else count
                 row = self._sums.setdefault(name, [0.0, 0.0])
@@ -142,11 +142,9 @@ class Rows:
             return []
         (mode, before), self._before = self._before, None
         logs = runner.logs.items()
-        made = {
-            name: plain(v) for name, v in logs if name.startswith(f"{mode}_") and v is not before.get(name, _MISSING)
-        }
+        made = {name: value_of(v) for name, v in logs if is_of(name, mode) and v is not before.get(name, _MISSING)}
         numbers = {name: value for name, value in made.items() if value is not None}
-        return [_joined(self._place_of(runner, mode), rates_of(runner.optimizer), numbers)] if numbers else []
+        return [_joined(self._place_of(runner, mode), rates_row(runner.optimizer), numbers)] if numbers else []
 
     def _place_of(self, runner: Runner, mode: str) -> Row:
         progress = runner.progress
@@ -176,7 +174,7 @@ def _is_mapping(outputs: object) -> bool:
 
 
 def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((name, value) for name, value in logs.items() if not name.startswith(_OTHER_MODES))
+    return ((name, value) for name, value in logs.items() if is_of(name, "train"))
 
 
 def _joined(place: Row, *parts: Row) -> Row:
@@ -197,35 +195,20 @@ def length_of(loader: Any) -> int | None:
 
 
 # Any: what a model has logged.
-def plain(value: Any) -> float | str | None:
-    """Give a number or a text as it is written; None if it is neither."""
-    if isinstance(value, (str, int, float)):
-        return str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value)
-    if isinstance(value, Real):
-        return float(value)
-    shape = getattr(value, "shape", None)
-    if shape is not None and hasattr(value, "item") and all(size == 1 for size in shape):
-        return float(value.item())
-    return None
+def value_of(value: Any) -> float | str | None:
+    """Return a number or a text as a row holds it; None if it is neither."""
+    return str(value) if isinstance(value, str) else number_of(value)
 
 
-def rates_of(optimizer: Any) -> Row:
-    """Give the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
+def rates_row(optimizer: Any) -> Row:
+    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
     row: Row = {}
-    for word in ("lr", "momentum"):
-        rates = [_rate(group, word) for group in groups]
-        known = [rate for rate in rates if rate is not None]
-        if rates and rates[0] is not None and (word == "lr" or any(known)):
-            row[word] = rates[0]
-            others = enumerate(rates) if any(rate != rates[0] for rate in rates) else ()
-            row.update((f"{word}_{groups[n].get('name', n)}", rate) for n, rate in others if n and rate is not None)
+    for word, rates in rates_of(optimizer).items():
+        first = rates[0]
+        if first is None or (word == "momentum" and not any(rates)):
+            continue
+        row[word] = first
+        others = enumerate(rates) if any(rate != first for rate in rates) else ()
+        row.update((f"{word}_{groups[n].get('name', n)}", rate) for n, rate in others if n and rate is not None)
     return row
-
-
-def _rate(group: Mapping[str, Any], word: str) -> float | None:
-    value = group.get(word)
-    if value is None and word == "momentum" and "betas" in group:
-        value = cast("tuple[Any, ...]", group["betas"])[0]
-    rate = plain(value)
-    return None if isinstance(rate, str) else rate

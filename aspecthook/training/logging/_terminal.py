@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, final
 
-from ._text import one_line
+from ._numbers import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import path_of, put
@@ -15,10 +16,10 @@ from aspecthook.training.checkpoint._hooks import CheckpointHook
 from aspecthook.training.hooks._evaluation import EarlyStoppingHook, EvalHook
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._optimizer import number, whole
-from aspecthook.training.logging._readings import named, of_training
+from aspecthook.training.logging._numbers import numbers_of, rates_of
 from aspecthook.training.loop._interrupts import Interrupts
 
-from ._curves import Curves
+from ._record import Curves
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._runner import Runner
@@ -39,8 +40,10 @@ class CurvesHook(Hook):
 
     # What other hooks put into the logs is seen.
     priority: int | str = "LOWEST"
-    # The seconds that writing takes, until it is known.
-    _cost = 0.05
+    # The packages besides those that every run needs.
+    needs: ClassVar[Sequence[str]] = ()
+    # The seconds that writing takes, until it is known: matplotlib is imported first.
+    _cost = 1.0
 
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
@@ -48,6 +51,9 @@ class CurvesHook(Hook):
         self.by_epoch = by_epoch
         self.share = number(who, "share", share, above=-1e-9, below=1 + 1e-9)
         self.path = path_of(who, path)
+        missing = [name for name in self.needs if find_spec(name) is None]
+        if missing:
+            raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install 'aspecthook[train]'")
         self.curves = Curves()
         self.end: End = "running"
         self.error: BaseException | None = None
@@ -146,7 +152,7 @@ class CurvesHook(Hook):
         if done != runner.iter + 1 or done <= self.curves.at:
             return
         self._tell_time()
-        self.curves.train(done, runner.epoch + 1, of_training(runner.logs, runner.optimizer))
+        self.curves.train(done, runner.epoch + 1, {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)})
 
     def _note_tests(self, runner: Runner, mode: str) -> None:
         if not self._keeps or (mode == "val" and self._runner is None):
@@ -155,7 +161,7 @@ class CurvesHook(Hook):
             self._tell_time()
         done = runner.progress
         epoch = done["epoch"] + (done["inner_iter"] > 0)
-        self.curves.validate(done["iter"], epoch, named(runner.logs, (f"{mode}_",)))
+        self.curves.validate(done["iter"], epoch, numbers_of(runner.logs, mode))
 
     def _tell_time(self) -> None:
         self.curves.seconds = self._before + perf_counter() - self._began
@@ -228,3 +234,17 @@ def per_epoch(runner: Runner) -> float | None:
     if not runner.by_epoch or not runner.max_epochs or not runner.max_iters:
         return None
     return runner.max_iters / runner.max_epochs
+
+
+# Any: an optimizer of either library.
+def _extremes(optimizer: Any) -> dict[str, float]:
+    """Return the rates of the first parameter group; and the lowest and the highest, if the groups differ."""
+    found: dict[str, float] = {}
+    for word, rates in rates_of(optimizer).items():
+        first, *rest = known = [rate for rate in rates if rate is not None]
+        found[word] = first
+        if any(rate < first for rate in rest):
+            found[f"{word} (lowest)"] = min(known)
+        if any(rate > first for rate in rest):
+            found[f"{word} (highest)"] = max(known)
+    return found

@@ -10,20 +10,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
-from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._evaluation import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.logging._numbers import duration_text
 from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
-from ._charts import chart_of
-from ._curves import Curves
+from ._drawing import chart_of
 from ._facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
-from ._panels import axis_of, panels_of, span_shown
+from ._panels import axis_of, panels_of
+from ._record import Curves
 from ._summary import epochs_of, headlines_of, numbers_of, oddities_of
 
 if TYPE_CHECKING:
@@ -55,7 +54,8 @@ class ReportHook(CurvesHook):
     """Write a report of the run as one HTML file: how it went and ended, its curves, numbers, hooks and settings.
 
     It is written now and then, and as the run ends, however it ends. It shows the program's command line. With a
-    `ProfilerHook` it has the profile; tests after the run are added. Needs Jinja.
+    `ProfilerHook` it has the profile; tests after the run are added. Needs Jinja and
+    matplotlib.
 
     Args:
         interval: Every how many epochs, or iterations, to write it; 0 for only as the run ends.
@@ -72,7 +72,7 @@ class ReportHook(CurvesHook):
     Raises:
         HookOptionError: An option has a value that it cannot have.
         HookTypeError: An option is of another type.
-        TrainingError: There is no Jinja.
+        TrainingError: Jinja or matplotlib is missing.
 
     Example:
         >>> report = ReportHook(config={"lr": 0.1})
@@ -80,6 +80,8 @@ class ReportHook(CurvesHook):
         >>> report.path.name
         'report.html'
     """
+
+    needs = ("jinja2", "matplotlib")
 
     def __init__(
         self,
@@ -94,8 +96,6 @@ class ReportHook(CurvesHook):
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is no mapping")
-        if find_spec("jinja2") is None:
-            raise TrainingError("ReportHook needs Jinja; pip install 'aspecthook[train]'")
         self.title = title
         self.config = config
         self._sections: dict[str, Any] = {}
@@ -178,7 +178,7 @@ def _facts(runner: Runner, curves: Curves, end: End) -> list[str]:
         rows = [place, f"{curves.at:,} iterations"]
     else:
         rows = [f"{curves.at:,} of {runner.max_iters:,} iterations"]
-    rows.append(span_shown(curves.seconds))
+    rows.append(duration_text(curves.seconds))
     if curves.begun is not None:
         rows.append(f"begun {curves.begun[:16].replace('T', ' ')}")
     if curves.runs > 1:
@@ -258,5 +258,5 @@ def _template() -> Any:
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     environment.filters["svg"] = Markup  # drawn by us, its texts escaped
-    environment.filters["span"] = span_shown
+    environment.filters["duration"] = duration_text
     return environment.from_string((files("aspecthook.training") / "report.html.jinja").read_text("utf-8"))

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 from aspecthook._errors import HookOptionError
 from aspecthook.training.checkpoint._hooks import rule_of
-from aspecthook.training.logging._readings import MODES, PREFIXES
+from aspecthook.training.logging._numbers import MODES, PREFIXES
 
-from ._curves import Curves, Series, Window, joined
+from ._record import Curves, Series, Window, joined
 
 _MOST_DOTS = 45
 _MOST_POINTS = 240  # of a line: more than that nobody can tell apart
@@ -147,57 +147,3 @@ def span_of(panel: Panel) -> tuple[float, float]:
     if 0 <= low <= (high - low) * 0.3:
         return 0.0, high + room
     return low - room, high + room
-
-
-def ticks_of(low: float, high: float, *, is_log: bool, most: int = 5) -> list[float]:
-    """Give round numbers between two others."""
-    if not (isfinite(low) and isfinite(high) and high > low):
-        return []
-    if is_log:
-        return _powers(low, high, most)
-    step = 10 ** int(log10(max((high - low) / most, 1e-300)) // 1)
-    step = next(step * factor for factor in (1, 2, 2.5, 5, 10, 20) if (high - low) / (step * factor) <= most)
-    first = int(low // step) + (low % step > step * 1e-9)
-    found = [(first + number) * step for number in range(most + 2)]
-    return [0.0 if abs(value) < step * 1e-9 else value for value in found if low <= value <= high * (1 + 1e-12)]
-
-
-def _powers(low: float, high: float, most: int) -> list[float]:
-    first, last = int(log10(low) // 1), int(log10(high) // 1)
-    found = [10.0**power for power in range(first, last + 1) if low <= 10.0**power <= high]
-    if len(found) < 2:
-        found = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
-        found = [value for value in found if low <= value <= high]
-    return found[:: max(1, -(-len(found) // most))]
-
-
-def shown(value: float | None) -> str:
-    """Show a number so that it can be read: four digits of it, as they are.
-
-    Example:
-        >>> [shown(value) for value in (0.97812, 1234567.0, 3e-05, 12.0, float("nan"), None)]
-        ['0.9781', '1,234,567', '3e-05', '12', 'nan', '']
-    """
-    if value is None:
-        return ""
-    if isfinite(value) and abs(value) >= 10_000 and abs(value) < 1e12:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def span_shown(seconds: float) -> str:
-    """Show a time.
-
-    Example:
-        >>> [span_shown(seconds) for seconds in (0.0000042, 0.0312, 8.4, 61, 3725, 100000)]
-        ['4.2 µs', '31 ms', '8.4 s', '1 min 1 s', '1 h 2 min', '27 h 46 min']
-    """
-    if seconds < 60:
-        for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-            if seconds >= size:
-                number = seconds / size
-                return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"
-        return f"{seconds * 1e9:.0f} ns" if seconds else "0 s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {rest} s"

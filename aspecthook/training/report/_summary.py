@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isfinite
 from typing import NamedTuple
 
-from aspecthook.training.logging._readings import PREFIXES
+from aspecthook.training.logging._numbers import PREFIXES, duration_text, short_text
 
-from ._curves import Curves, Row
-from ._panels import LAST, Rules, panels_of, rule_for, shown, span_shown
+from ._panels import LAST, Rules, panels_of, rule_for
+from ._record import Curves, Row
 
 _MOST_HEADLINES = 6
 _MOST_COLUMNS = 40
@@ -98,16 +98,16 @@ def _weight(name: str) -> tuple[bool, ...]:
 def _told(curves: Curves, name: str, rules: Rules, *, by_epoch: bool) -> Told:
     final, rule = curves.final(name), rule_for(name, rules)
     if sum(row.value(name) is not None for row in curves.rows) == 1 and final is not None:  # nothing to compare
-        return Told(name, shown(final.value), when(final.row, by_epoch=by_epoch), "", "", "", is_best=False)
+        return Told(name, short_text(final.value), when(final.row, by_epoch=by_epoch), "", "", "", is_best=False)
     low, high = curves.best(name, "less"), curves.best(name, "greater")
     best = None if rule is None else high if rule == "greater" else low
     return Told(
         name,
-        "" if final is None else shown(final.value),
+        "" if final is None else short_text(final.value),
         "" if final is None else when(final.row, by_epoch=by_epoch),
-        "" if best is None else shown(best.value),
+        "" if best is None else short_text(best.value),
         "" if best is None else when(best.row, by_epoch=by_epoch),
-        "" if low is None or high is None else f"{shown(low.value)} to {shown(high.value)}",
+        "" if low is None or high is None else f"{short_text(low.value)} to {short_text(high.value)}",
         best is not None and final is not None and best.value == final.value,
     )
 
@@ -116,5 +116,5 @@ def _row(row: Row, names: list[str], best: dict[str, Row]) -> tuple[str, str, li
     cells: list[Cell] = []
     for name in names:
         value = row.value(name)
-        cells.append(Cell(shown(value), best.get(name) is row, value is not None and not isfinite(value)))
-    return f"{row.epoch:,}", f"{row.iter:,}", cells, span_shown(row.seconds)
+        cells.append(Cell(short_text(value), best.get(name) is row, value is not None and not isfinite(value)))
+    return f"{row.epoch:,}", f"{row.iter:,}", cells, duration_text(row.seconds)
