@@ -458,6 +458,19 @@ def test_tensorboard_goes_on_in_its_files(tmp_path: Path) -> None:
 
 
 @needs_tensorboard
+def test_a_checkpoint_may_be_saved_before_a_new_event_file_is_written(tmp_path: Path) -> None:
+    board = k.TensorBoard(tmp_path / "logs")
+    board.load_state_dict({"batches": 2, "files": {"train": ("events.gone", 100)}})
+    board.on_train_begin()
+    again = k.TensorBoard(tmp_path / "logs")
+    again.load_state_dict(board.state_dict())
+    again.set_model(k.Model(run_of("numpy")))
+    again.on_train_begin()
+    again.on_epoch_end(0, {"loss": 0.5})
+    assert names(tmp_path / "logs" / "train") == [("epoch_loss", 0), ("epoch_learning_rate", 0)]
+
+
+@needs_tensorboard
 @pytest.mark.parametrize("options", [{"profile_batch": 2}, {"update_freq": 0}, {"write_graph": True}])
 def test_tensorboard_refuses_what_it_cannot_do(options: dict[str, Any]) -> None:
     with pytest.raises(HookOptionError, match="=".join(map(str, *options.items()))):
@@ -479,7 +492,7 @@ def test_tensorboard_needs_what_writes_and_a_place(monkeypatch: pytest.MonkeyPat
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainingError, match="cannot be written: Not a directory"):
         fitted(k.TensorBoard(tmp_path / "file"))
-    monkeypatch.setattr("aspecthook.training.keras._tensorboard.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"pip install 'aspecthook\[tensorboard\]'"):
         k.TensorBoard()
 

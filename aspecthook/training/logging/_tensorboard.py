@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS
 
-# The last two for keras/_tensorboard.py, until that uses `EventFile`.
-from ._event_files import EventFile, _module, _record, require_tensorboardx  # noqa: F401  # pyright: ignore
+from ._event_files import EventFile, require_tensorboardx
 from ._loggers import LoggerHook
 from ._rows import PLACE, TIMES, Row, rates_row
 
