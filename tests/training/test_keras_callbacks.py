@@ -381,8 +381,8 @@ def test_progress_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     bar.on_epoch_end(0, {"loss": 0.00001, "name": "x"})
     drawn = terminal.text.split("\r")
     assert [line.split(" ")[0] for line in drawn] == ["1/4", "3/4", "4/4", "4/4"]
-    assert drawn[0].startswith("1/4 ━━━━━···············") and "2s 2s/step - loss: 0.1000" in drawn[0]
-    assert drawn[-1].rstrip().endswith("- 6s 2s/step - loss: 1.0000e-05 - name: x")
+    assert drawn[0].startswith("1/4 ━━━━━···············") and "2.0 s, 2.0 s/step - loss: 0.1000" in drawn[0]
+    assert drawn[-1].rstrip().endswith("- 6.0 s, 1.5 s/step - loss: 1.000e-05 - name: x")
 
 
 def events(folder: Path) -> list[Any]:

@@ -327,12 +327,7 @@ def validation_follows(runner: Runner) -> bool:
         return False
     if mode == "val" and done["validated"] < times:
         return True
-    for place in range(row + 1, row + len(workflow)):
-        if place == len(workflow) and trained >= end:
-            return False
-        mode = workflow[place % len(workflow)][0]
-        if mode == "val":
-            return True
-        if trained < end:
-            return False
-    return False
+    if trained >= end:  # rows that train are passed over, and the run ends with the last row
+        return any(mode == "val" for mode, _ in workflow[row + 1 :])
+    following = workflow[row + 1 :] + workflow[:row]
+    return bool(following) and following[0][0] == "val"

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.logging._numbers import duration_text, number_text
 
 from ._bridge import writes
 from ._callback import Callback, Logs
@@ -37,6 +38,7 @@ class ProgbarLogger(Callback):
         self.verbose: int = 1
         self.epochs = 1
         self._in_fit = False
+        self._silent = False  # during a validation in a fit
         self._start = self._drawn = 0.0
         self._width = 0
 
@@ -48,71 +50,28 @@ class ProgbarLogger(Callback):
         self.epochs = params.get("epochs") or 1
         self.target = params.get("steps")
 
-    # When
+    # A bar
 
-    def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Show nothing of tests from here on: they are validations."""
-        self._in_fit = True
-
-    def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Show tests again."""
-        self._in_fit = False
-
-    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+    def _begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Begin a bar."""
-        self._begin()
-        if self.verbose and self.epochs > 1 and writes(self):
-            print(f"Epoch {epoch + 1}/{self.epochs}")
+        if not self._silent:
+            self.seen, self._width = 0, 0
+            self._start = self._drawn = perf_counter()
 
-    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Update the bar."""
-        self._update(batch, logs)
-
-    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """End the bar."""
-        self._end(logs)
-
-    def on_test_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Begin a bar, except in a fit."""
-        if not self._in_fit:
-            self._begin()
-
-    def on_test_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Update the bar, except in a fit."""
-        if not self._in_fit:
-            self._update(batch, logs)
-
-    def on_test_end(self, logs: Logs = None) -> None:
-        """End the bar, except in a fit."""
-        if not self._in_fit:
-            self._end(logs)
-
-    def on_predict_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Begin a bar."""
-        self._begin()
-
-    def on_predict_batch_end(self, batch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Update the bar, without the predictions."""
-        self._update(batch, None)
-
-    def on_predict_end(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """End the bar."""
-        self._end(None)
-
-    # How
-
-    def _begin(self) -> None:
-        self.seen, self._width = 0, 0
-        self._start = self._drawn = perf_counter()
-
-    def _update(self, batch: int, logs: Logs) -> None:
+    def _update(self, batch: int, logs: Logs = None) -> None:
+        """Update the bar after a batch."""
+        if self._silent:
+            return
         self.seen = batch + 1
         now = perf_counter()
         if self.verbose == 1 and now - self._drawn >= _INTERVAL and sys.stdout.isatty() and writes(self):
             self._drawn = now
             self._draw(logs, now)
 
-    def _end(self, logs: Logs) -> None:
+    def _end(self, logs: Logs = None) -> None:
+        """End the bar."""
+        if self._silent:
+            return
         if self.target is None:
             self.target = self.seen
         self.seen = self.target
@@ -121,30 +80,58 @@ class ProgbarLogger(Callback):
             print()
 
     def _draw(self, logs: Logs, now: float) -> None:
-        line = self._line(logs, now - self._start)
-        start = "\r" if self._width else ""
-        print(start + line.ljust(self._width), end="", flush=True)  # with spaces over the end of a longer line
-        self._width = len(line)
-
-    def _line(self, logs: Logs, seconds: float) -> str:
+        seconds = now - self._start
         count = f"{self.seen}/{self.target or '?'}"
         if self.verbose == 1:
             done = _WIDTH * self.seen // self.target if self.target else 0
             count += " " + "━" * done + "·" * (_WIDTH - done)
-        times = _duration(seconds) + (f" {_duration(seconds / self.seen)}/step" if self.seen else "")
-        return " - ".join([count, times, *(f"{name}: {_number(value)}" for name, value in (logs or {}).items())])
+        times = duration_text(seconds) + (f", {duration_text(seconds / self.seen)}/step" if self.seen else "")
+        line = " - ".join([count, times, *(f"{name}: {_text(value)}" for name, value in (logs or {}).items())])
+        start = "\r" if self._width else ""
+        print(start + line.ljust(self._width), end="", flush=True)  # with spaces over the end of a longer line
+        self._width = len(line)
+
+    # When
+
+    def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Show nothing of tests from here on: they are validations."""
+        self._in_fit, self._silent = True, False
+
+    def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """Show tests again."""
+        self._in_fit = False
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        """Begin a bar, below the number of the epoch."""
+        self._begin(logs)
+        if self.verbose and self.epochs > 1 and writes(self):
+            print(f"Epoch {epoch + 1}/{self.epochs}")
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """End the bar."""
+        self._end(logs)
+
+    def on_test_begin(self, logs: Logs = None) -> None:
+        """Begin a bar, except in a fit."""
+        self._silent = self._in_fit
+        self._begin(logs)
+
+    def on_test_end(self, logs: Logs = None) -> None:
+        """End the bar, except in a fit."""
+        self._end(logs)
+        self._silent = False
+
+    on_train_batch_end = on_test_batch_end = _update
+    on_predict_begin = _begin
+
+    def on_predict_batch_end(self, batch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Update the bar, without the predictions."""
+        self._update(batch)
+
+    def on_predict_end(self, logs: Logs = None) -> None:  # noqa: ARG002
+        """End the bar."""
+        self._end()
 
 
-# As Keras shows them.
-
-
-def _duration(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{seconds:.0f}s"
-    return f"{seconds * 1e3:.0f}ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}µs"
-
-
-def _number(value: Any) -> str:
-    if not isinstance(value, (int, float)):
-        return str(value)
-    return f"{value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{value:.4e}"
+def _text(value: Any) -> str:
+    return number_text(value) if isinstance(value, (int, float, str)) else str(value)
