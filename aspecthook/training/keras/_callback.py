@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any, ClassVar, TypeAlias
 
 from aspecthook._errors import HookSignatureError
@@ -154,13 +153,20 @@ class Continuing(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the attributes that are kept."""
-        return {name: getattr(self, name) for name in self._kept}
+        return {name: _copied(getattr(self, name)) for name in self._kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the attributes that are kept."""
         for name in self._kept:
-            setattr(self, name, deepcopy(state[name]))
+            setattr(self, name, _copied(state[name]))
         self._loaded = True
+
+
+def _copied(value: Any) -> Any:
+    """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return [_copied(item) for item in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
 
 
 def is_of_keras(kind: type) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from copy import deepcopy
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, final
@@ -53,10 +52,6 @@ class History(Continuing):
             self.history.setdefault(name, []).append(value)
         if self.model is not None:
             self.model.history = self
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all of it: it grows while the run continues."""
-        return deepcopy(super().state_dict())
 
 
 @HOOKS.register
