@@ -649,7 +649,7 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_run(kind: type[Log
 def test_intervals_that_are_none_are_refused(kind: type[LoggerHook]) -> None:
     with pytest.raises(HookOptionError, match=f"{kind.__name__}: interval=-1; give a number from 0 up"):
         kind(-1)
-    with pytest.raises(HookTypeError, match="interval=1.5 is no whole number"):
+    with pytest.raises(HookTypeError, match="interval=1.5 is not a whole number"):
         kind(1.5)  # type: ignore[arg-type]
 
 

@@ -623,9 +623,9 @@ def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "error", "message"),
     [
         ({"interval": 0}, HookOptionError, "ProgressHook: interval=0; give a number from 1 up"),
-        ({"interval": "1"}, HookTypeError, "interval='1' is no whole number"),
+        ({"interval": "1"}, HookTypeError, "interval='1' is not a whole number"),
         ({"seconds": 0}, HookOptionError, "ProgressHook: seconds=0; give a number above 0"),
-        ({"seconds": None}, HookTypeError, "seconds=None is no number"),
+        ({"seconds": None}, HookTypeError, "seconds=None is not a number"),
     ],
 )
 def test_options_that_are_none_are_refused(options: Any, error: type[Exception], message: str) -> None:

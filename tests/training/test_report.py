@@ -198,7 +198,7 @@ def test_while_it_runs_it_says_so(tmp_path: Path) -> None:
 
 def test_an_early_stop_says_why(tmp_path: Path) -> None:
     runner = fit(tmp_path, EarlyStoppingHook("loss", patience=2, min_delta=0.0001), val=[1.0], max_epochs=9)
-    assert "loss was no better in 2 validations; the best was 1" in read(runner).said()
+    assert "loss did not improve in 2 validations; the best was 1" in read(runner).said()
 
 
 def test_numbers_that_are_none_are_told_of_at_once(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 
 from ._hook import HOOKS, Hook
 
@@ -24,7 +24,7 @@ class _Watching(Hook):
 
     def __init__(self, names: Names | None, interval: int) -> None:
         self._names = names
-        self._interval = _positive(type(self).__name__, "interval", interval)
+        self._interval = whole_number(type(self).__name__, "interval", interval, 1)
         self._runner: Runner | None = None
         self._watch: Any = None
         # What was seen of a pass that is not at its end.
@@ -188,8 +188,8 @@ class ActivationHistogramHook(_Watching):
         if find_spec("matplotlib") is None:
             raise TrainingError("ActivationHistogramHook needs matplotlib; pip install matplotlib")
         super().__init__(names, interval)
-        self._every = _positive("ActivationHistogramHook", "every", every)
-        self._bins = _positive("ActivationHistogramHook", "bins", bins)
+        self._every = whole_number("ActivationHistogramHook", "every", every, 1)
+        self._bins = whole_number("ActivationHistogramHook", "bins", bins, 1)
         self._path = path
         self._title = title
         self.histograms: dict[str, Histogram] = {}
@@ -222,9 +222,3 @@ class ActivationHistogramHook(_Watching):
         from aspecthook.torch import drawn
 
         return drawn(self.histograms) if self.histograms else "no epoch has been counted yet"
-
-
-def _positive(who: str, option: str, value: int) -> int:
-    if value < 1:
-        raise HookOptionError(f"{who}: {option}={brief(value)}; give a whole number from 1 up")
-    return value

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.loop._state import named
 
 from ._hook import HOOKS, Hook
-from ._optimizer import number, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,12 +117,12 @@ class EMAHook(Hook):
         words = ("momentum", "warm_up", "gamma", "begin_step", "begin_epoch")
         given = (momentum, warm_up, gamma, begin_step, begin_epoch)
         options = _options(self.kind, dict(zip(words, given, strict=True)))
-        self.interval = whole("EMAHook", "interval", interval, 1)
-        self.momentum = number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
-        self.warm_up = whole("EMAHook", "warm_up", options.get("warm_up", 1), 1)
-        self.gamma = number("EMAHook", "gamma", options.get("gamma", 1), above=0)
-        self.begin_step = whole("EMAHook", "begin_step", options.get("begin_step", 0), 0)
-        self.begin_epoch = whole("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
+        self.interval = whole_number("EMAHook", "interval", interval, 1)
+        self.momentum = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
+        self.warm_up = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
+        self.gamma = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
+        self.begin_step = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
+        self.begin_epoch = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
         self.update_buffers = update_buffers
         self.steps = 0
         # Arrays, or tensors where the model is; and, while the average is in the model, what belongs there.

@@ -129,9 +129,12 @@ def _every(count: int, n: int, start: int | None) -> bool:
 _MODULES = (
     "hooks._activations",
     "checkpoint._hooks",
+    "hooks._early_stop",
     "hooks._ema",
     "hooks._evaluation",
+    "hooks._nan",
     "hooks._optimizer",
+    "hooks._sampler",
     "logging._loggers",
     "report._plots",
     "profile._hook",

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import whole as whole_number
 
 from ._bridge import is_any, runner_of, writes
 from ._callback import Continuing, Logs

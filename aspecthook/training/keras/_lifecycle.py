@@ -14,7 +14,7 @@ from weakref import ref
 
 from aspecthook import hooks
 from aspecthook._core.law.asks import Kind
-from aspecthook.training.hooks._optimizer import agreed
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._state import named
 
@@ -236,7 +236,7 @@ class KerasLifecycle:
         if self._logs is None:
             # Other hooks may have added numbers since the validation.
             val = {**self._val, **(self._validation_logs() if self._validated else {})}
-            self._last = dict(sorted(agreed({**self.train.now(), **val}).items()))
+            self._last = dict(sorted(broadcast({**self.train.now(), **val}).items()))
             self._logs = dict(self._last)
         return self._logs
 

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from math import inf
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.checkpoint._hooks import rule_of
+from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import number as finite_number
-from aspecthook.training.hooks._optimizer import whole as whole_number
+from aspecthook.training.hooks._monitor import known_rule
 
 from ._callback import Continuing, Logs
 from ._optimizer import optimizers, rate_of, rates
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 
-_MODES = ("auto", "min", "max")
+_MODES: tuple[Mode, ...] = ("min", "max", "auto")
 
 
 def mode_by_name(monitor: str) -> Mode | None:
     """Return whether a lesser or a greater number of this name is better; None if the name does not show it."""
-    try:
-        return "min" if rule_of(monitor) == "less" else "max"
-    except HookOptionError:
-        return None
+    rule = known_rule(monitor)
+    return None if rule is None else "min" if rule == "less" else "max"
 
 
 class MonitorCallback(Continuing):
@@ -68,12 +66,9 @@ class MonitorCallback(Continuing):
         who = type(self).__name__
         if not isinstance(monitor, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: monitor={brief(monitor)} is not the name of a number")
-        if mode not in _MODES:
-            near = nearest(str(mode), list(_MODES))
-            raise HookOptionError(f"{who}(mode={brief(mode)}): give 'min', 'max' or 'auto'{near}")
         self.monitor = monitor
-        self.mode: Mode = mode
-        self.best: float | None = None if baseline is None else finite_number(who, "baseline", baseline, finite=False)
+        self.mode: Mode = one_of(who, "mode", mode, _MODES)
+        self.best: float | None = baseline if baseline in (None, inf) else finite_number(who, "baseline", baseline)
         self.min_delta = abs(finite_number(who, "min_delta", min_delta))
         self._seeks: Mode | None = None if mode == "auto" else mode
 

@@ -146,7 +146,7 @@ class RunModel:
         self.runner.load_checkpoint(filepath)
         state = load(filepath).get("optimizer")
         if state is not None and self.runner.optimizer is not None:
-            self.runner.backend.load_optimizer_state(self.runner.optimizer, state["arrays"], state["rest"])
+            self.runner.backend.load_optimizer_state(self.runner.optimizer, state)
 
     @property
     def _initial_epoch(self) -> int:  # where a BackupAndRestore of Keras makes training continue

@@ -10,8 +10,8 @@ from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import any_rank
 
 from ._callback import METHODS, Callback, Continuing, Logs
 from ._optimizer import optimizers, rate_of, rates

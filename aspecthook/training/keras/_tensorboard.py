@@ -10,8 +10,8 @@ from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import whole as whole_number
 from aspecthook.training.logging._event_files import EventFile, require_tensorboardx
 
 from ._bridge import runner_of, writes

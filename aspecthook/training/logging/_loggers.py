@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._optimizer import whole
 
 from ._files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
@@ -57,7 +57,7 @@ class LoggerHook(Hook, ABC):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True) -> None:
-        self.interval = whole(type(self).__name__, "interval", interval, 0)
+        self.interval = whole_number(type(self).__name__, "interval", interval, 0)
         self.by_epoch, self.ignore_last = by_epoch, ignore_last
         self._rows = Rows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self._runner: weakref.ref[Runner] | None = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TextIO
 
+from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._optimizer import number, whole
 
 from ._numbers import duration_text, number_text
 from ._rows import PLACE, TIMES, Row, Rows, length_of, rates_row
@@ -60,8 +61,8 @@ class ProgressHook(Hook):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int | None = None, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
-        self.interval = None if interval is None else whole("ProgressHook", "interval", interval, 1)
-        self.seconds = number("ProgressHook", "seconds", seconds, above=0, finite=False)
+        self.interval = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
+        self.seconds = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
         self._rows = Rows(0, by_epoch=True, ignore_last=False)
         self._runner: weakref.ref[Runner] | None = None

@@ -134,7 +134,7 @@ class Runner:
         logger: Any = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
-        from aspecthook.training.backends._backends import backend_of
+        from aspecthook.training.backends._choose import backend_of
 
         self.model = model
         self.optimizer = optimizer

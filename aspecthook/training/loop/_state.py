@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 def state_of(runner: Runner, meta: Mapping[str, Any] | None) -> dict[str, Any]:
     """Give the state of a run."""
-    arrays, rest = ({}, {}) if runner.optimizer is None else runner.backend.optimizer_state(runner.optimizer)
     return {
         "meta": {
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -26,7 +25,7 @@ def state_of(runner: Runner, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         },
         "progress": runner.progress,
         "model": runner.backend.state(runner.model),
-        "optimizer": {"arrays": arrays, "rest": rest},
+        "optimizer": {} if runner.optimizer is None else runner.backend.optimizer_state(runner.optimizer),
         "gradients": runner.backend.gradients(runner.model) if runner.in_group else None,
         "amp": None if runner.amp is None else runner.amp.state_dict(),
         "random": runner.backend.rng_state(),
@@ -66,7 +65,7 @@ def restore(runner: Runner, checkpoint: Mapping[str, Any], *, resume: bool) -> N
     if not resume:
         return
     if runner.optimizer is not None and optimizer is not None:
-        runner.backend.load_optimizer_state(runner.optimizer, optimizer["arrays"], optimizer["rest"])
+        runner.backend.load_optimizer_state(runner.optimizer, optimizer)
     if runner.amp is not None and checkpoint.get("amp") is not None:
         runner.amp.load_state_dict(checkpoint["amp"])
     if checkpoint.get("gradients") is not None:

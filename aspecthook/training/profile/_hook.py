@@ -17,9 +17,9 @@ from aspecthook import AspecthookError, hooks
 from aspecthook import Hook as Handle
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
+from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import path_of, put
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._optimizer import whole
 from aspecthook.training.loop._stages import NAMES
 from aspecthook.training.loop._state import named
 from aspecthook.weave import Weaving
@@ -77,8 +77,8 @@ class ProfilerHook(Hook):
         path: str | os.PathLike[str] = "profile.json",
         synchronize: bool = False,
     ) -> None:
-        self.start = whole("ProfilerHook", "start", start, 0)
-        self.stop = None if stop is None else whole("ProfilerHook", "stop", stop, 1)
+        self.start = whole_number("ProfilerHook", "start", start, 0)
+        self.stop = None if stop is None else whole_number("ProfilerHook", "stop", stop, 1)
         if self.stop is not None and self.stop <= self.start:
             raise HookOptionError(f"ProfilerHook: stop={stop} is not after start={start}; give a later one, or none")
         self.path = path_of("ProfilerHook", path)

@@ -11,11 +11,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.checkpoint._files import path_of, put
-from aspecthook.training.checkpoint._hooks import CheckpointHook
-from aspecthook.training.hooks._evaluation import EarlyStoppingHook, EvalHook
 from aspecthook.training.hooks._hook import Hook
-from aspecthook.training.hooks._optimizer import number, whole
+from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._numbers import numbers_of, rates_of
 from aspecthook.training.loop._interrupts import Interrupts
 
@@ -47,9 +46,9 @@ class CurvesHook(Hook):
 
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
-        self.interval = whole(who, "interval", interval, 0)
+        self.interval = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
-        self.share = number(who, "share", share, above=-1e-9, below=1 + 1e-9)
+        self.share = finite_number(who, "share", share, above=-1e-9, below=1 + 1e-9)
         self.path = path_of(who, path)
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
@@ -219,14 +218,8 @@ def end_of(runner: Runner, exc: BaseException | None) -> End:
 
 def rules_of(runner: Runner) -> dict[str, str]:
     """Give by which rules the hooks of a run say which of two numbers is better."""
-    found: dict[str, str] = {}
-    for hook in runner.hooks:
-        saver = hook._best if isinstance(hook, EvalHook) else hook
-        if isinstance(saver, CheckpointHook) and saver.save_best and saver._rule:
-            found[saver._key or saver.save_best] = saver._rule
-        if isinstance(hook, EarlyStoppingHook):
-            found[hook.monitor] = hook.rule
-    return found
+    watched = [getattr(hook, "watched", None) for hook in runner.hooks]
+    return {monitor.name: monitor.rule for monitor in watched if isinstance(monitor, Monitor)}
 
 
 def per_epoch(runner: Runner) -> float | None:

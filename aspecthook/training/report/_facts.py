@@ -105,12 +105,12 @@ class Saved(NamedTuple):
 
 def checkpoints_of(runner: Runner) -> list[Saved]:
     """Give the checkpoints that the hooks of a run keep, the best ones first."""
-    savers: list[Any] = [hook._best if isinstance(hook, EvalHook) else hook for hook in runner.hooks]
+    savers: list[Any] = [hook.saver if isinstance(hook, EvalHook) else hook for hook in runner.hooks]
     found: list[Saved] = []
     for saver in savers:
         if isinstance(saver, CheckpointHook):
-            if saver.best is not None:
-                found.append(_saved(saver.best, f"the best {saver._key}, {saver.best_score:g}"))
+            if saver.best is not None and saver.watched is not None:
+                found.append(_saved(saver.best, f"the best {saver.watched.name}, {saver.watched.best:g}"))
             found += [_saved(path, "") for path in reversed(saver.kept)]
     if runner.work_dir is not None and (path := runner.work_dir / "interrupted.ckpt").exists():
         found.append(_saved(path, "saved as a run was interrupted"))

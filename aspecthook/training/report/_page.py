@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
-from aspecthook.training.hooks._evaluation import EarlyStoppingHook
+from aspecthook.training.hooks._early_stop import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._numbers import duration_text
 from aspecthook.training.profile._hook import ProfilerHook
@@ -188,10 +188,7 @@ def _facts(runner: Runner, curves: Curves, end: End) -> list[str]:
 
 
 def _why_stopped(runner: Runner) -> str | None:
-    for hook in runner.hooks:
-        if isinstance(hook, EarlyStoppingHook) and hook.wait_count >= hook.patience:
-            return hook._no_better()
-    return None
+    return next((hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)), None)
 
 
 def _failure(error: BaseException) -> Failure:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from math import isfinite, log10
 from typing import NamedTuple, TypeAlias
 
-from aspecthook._errors import HookOptionError
-from aspecthook.training.checkpoint._hooks import rule_of
+from aspecthook.training.hooks._monitor import known_rule
 from aspecthook.training.logging._numbers import MODES, PREFIXES
 
 from ._record import Curves, Series, Window, joined
@@ -30,10 +29,7 @@ def rule_for(name: str, rules: Rules) -> str | None:
     for prefix in PREFIXES:
         if name in rules or name.removeprefix(prefix) in rules:
             return rules.get(name) or rules[name.removeprefix(prefix)]
-    try:
-        return rule_of(name)
-    except HookOptionError:
-        return None
+    return known_rule(name)
 
 
 class Line(NamedTuple):

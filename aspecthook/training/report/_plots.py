@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, final
 
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import whole
 
 from ._base import CurvesHook, End, per_epoch, rules_of
 from ._drawing import draw, new_figure, saved
@@ -61,7 +61,7 @@ class PlotHook(CurvesHook):
         dpi: int = 110,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
-        self.dpi = whole("PlotHook", "dpi", dpi, 10)
+        self.dpi = whole_number("PlotHook", "dpi", dpi, 10)
 
     def made(self, runner: Runner) -> bytes:
         """Give the PNG."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._runner import Runner

@@ -11,7 +11,7 @@ from typing import Any, final
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.hook import priority_of
 from aspecthook._errors import HookTypeError, described
-from aspecthook.training.backends._backends import Backend
+from aspecthook.training.backends._protocol import Backend
 from aspecthook.training.hooks._evaluation import _kept
 from aspecthook.training.loop._runner import Runner
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 
 from ._driving import Pauses, create, staged
 from ._reading import numbers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook import hooks, weave
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 
 from ._fetches import modules
 

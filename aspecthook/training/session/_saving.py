@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import agreed, whole
 
 from ._basic import Stateful
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
@@ -87,7 +88,7 @@ class CheckpointSaverHook(Stateful):
             )
         self.checkpoint_dir = Path(checkpoint_dir)
         self.listeners = list(listeners)
-        self.max_keep = None if max_keep is None else whole("CheckpointSaverHook", "max_keep", max_keep, 1)
+        self.max_keep = None if max_keep is None else whole_number("CheckpointSaverHook", "max_keep", max_keep, 1)
         self._basename = checkpoint_basename
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="CheckpointSaverHook")
         self._files: list[str] = []
@@ -130,14 +131,14 @@ class CheckpointSaverHook(Stateful):
         self._timer.update_last_triggered_step(step)
 
         def save() -> None:
-            if agreed(self._save(session, step)):
+            if broadcast(self._save(session, step)):
                 session.runner.request_stop()
 
         session.runner.after_stage(save)
 
     def _is_due(self, step: int) -> bool:
         due = self._timer.should_trigger_for_step(step)
-        return due if self._timer.every_secs is None else agreed(due)  # clocks of ranks differ
+        return due if self._timer.every_secs is None else broadcast(due)  # clocks of ranks differ
 
     def end(self, session: Session) -> None:
         """Save what the session ends with."""
