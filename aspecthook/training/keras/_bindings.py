@@ -85,17 +85,28 @@ def _stage(logs: Callable[[KerasLifecycle, str], dict[str, Any]] = lambda life, 
     return make
 
 
-def _batch(logs: Callable[[KerasLifecycle], dict[str, Any]] = lambda life: {}) -> Make:  # noqa: ARG005
-    """Return what makes the hook of a batch, whose method is called with the number of the batch and logs."""
+def _batch_begin(_life: KerasLifecycle, state: CallbackState, method: Method, _mode: str) -> Method:
+    def call(inner_iter: int) -> None:
+        if not state.silent:
+            method(inner_iter, logs={})
 
-    def make(life: KerasLifecycle, state: CallbackState, method: Method, _mode: str) -> Method:
-        def call(inner_iter: int) -> None:
-            if not state.silent:
-                method(inner_iter, logs=logs(life))
+    return call
 
-        return call
 
-    return make
+# Two functions, since the attribute is looked up in each iteration.
+def _train_batch_end(life: KerasLifecycle, _state: CallbackState, method: Method, _mode: str) -> Method:
+    def call(inner_iter: int) -> None:
+        method(inner_iter, logs=life.train_logs)
+
+    return call
+
+
+def _test_batch_end(life: KerasLifecycle, state: CallbackState, method: Method, _mode: str) -> Method:
+    def call(inner_iter: int) -> None:
+        if not state.silent:
+            method(inner_iter, logs=life.test_logs)
+
+    return call
 
 
 def _predict_batch_end(_life: KerasLifecycle, state: CallbackState, method: Method, _mode: str) -> Method:
@@ -115,14 +126,14 @@ _EVENTS = {
     "on_train_end": Event(_RUN, "post", ("epoch", "train_means"), _stage(lambda life, _: life.last())),
     "on_epoch_begin": Event(_TRAIN_EPOCH, "pre", ("epoch",), _epoch_begin),
     "on_epoch_end": Event(("train_epoch", "val_epoch"), "always", ("epoch", "train_means"), _epoch_end),
-    "on_train_batch_begin": Event(_TRAIN_ITER, "pre", (), _batch()),
-    "on_train_batch_end": Event(_TRAIN_ITER, "post", ("train_means",), _batch(lambda life: life.train.logs)),
+    "on_train_batch_begin": Event(_TRAIN_ITER, "pre", (), _batch_begin),
+    "on_train_batch_end": Event(_TRAIN_ITER, "post", ("train_means", "train_logs"), _train_batch_end),
     "on_test_begin": Event(_TESTS, "pre", ("evaluation",), _stage()),
     "on_test_end": Event(_TESTS, "post", ("evaluation",), _stage(KerasLifecycle.evaluated)),
-    "on_test_batch_begin": Event(_TEST_ITERS, "pre", ("evaluation",), _batch()),
-    "on_test_batch_end": Event(_TEST_ITERS, "post", ("evaluation", "test_means"), _batch(lambda life: life.test.logs)),
+    "on_test_batch_begin": Event(_TEST_ITERS, "pre", ("evaluation",), _batch_begin),
+    "on_test_batch_end": Event(_TEST_ITERS, "post", ("evaluation", "test_means"), _test_batch_end),
     "on_predict_begin": Event(_PREDICT, "pre", ("evaluation",), _stage()),
     "on_predict_end": Event(_PREDICT, "post", ("evaluation",), _stage()),
-    "on_predict_batch_begin": Event(_PREDICT_ITER, "pre", ("evaluation",), _batch()),
+    "on_predict_batch_begin": Event(_PREDICT_ITER, "pre", ("evaluation",), _batch_begin),
     "on_predict_batch_end": Event(_PREDICT_ITER, "post", ("evaluation",), _predict_batch_end),
 }

@@ -36,6 +36,7 @@ _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
         ("val_epoch", "post", "_after_val_epoch"),
     ),
     "train_means": (("train_epoch", "pre", "_before_train_epoch"), ("train_iter", "post", "_after_train_iter")),
+    "train_logs": (),
     "evaluation": tuple((f"{mode}_epoch", "pre", "_before_evaluation") for mode in ("val", "test", "predict")),
     "test_means": (("val_iter", "post", "_after_test_iter"), ("test_iter", "post", "_after_test_iter")),
 }
@@ -45,16 +46,14 @@ _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
 class Means:
     """Running means of what a model logs, weighted by the samples of each batch."""
 
-    __slots__ = ("_logs", "totals")
+    __slots__ = ("totals",)
 
     def __init__(self, totals: Mapping[str, list[float]] | None = None) -> None:
         # For each name, in alphabetical order: the sum, and the number of samples.
         self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
-        self._logs: dict[str, Any] | None = None
 
     def add(self, outputs: Any, logs: Mapping[str, Any]) -> None:
         """Add the outputs of a batch; one that a hook has skipped has none."""
-        self._logs = None
         if outputs.__class__ is not dict and not is_any(outputs, Mapping):
             return
         count: int = outputs.get("num_samples", 1)
@@ -73,13 +72,6 @@ class Means:
         """Return the means so far."""
         return {name: total / (count or 1) for name, (total, count) in self.totals.items()}
 
-    @property
-    def logs(self) -> dict[str, Any]:
-        """The means so far, as the one dict that the callbacks of this batch share."""
-        if self._logs is None:
-            self._logs = self.now()
-        return self._logs
-
 
 @final
 class KerasLifecycle:
@@ -93,6 +85,10 @@ class KerasLifecycle:
         self.epoch = 0
         self.train = Means()
         self.test = Means()
+        # The means so far, each as one dict that the callbacks of a batch share.
+        self.train_logs: dict[str, Any] = {}
+        self.test_logs: dict[str, Any] = {}
+        self._makes_train_logs = False
         # The stage that the epoch ends after, "train" or "val"; None while the epoch is under way.
         self.ends_after: str | None = None
         # Whether that stage has run, so that callbacks are to be told that the epoch has ended.
@@ -135,6 +131,7 @@ class KerasLifecycle:
         for part in parts:
             for stage, kind, method in _HOOKS[part]:
                 self._add(stage, kind, method)
+        self._makes_train_logs = self._makes_train_logs or "train_logs" in parts
 
     def _add(self, stage: str, kind: Kind, method: str, priority: int = 0) -> None:
         if (stage, kind, method) not in self._added:
@@ -146,14 +143,14 @@ class KerasLifecycle:
     def silenced(self) -> Generator[None]:
         """Call no callback inside ``with``, but for those that are added there."""
         states = [state for _, state in self.states() if not state.silent]
-        before = self.test, self.running
+        before = self.test, self.test_logs, self.running
         self.running = False
         for state in states:
             state.silent = True
         try:
             yield
         finally:
-            self.test, self.running = before
+            self.test, self.test_logs, self.running = before
             for state in states:
                 state.silent = False
 
@@ -205,6 +202,8 @@ class KerasLifecycle:
 
     def _after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
         self.train.add(result, logs)
+        if self._makes_train_logs:
+            self.train_logs = self.train.now()
 
     def _after_train_epoch(self) -> None:
         if self._is_trained():
@@ -266,12 +265,13 @@ class KerasLifecycle:
     # Evaluation
 
     def _before_evaluation(self, mode: str) -> None:
-        self.test = Means()
+        self.test, self.test_logs = Means(), {}
         if not self.running:
             self._introduce(1, mode)
 
     def _after_test_iter(self, result: Any, logs: dict[str, Any]) -> None:
         self.test.add(result, logs)
+        self.test_logs = self.test.now()
 
     def evaluated(self, mode: str) -> dict[str, Any]:
         """Return the logs of a validation or a test, without the prefix of the mode."""
