@@ -22,7 +22,7 @@ import wrapt
 
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.asks import signature_of
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 

@@ -10,7 +10,8 @@ from typing import Any, Unpack, cast, final
 
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import Kind, kinds_of
-from aspecthook._core.law.hook import Options, name_of
+from aspecthook._core.law.callables import name_of
+from aspecthook._core.law.hook import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook.weave._aspects import _MARKS as MARKS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WeaveError, WeaveWarning, brief, qualified, warn
 from aspecthook.weave._members import subclasses

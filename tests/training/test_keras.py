@@ -352,7 +352,7 @@ def test_a_run_may_be_fitted_again_after_a_failure() -> None:
 
 def test_a_run_that_is_stopped_in_an_epoch_ends_it_without_its_validation() -> None:
     seen = recorder()
-    stop = k.LambdaCallback(on_train_batch_end=lambda batch, logs: setattr(runner, "_stopping", batch == 1))
+    stop = k.LambdaCallback(on_train_batch_end=lambda batch, logs: setattr(runner, "stopping", batch == 1))
     runner = run_of("numpy")
     runner.register_hook(seen)
     runner.register_hook(stop)

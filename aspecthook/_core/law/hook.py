@@ -6,8 +6,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from functools import partial
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Self, cast, final
 
 from aspecthook._core.mount.lock import under_lock
@@ -15,9 +13,10 @@ from aspecthook._errors import HookOptionError, HookTypeError, article, brief, n
 
 from .asks import Asks, Kind, Resolver, check_flavour, flavour_of
 from .call import Site
+from .callables import code_of, identity, name_of, who_is
 from .guard import Guard, Run
 from .records import NamedTuple, TypedDict
-from .weak import CODE, Mention, together, weakly, weakly_asked
+from .weak import Mention, together, weakly, weakly_asked
 
 if TYPE_CHECKING:
     from aspecthook._core.mount.point import MountPoint
@@ -96,55 +95,6 @@ def priority_of(value: object, who: object) -> int:
     if not 0 <= value <= 100:
         raise HookOptionError(f"{who} has the priority {brief(value)}; give an int from 0 (first) to 100 (last)")
     return int(value)
-
-
-def identity(function: object) -> object:
-    """Give a key for what a callable is, so that two looks at one bound method are one hook."""
-    if isinstance(function, MethodType):
-        return (id(function.__self__), id(function.__func__))
-    if isinstance(function, BuiltinMethodType):
-        return (id(function.__self__), function.__name__)
-    return id(function)
-
-
-def type_of(value: object) -> type[Any]:
-    """Give the type of something, whatever it says its class is."""
-    return type(value)
-
-
-def inside(function: object) -> object:
-    """Give the function inside a bound method, a partial, a static method; else the object itself."""
-    # Any: isinstance cannot tell what such a shell takes and gives.
-    inner: Any = function
-    while isinstance(inner, (partial, MethodType, staticmethod)):
-        inner = cast("Any", inner).func if isinstance(inner, partial) else cast("Any", inner).__func__
-    return cast("object", inner)
-
-
-def code_of(function: object) -> CodeType | None:
-    """Find the code that a callable runs, as it is written; None if it is not Python code."""
-    inner = inside(function)
-    if type(inner) is not FunctionType:
-        owner: Any = inner if isinstance(inner, type) else type(inner)
-        inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
-        if type(inner) is not FunctionType:
-            return None
-    if CODE in inner.__dict__:
-        return cast("CodeType | None", inner.__dict__[CODE])
-    wrapped = inner.__dict__.get("__wrapped__")
-    return wrapped.__code__ if type(wrapped) is FunctionType else inner.__code__
-
-
-def name_of(function: object) -> str:
-    """Name a callable: its ``__name__``, or that of what is inside it, or of its type."""
-    name = getattr(inside(function), "__name__", None)
-    return printable(name if isinstance(name, str) else type(function).__name__)
-
-
-def who_is(kind: str, name: str, function: object) -> str:
-    """Describe a hook in a message."""
-    code = code_of(function)
-    return f"{kind} hook {name!r}" + (f" ({printable(code.co_filename)}:{code.co_firstlineno})" if code else "")
 
 
 @final

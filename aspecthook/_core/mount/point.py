@@ -20,7 +20,8 @@ from aspecthook._core.compile.copies import Attribute, Attributes
 from aspecthook._core.compile.link import notes_of, render, template
 from aspecthook._core.law.asks import KINDS, Kind, signature_of
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.hook import Adding, Gate, Hook, Options, identity, name_of
+from aspecthook._core.law.callables import identity, name_of
+from aspecthook._core.law.hook import Adding, Gate, Hook, Options
 from aspecthook._core.law.order import Chain, Mentions, arrange
 from aspecthook._core.law.shown import Shown, shown_by
 from aspecthook._core.law.signature import Emission, Signature

@@ -18,7 +18,7 @@ from ._callback import Logs
 from ._files import SaveFreq, Saving, save_freq_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _CHECKPOINT = "latest.safetensors"
 _WEIGHTS, _METADATA = "latest.weights.h5", "training_metadata.json"  # as Keras names them
@@ -69,7 +69,7 @@ class BackupAndRestore(Saving):
 
     # Restoring
 
-    def resume_run(self, runner: Runner) -> None:
+    def resume_run(self, runner: Run) -> None:
         """Resume a run of ours; called before any callback is told that training begins.
 
         Raises:
@@ -128,7 +128,7 @@ class BackupAndRestore(Saving):
         metadata = {"epoch": epoch + 1 if batch is None else epoch, "batch": self._last or 0}
         (self.backup_dir / _METADATA).write_text(json.dumps(metadata))
 
-    def _save_run(self, runner: Runner) -> None:
+    def _save_run(self, runner: Run) -> None:
         self._rename_last(_CHECKPOINT, runner.rank)
         runner.save_checkpoint(self.backup_dir / _CHECKPOINT)
 

@@ -16,7 +16,7 @@ from ._model import lifecycle_of
 from ._states import CallbackState
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Makes the hook that calls a method of a callback, for a stage of a mode.
 Make: TypeAlias = Callable[[KerasLifecycle, CallbackState, Method, str], Method]
@@ -31,7 +31,7 @@ class Event(NamedTuple):
     make: Make
 
 
-def rows(callback: Any, runner: Runner) -> list[Binding]:
+def bindings(callback: Any, run: Run) -> list[Binding]:
     """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them.
 
     Raises:
@@ -40,8 +40,8 @@ def rows(callback: Any, runner: Runner) -> list[Binding]:
     methods = methods_of(callback)
     warning = KERAS.misspelt(callback)
     if warning is not None:  # the callback is not of our class, and Keras would accept it
-        runner.logger.warning("%s", warning)
-    life = lifecycle_of(runner)
+        run.logger.warning("%s", warning)
+    life = lifecycle_of(run)
     state = life.state_of(callback)
     if state.memory is not None:  # what it remembers is restored when training begins
         methods.setdefault("on_train_begin", callback.on_train_begin)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._run_model import RunModel
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._callback import Callback
 
@@ -20,7 +20,7 @@ def is_any(value: Any, *kinds: type) -> bool:
     return isinstance(value, kinds)
 
 
-def runner_of(callback: Callback) -> Runner | None:
+def runner_of(callback: Callback) -> Run | None:
     """Return the run that a callback is on; None in a fit of Keras."""
     model = callback.model
     return model.runner if isinstance(model, RunModel) else None

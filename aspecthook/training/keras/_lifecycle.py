@@ -22,7 +22,7 @@ from ._bridge import is_any, plain
 from ._states import CallbackState
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._run_model import RunModel
 
@@ -77,7 +77,7 @@ class Means:
 class KerasLifecycle:
     """The hooks that turn a run into a fit of Keras. Only those that a callback needs are added."""
 
-    def __init__(self, runner: Runner, model: RunModel) -> None:
+    def __init__(self, runner: Run, model: RunModel) -> None:
         self.model = model
         self._find = ref(runner)
         self.verbose = 1
@@ -106,7 +106,7 @@ class KerasLifecycle:
         self._add("run", "always", "_always_run")
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> Run:
         """The run, which is alive: nobody else calls."""
         runner = self._find()
         assert runner is not None
@@ -215,7 +215,7 @@ class KerasLifecycle:
         done = runner.progress
         if done["epoch"] > self.epoch:
             return True
-        if runner._interrupts.came is not None:
+        if runner.interrupted:
             return False  # the epoch continues when the run is resumed
         return runner.stopping or (not runner.by_epoch and done["iter"] >= (runner.max_iters or 0))
 
@@ -314,7 +314,7 @@ def _storable(logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain(logs).items() if isinstance(value, (float, str))}
 
 
-def validation_follows(runner: Runner) -> bool:
+def validation_follows(runner: Run) -> bool:
     """Whether the workflow validates before it trains again or ends."""
     if runner.stopping:
         return False

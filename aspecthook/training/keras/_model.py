@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook import hooks
-from aspecthook._core.law.hook import priority_of
-from aspecthook.training.hooks._evaluation import _kept
-from aspecthook.training.hooks._hook import HOOKS, load_hooks
-from aspecthook.training.loop._systems import rows_of
+from aspecthook.training.loop._state import preserved
 
 from ._bridge import flat, is_any, is_array, joined, loader_of, on_host
 from ._lifecycle import KerasLifecycle
@@ -19,7 +15,7 @@ from ._run_model import RunModel
 from ._simple import History
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Any: inputs, targets and predictions are whatever the model takes and returns; callbacks may be of any class.
 
@@ -127,50 +123,32 @@ class Model(RunModel):
         runner = self.runner
         life = lifecycle_of(runner)
         life.model = Model.of(runner, self.extras)
-        handles: list[Any] = []
-        added: list[Any] = []
         before, life.verbose = life.verbose, verbose
+        added: list[Any] = []
         try:
-            for given in flat([callbacks, ProgbarLogger() if verbose else None]):
-                callback = given
-                if isinstance(given, (str, Mapping)):
-                    load_hooks()
-                    callback = HOOKS.build_from_config(given)  # pyright: ignore[reportUnknownArgumentType]
-                if any(hook is callback for hook in runner.hooks):
-                    continue
-                _place(runner, callback, handles)
-                added.append(callback)
-                runner.hooks.append(callback)
+            for callback in flat([callbacks, ProgbarLogger() if verbose else None]):
+                if not any(hook is callback for hook in runner.hooks):
+                    added.append(runner.register_hook(callback))  # noqa: PERF401  # until one is refused
             yield
         finally:
             life.verbose = before
-            for handle in handles:
-                handle.remove()
             for callback in added:
-                runner.hooks[:] = [hook for hook in runner.hooks if hook is not callback]
+                runner.remove_hook(callback)
                 life.forget(callback)
 
     @contextmanager
     def _unnoticed(self, callbacks: Any, verbose: int) -> Generator[None]:
         """Evaluate inside ``with``: only these callbacks are called, and the run is as before afterwards."""
         runner = self.runner
-        with lifecycle_of(runner).silenced(), _kept(runner), self._with_callbacks(callbacks, verbose):
-            logs, predictions = runner.logs, runner._predictions
+        with lifecycle_of(runner).silenced(), preserved(runner), self._with_callbacks(callbacks, verbose):
+            logs, predictions = runner.logs, runner.predictions
             try:
                 yield
             finally:
-                runner.logs, runner._predictions = logs, predictions
+                runner.logs, runner.predictions = logs, predictions
 
 
-def _place(runner: Runner, callback: Any, handles: list[Any]) -> None:
-    name = type(callback).__name__
-    priority = priority_of(getattr(callback, "priority", "NORMAL"), f"the callback {name}")
-    for stage, function in rows_of(callback, runner):
-        mount = hooks(getattr(runner, stage.method))
-        handles.append(mount.add(stage.kind, function, *stage.types, name=name, priority=priority))
-
-
-def lifecycle_of(runner: Runner) -> KerasLifecycle:
+def lifecycle_of(runner: Run) -> KerasLifecycle:
     """Return the lifecycle of a run, which is made with its first callback."""
     for hook in runner.hooks:
         if isinstance(hook, KerasLifecycle):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook.training._errors import TrainingError
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 
 @final
@@ -59,7 +59,7 @@ class Optimizer:
 
     built = True  # Keras's own callbacks ask
 
-    def __init__(self, find: Callable[[], Runner]) -> None:
+    def __init__(self, find: Callable[[], Run]) -> None:
         self._find = find
 
     @property

@@ -15,7 +15,7 @@ from ._optimizer import Optimizer
 if TYPE_CHECKING:
     from typing import Self
 
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Any: weights are arrays, and models take and return what they like.
 
@@ -32,12 +32,12 @@ class RunModel:
     built = True  # Keras's own callbacks ask
     metrics: tuple[Any, ...] = ()  # Keras's monitors look here for metrics that it has compiled
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Run) -> None:
         # `vars`, since `__setattr__` puts all other attributes among the extras.
         vars(self).update(_find=lambda: runner, _extras={"history": None})
 
     @classmethod
-    def of(cls, runner: Runner, extras: dict[str, Any] | None = None) -> Self:
+    def of(cls, runner: Run, extras: dict[str, Any] | None = None) -> Self:
         """Return a model that does not keep the run alive: callbacks hold it, and they are hooks of the run.
 
         Args:
@@ -55,13 +55,13 @@ class RunModel:
         return extras
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> Run:
         """The run.
 
         Raises:
             ReferenceError: The run is gone.
         """
-        runner: Runner | None = vars(self)["_find"]()
+        runner: Run | None = vars(self)["_find"]()
         if runner is None:
             raise ReferenceError("the run of this model is gone; keep a reference to the Runner")
         return runner
@@ -78,7 +78,7 @@ class RunModel:
         if stop:
             self.runner.request_stop()
         else:
-            self.runner._stopping = False
+            self.runner.stopping = False
 
     @property
     def optimizer(self) -> Any:  # Any: an Optimizer, which also has the attributes of the run's own

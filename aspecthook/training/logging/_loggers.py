@@ -216,7 +216,7 @@ class TextLoggerHook(_FileLoggerHook):
     def _place(self, runner: Runner, row: Row) -> str:
         mode = "" if row["mode"] == "train" else f"({row['mode']})"
         what = f"Epoch{mode} [{row['epoch']}]" if self.by_epoch else f"Iter{mode} "
-        length = length_of(runner._loaders.get("train")) if self.by_epoch else runner.max_iters
+        length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
         return f"{what}[{row['iter']}{'' if length is None or mode else f'/{length}'}]"
 
     def _numbers(self, runner: Runner, row: Row) -> str:

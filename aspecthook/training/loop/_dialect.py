@@ -1,18 +1,28 @@
 """Which methods of a hook mean something in its hook system, which are overridden, and which are misspelt.
 
-A hook system is a `Dialect`: the names of its methods, and what is done for a method that is not overridden, which is
-nothing. What becomes of the methods is a list of `Binding`: functions, and the stages that they become hooks on.
+A hook system is a `Dialect`, the names of its methods, and a function `bindings(hook, run)` in a module of its own,
+which is loaded when the first hook of that system is registered. It returns what becomes of the methods: a list of
+`Binding`, functions and the stages that they become hooks on. No system has a list of hooks, an order or a priority of
+its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias, final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
+from aspecthook import hooks
+from aspecthook._core.law.hook import priority_of
 from aspecthook._errors import HookSignatureError, nearest
 
 from ._stages import Stage
+
+if TYPE_CHECKING:
+    from aspecthook._core.law.hook import Hook as Handle
+
+    from ._run import Run
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 
@@ -80,8 +90,8 @@ class Dialect:
         for name in alike:
             if name not in self._known and name not in self._others and callable(getattr(hook, name, None)):
                 return (
-                    f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called"
-                    f"{nearest(name, list(self._known))}; the methods that are called: {self._listing}"
+                    f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called; "
+                    f"the methods that are called: {self._listing}{nearest(name, list(self._known))}"
                 )
         return None
 
@@ -94,3 +104,60 @@ class Dialect:
         message = self.misspelt(hook)
         if message is not None:
             raise HookSignatureError(message)
+
+
+def _having(*methods: str) -> Callable[[object], bool]:
+    return lambda hook: all(callable(getattr(hook, name, None)) for name in methods)
+
+
+def _derived_from(module: str) -> Callable[[object], bool]:
+    return lambda hook: any(cls.__module__ == module for cls in type(hook).__mro__)
+
+
+# How a hook of each system is recognized, and the module of the package that has `bindings` for it. A hook that is none
+# of the others is one of mm's kind.
+is_session_hook = _having("after_create_session", "end")
+_SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
+    (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._bindings"),
+    (is_session_hook, "session._bindings"),
+    (_derived_from("mmengine.hooks.hook"), "mmengine._bindings"),
+    (lambda _: True, "hooks._hook"),
+)
+
+
+def bindings_of(hook: object, run: Run) -> list[Binding]:
+    """Return what becomes of a hook of whichever system.
+
+    Raises:
+        HookSignatureError: A method is misspelt, or takes other arguments than it is called with.
+    """
+    module = next(module for is_theirs, module in _SYSTEMS if is_theirs(hook))
+    found: list[Binding] = import_module(f"aspecthook.training.{module}").bindings(hook, run)
+    return found
+
+
+def attach(
+    run: Run, hook: object, bindings: Iterable[Binding], priority: int | str | None, who: str
+) -> tuple[Handle, ...]:
+    """Add bindings to the stages of a run, all of them or none, with a priority or else the hook's own.
+
+    Raises:
+        HookSignatureError: A function asks for what its stage does not offer.
+        HookOptionError: The priority is out of range, or not the name of one.
+        HookTypeError: The priority is neither an int nor a string.
+    """
+    name = type(hook).__name__
+    own = getattr(hook, "priority", "NORMAL") if priority is None else priority
+    number = priority_of(own, f"the {who} {name}")
+    handles: list[Handle] = []
+    try:
+        for (method, kind), function in bindings:
+            # An end by Ctrl-C reaches exception hooks of a run too.
+            types = (BaseException,) if kind == "exception" else ()
+            mount = hooks(getattr(run, method))
+            handles.append(mount.add(kind, function, *types, name=name, priority=number, again=True))
+    except BaseException:
+        for handle in handles:
+            handle.remove()
+        raise
+    return tuple(handles)

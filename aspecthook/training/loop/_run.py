@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from ._interrupts import Interrupts
+
 if TYPE_CHECKING:
     import os
     from pathlib import Path
@@ -81,6 +83,8 @@ class Run(Protocol):
     stopping: bool  # whether the run was asked to end
 
     # What it has in hand
+    later: list[Callable[[], object]]  # what `after_stage` was given
+    interrupts: Interrupts
     loaders: dict[str, Any]  # by mode
     data_loader: Any
     batch: Any
@@ -142,12 +146,20 @@ class Run(Protocol):
         """Remove the methods of a hook from the stages."""
         ...
 
+    def fit(self, train: Any, val: Any = None) -> None:
+        """Train, and validate where the workflow says so."""
+        ...
+
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation."""
         ...
 
     def test(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of testing."""
+        ...
+
+    def predict(self, loader: Any) -> list[Any]:
+        """Return what the model computes for each batch."""
         ...
 
     # The stages that hooks of the package call, or act on

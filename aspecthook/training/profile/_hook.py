@@ -30,7 +30,7 @@ from ._profile import Part, Profile
 if TYPE_CHECKING:
     from aspecthook.training.loop._runner import Runner
 
-STAGES = (*dict.fromkeys(stage.method for stages in NAMES.values() for stage in stages), "save_checkpoint")
+STAGES = (*dict.fromkeys(stage.method for stage in NAMES.values()), "save_checkpoint")
 
 
 @final

@@ -16,7 +16,7 @@ from aspecthook.training.checkpoint._files import path_of, put
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._numbers import numbers_of, rates_of
-from aspecthook.training.loop._interrupts import Interrupts
+from aspecthook.training.loop._interrupts import INTERRUPTS
 
 from ._record import Curves
 
@@ -211,7 +211,7 @@ class CurvesHook(Hook):
 def end_of(runner: Runner, exc: BaseException | None) -> End:
     """Say how a run has ended."""
     if exc is not None:
-        return "interrupted" if isinstance(exc, Interrupts.kinds) else "failed"
+        return "interrupted" if isinstance(exc, INTERRUPTS) else "failed"
     trained, wanted = (runner.epoch, runner.max_epochs) if runner.by_epoch else (runner.iter, runner.max_iters)
     return "stopped" if wanted is not None and trained < wanted else "done"
 

@@ -19,7 +19,7 @@ from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._timers import SecondOrStepTimer
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._session import Coordinator, Session
 
@@ -161,7 +161,7 @@ class CheckpointSaverHook(Stateful):
         wishes = [bool(listener.after_save(session, step)) for listener in listeners]
         return any(wishes)
 
-    def _put(self, runner: Runner, path: Path) -> None:
+    def _put(self, runner: Run, path: Path) -> None:
         before = list(self._files)
         self._files = [*(name for name in before if name != path.name), path.name]
         try:
@@ -173,7 +173,7 @@ class CheckpointSaverHook(Stateful):
         while self.max_keep is not None and len(self._files) > self.max_keep:
             self._remove(runner, self.checkpoint_dir / self._files.pop(0))
 
-    def _remove(self, runner: Runner, path: Path) -> None:
+    def _remove(self, runner: Run, path: Path) -> None:
         if runner.rank != 0 or not is_checkpoint(path):
             return
         try:
