@@ -640,7 +640,7 @@ def test_a_file_needs_a_folder(kind: type[LoggerHook], tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_an_error_before_the_run(kind: type[LoggerHook], tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     runner = make(logged, kind(path=tmp_path / "there"))  # type: ignore[call-arg]
-    with pytest.raises(TrainingError, match="the log .*there cannot be written: Is a directory; make room"):
+    with pytest.raises(TrainingError, match="the log .*there cannot be written: Is a directory; free disk space"):
         runner.fit([0])
     assert runner.iter == 0
 
@@ -823,7 +823,7 @@ def test_a_file_of_another_run_is_kept_and_not_cut(tmp_path: Path, caplog: pytes
         path.rename(tmp_path / "kept" / path.name.replace(".1", ""))
     assert contents(tmp_path / "kept") == before
     assert [row["iter"] for row in objects(tmp_path / "o" / "log.jsonl")] == [2, 3]
-    assert "log.csv is not of the run that goes on; a new one is begun" in caplog.text
+    assert "log.csv does not belong to the resumed run; a new file is begun" in caplog.text
 
 
 def test_a_resumed_run_in_another_folder_begins_files_there(tmp_path: Path) -> None:
@@ -912,7 +912,7 @@ def test_a_full_disk_ends_no_run_and_what_is_missing_is_written_later(
     runner.fit([0] * 5)
     assert runner.iter == 10
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    full_disk, room = "cannot be written: No space left on device; the run goes on", "is written again, and 5 lines"
+    full_disk, room = "cannot be written: No space left on device; the run continues", "is written again, with 5 lines"
     assert len(warnings) == 3
     assert all(text in message for text, message in zip((full_disk, room, full_disk), warnings, strict=True))
     saved = runner.save_checkpoint(tmp_path / "saved")
@@ -943,7 +943,7 @@ def test_a_line_that_fits_in_part_is_taken_back(tmp_path: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path), str(Path(__file__).parents[2])]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("the run goes on") == 3
+    assert done.stderr.count("the run continues") == 3
     assert all(800 < path.stat().st_size <= 1000 for path in tmp_path.iterdir())
     assert all(path.read_bytes().endswith(b"\n") for path in tmp_path.iterdir())
     assert [row["iter"] for row in objects(tmp_path / "log.jsonl")][:4] == [1, 2, 3, 1]
@@ -1049,7 +1049,7 @@ def test_events_that_cannot_be_written_end_no_run(
     runner.fit([0] * 4)
     assert [step for step, tag, _ in events(tmp_path / "tf_logs") if tag == "train/loss"] == [1, 2, 3, 4]
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 1 and "No space left on device; the run goes on" in warnings[0]
+    assert len(warnings) == 1 and "No space left on device; the run continues" in warnings[0]
 
 
 @needs_tensorboard

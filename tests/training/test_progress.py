@@ -597,7 +597,7 @@ def test_a_terminal_that_is_closed_does_not_end_the_run(
     assert runner.iter == 8
     assert before == program()
     (record,) = caplog.records
-    assert re.match(r"the progress cannot be shown any more: .*gone; the run goes on", record.message)
+    assert re.match(r"the progress cannot be shown any more: .*gone; the run continues", record.message)
 
 
 def test_a_file_that_is_closed_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -606,7 +606,7 @@ def test_a_file_that_is_closed_does_not_end_the_run(caplog: pytest.LogCaptureFix
     hooks(runner.train_iter).pre(lambda runner: file.close() if runner.iter == 5 else None)
     runner.fit([0] * 4)
     assert runner.iter == 8
-    assert "I/O operation on closed file; the run goes on" in caplog.text
+    assert "I/O operation on closed file; the run continues" in caplog.text
 
 
 def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def test_numbers_that_are_none_are_told_of_at_once(tmp_path: Path) -> None:
     hooks(runner.forward).post(lambda runner: runner.logs.update(loss=nan) if runner.iter >= 14 else None)
     runner.fit(BATCHES)
     page = read(runner)
-    assert "loss was infinite or not a number 4 of 18 times, first at iteration 15." in page.said()
+    assert "loss was NaN or infinite 4 of 18 times, first at iteration 15." in page.said()
     assert "loss nan best" in page.said() and page.rows["Epochs"][-1][2] == "nan"
 
 
@@ -376,7 +376,7 @@ def test_a_run_of_pytorch_is_told_as_one_of_numpy(tmp_path: Path) -> None:
     runner.register_hook(ReportHook(0))
     runner.fit([(torch.ones(4, 3), torch.zeros(4, dtype=torch.long))] * 3)
     facts = {row[0]: row[1] for row in read(runner).rows["Environment"]}
-    assert facts["model"] == "Linear, 8 parameters" and facts["back end"].startswith("torch on ")
+    assert facts["model"] == "Linear, 8 parameters" and facts["backend"].startswith("torch on ")
     assert facts["optimizer"].startswith("SGD(momentum=0.9, ")
 
 
@@ -411,7 +411,7 @@ def test_others_add_sections(tmp_path: Path) -> None:
     assert "data:image/png;base64,YSBwaWN0dXJl" in page.links
     assert page.rows["Table"] == [["<i>classes</i>", "10"], ["images.train", "1442"]]
     assert page.said("Later") == "called 1 times" and page.said("Replaced") == "new" and page.said("<b>odd</b>") == "3"
-    assert page.said("Broken") == "This section could not be made: ZeroDivisionError: division by zero"
+    assert page.said("Broken") == "This section could not be rendered: ZeroDivisionError: division by zero"
     assert "Environment" in page.sections
 
 

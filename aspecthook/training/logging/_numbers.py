@@ -1,4 +1,7 @@
-"""What a run logs as a number, and how numbers and durations look as text; the same in logs, charts and reports."""
+"""Logged numbers: which values are numbers, and how numbers and durations look as text.
+
+Logs, charts, reports and profiles all use these functions, so that they show the same numbers.
+"""
 
 from __future__ import annotations
 

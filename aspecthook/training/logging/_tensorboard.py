@@ -14,7 +14,7 @@ from ._loggers import LoggerHook
 from ._rows import PLACE, TIMES, Row, rates_row
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register
@@ -54,14 +54,14 @@ class TensorboardLoggerHook(LoggerHook):
         self._file: EventFile | None = None
         self._full = False
 
-    def _begin(self, runner: Runner) -> list[Row]:
+    def _begin(self, runner: Run) -> list[Row]:
         rows = super()._begin(runner)
         if self._file is None or not self._goes_on(runner):
             done = runner.progress["iter"]
             self._file = EventFile(self._folder(runner), start=done + 1 if done else 0)
         return rows
 
-    def _folder(self, runner: Runner) -> Path:
+    def _folder(self, runner: Run) -> Path:
         if self.log_dir is not None:
             return self.log_dir
         if runner.work_dir is None:
@@ -71,7 +71,7 @@ class TensorboardLoggerHook(LoggerHook):
             )
         return runner.work_dir / "tf_logs"
 
-    def log(self, runner: Runner, row: Row) -> None:
+    def log(self, runner: Run, row: Row) -> None:
         """Write the numbers of a row."""
         if self._file is None:  # outside a run, before any
             return
@@ -87,7 +87,7 @@ class TensorboardLoggerHook(LoggerHook):
         except OSError as error:
             if not self._full:
                 runner.logger.warning(
-                    "events cannot be written to %s: %s; the run goes on, and what is missing there is kept until "
+                    "events cannot be written to %s: %s; the run continues, and the missing ones are written when "
                     "there is room",
                     self._file.path.parent,
                     error.strerror,

@@ -28,7 +28,7 @@ from ._measure import OURS, bracket, hooks_on, label_of, measure, owner_of, plac
 from ._profile import Part, Profile
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 STAGES = (*dict.fromkeys(stage.method for stage in NAMES.values()), "save_checkpoint")
 
@@ -88,7 +88,7 @@ class ProfilerHook(Hook):
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Begin to measure, or wait for the first iteration to measure."""
         if runner.rank != 0 or (self.stop is not None and runner.iter >= self.stop):
             return
@@ -98,18 +98,18 @@ class ProfilerHook(Hook):
             mount = hooks(runner.train_iter)
             self._waiting = mount.add("always", self._wait, name=f"{OURS}waits", priority=100)
 
-    def _wait(self, runner: Runner) -> None:
+    def _wait(self, runner: Run) -> None:
         """Begin right after the iteration before `start`."""
         if runner.iter + 1 >= self.start and self._waiting is not None:
             self._waiting.remove()
             self._waiting = None
             self._begin(runner, "run", "train_loop", "train_epoch")
 
-    def _begin(self, runner: Runner, *stages: str) -> None:
+    def _begin(self, runner: Run, *stages: str) -> None:
         self._meter = Meter(self.profile, runner, self._count)
         self._meter.begin(*stages)
 
-    def _count(self, runner: Runner) -> None:
+    def _count(self, runner: Run) -> None:
         """End after the last iteration to measure."""
         if self.stop is not None and runner.iter + 1 >= self.stop:
             self._end(runner)
@@ -124,14 +124,14 @@ class ProfilerHook(Hook):
         if self._meter is not None:
             self._meter.end_late("train_loop")
 
-    def always_run(self, runner: Runner) -> None:
+    def always_run(self, runner: Run) -> None:
         """Stop measuring."""
         if self._waiting is not None:
             self._waiting.remove()
             self._waiting = None
         self._end(runner)
 
-    def _end(self, runner: Runner) -> None:
+    def _end(self, runner: Run) -> None:
         if self._meter is None:
             return
         self._meter.end()
@@ -159,7 +159,7 @@ class ProfilerHook(Hook):
 class Meter:
     """The hooks that measure: on the stages of one run, and on the functions that are hooks on these."""
 
-    def __init__(self, profile: Profile, runner: Runner, counted: Callable[[Runner], None]) -> None:
+    def __init__(self, profile: Profile, runner: Run, counted: Callable[[Run], None]) -> None:
         self._profile = profile
         self._runner = runner
         self._counted = counted

@@ -20,7 +20,7 @@ from aspecthook.weave import Weaving, weave
 from ._profile import Part, Profile
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # The names of the hooks that measure begin with this.
 OURS = "ProfilerHook: "
@@ -92,7 +92,7 @@ def measure(target: Any, profile: Profile, parts: Mapping[str, Part], name: str)
     return weave(target, around=around, name=name, priority=0)
 
 
-def hooks_on(runner: Runner, stage: str) -> list[tuple[Kind, tuple[Hook, ...]]]:
+def hooks_on(runner: Run, stage: str) -> list[tuple[Kind, tuple[Hook, ...]]]:
     """Return the hooks on a stage by kind, in the order in which they run, without those that measure."""
     try:
         mounts = hooks(getattr(type(runner), stage)), hooks(getattr(runner, stage))

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: a stack of the calls under way, and the time of each stage and each hook on one.
+"""The profile of a run: a stack of the calls under way, and the time of each stage and each hook on one.
 
 Measuring takes time too, which counts as the own time of what is around the measured call.
 """
@@ -109,7 +109,7 @@ class Profile:
         return frame
 
     def _nest(self, stage: str, outer: str) -> None:
-        """Note that a stage is in another one, unless the other is in it."""
+        """Record that a stage is within another one, unless the other is within it."""
         above: str | None = outer
         while above is not None and above != stage:
             above = self.parents.get(above)
@@ -171,7 +171,7 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """How long was measured."""
+        """The seconds that were measured."""
         return max((part.total for part in self.settled()), default=0) / 1e9
 
     @property

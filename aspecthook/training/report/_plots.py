@@ -1,4 +1,4 @@
-"""Curves of a run as a picture, drawn by matplotlib without its global state."""
+"""The hook that draws the curves of a run as a PNG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._drawing import draw, new_figure, saved
 from ._panels import Axis, Panel, axis_of, panels_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _ENDS: dict[End, str] = {"stopped": "stopped early", "interrupted": "interrupted", "failed": "failed"}
 _MOST_PANELS = 24
@@ -23,26 +23,26 @@ _LONGEST = 40  # characters of a title
 @final
 @HOOKS.register
 class PlotHook(CurvesHook):
-    """Draw the loss, the metrics and the learning rate as a PNG, now and then and as the run ends, however it ends.
+    """Draw the loss, the metrics and the learning rate as a PNG, now and then and when the run ends.
 
-    There is a chart for each number: that of training, as means with a band from the lowest to the highest, and that of
-    validations. It goes on where a resumed run was. Needs matplotlib.
+    Each number has a chart: the means of training with a band from the lowest to the highest value, and the results of
+    validations. A resumed run continues its curves. Needs matplotlib.
 
     Args:
-        interval: Every how many epochs, or iterations, to draw; 0 for only as the run ends.
-        by_epoch: Count epochs; else iterations.
-        share: What part of the run's time drawing may take, from 0 to 1: a picture that is due is left out where it
-            would take more. With 1 none is left out, with 0 there is only that of the end.
-        path: The file; in the run's ``work_dir`` unless absolute.
-        dpi: Dots an inch; a chart is 4.4 by 3 inches.
+        interval: Draw every so many epochs or iterations; 0 for only when the run ends.
+        by_epoch: Count epochs; otherwise iterations.
+        share: The fraction of the run's time that drawing may take, from 0 to 1. A picture that is due and would take
+            more is skipped. With 1 none is skipped; with 0 only that of the end is drawn.
+        path: The file, relative to the run's ``work_dir``.
+        dpi: Dots per inch; a chart is 4.4 by 3 inches.
 
     Attributes:
         curves: The numbers, for other drawings.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have.
-        HookTypeError: An option is of another type.
-        TrainingError: There is no matplotlib.
+        HookOptionError: An option is out of range.
+        HookTypeError: An option has the wrong type.
+        TrainingError: matplotlib is missing.
 
     Example:
         >>> PlotHook(interval=5).path.name
@@ -63,13 +63,13 @@ class PlotHook(CurvesHook):
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         self.dpi = whole_number("PlotHook", "dpi", dpi, 10)
 
-    def made(self, runner: Runner) -> bytes:
-        """Give the PNG."""
+    def made(self, runner: Run) -> bytes:
+        """Return the PNG."""
         axis = axis_of(self.curves, per_epoch(runner))
         figure = _figure(panels_of(self.curves, rules_of(runner)), axis, self._title(runner))
         return saved(figure, "png", dpi=self.dpi)
 
-    def _title(self, runner: Runner) -> str:
+    def _title(self, runner: Run) -> str:
         name = runner.work_dir.name if runner.work_dir is not None else type(runner.model).__name__
         ended = f", {_ENDS[self.end]}" if self.end in _ENDS else ""
         return f"{name}: {self.curves.at:,} iterations{ended}"
