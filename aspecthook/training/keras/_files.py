@@ -91,7 +91,7 @@ class ModelCheckpoint(MonitorCallback, Saving):
         >>> ModelCheckpoint("{batch}.safetensors", save_freq="batch")
         Traceback (most recent call last):
           ...
-        aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is no whole number
+        aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is not a whole number
     """
 
     _kept = ("best", *Saving._kept)

@@ -13,6 +13,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._event_files import EventFile, require_tensorboardx
+from aspecthook.training.logging._numbers import number_of
 
 from ._bridge import runner_of, writes
 from ._callback import Continuing, Logs
@@ -136,8 +137,8 @@ class TensorBoard(Continuing):
         if folder not in self._files:
             self._files[folder] = EventFile(self.log_dir / folder)
         file = self._files[folder]
-        numbers = {name: float(value) for name, value in values.items() if isinstance(value, (int, float))}
-        file.add_numbers(numbers, step)
+        numbers = {name: number_of(value) for name, value in values.items()}
+        file.add_numbers({name: number for name, number in numbers.items() if number is not None}, step)
         for name, array in weights:
             file.add_histogram(f"{name}/histogram", array, step)
         try:
