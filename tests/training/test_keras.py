@@ -227,7 +227,7 @@ def test_the_older_names_are_called_unless_the_newer_are_overridden() -> None:
     assert newer.told == [("begin", 0, {}), ("new", 0)]
 
 
-def test_what_is_not_overridden_is_no_hook_and_what_is_becomes_one() -> None:
+def test_only_overridden_methods_become_hooks() -> None:
     runner = run_of("numpy")
     before = {name: len(hooks(getattr(runner, name))) for name in ("train_iter", "val_iter", "train_epoch")}
     runner.register_hook(k.Callback())
@@ -238,7 +238,7 @@ def test_what_is_not_overridden_is_no_hook_and_what_is_becomes_one() -> None:
     assert not len(hooks(runner.val_iter))
 
 
-def test_what_a_callback_answers_counts_for_nothing() -> None:
+def test_return_values_of_callbacks_are_ignored() -> None:
     runner = fitted(k.LambdaCallback(**{name: lambda *_, **__: Return(None) for name in EVENTS}), data(2), data(1))
     assert runner.iter == 4
 
@@ -327,7 +327,7 @@ def test_an_epoch_whose_stage_fails_after_its_body_has_not_ended(stage: str) -> 
     assert seen.told == []
 
 
-def test_what_a_callback_raises_ends_the_run_and_those_after_it_hear_no_more() -> None:
+def test_an_error_in_a_callback_ends_the_run_before_later_callbacks_are_called() -> None:
     first, last = recorder("on_epoch_end", "on_train_end"), recorder("on_epoch_end", "on_train_end")
     runner = run_of("numpy")
     for callback in (first, k.LambdaCallback(on_epoch_end=lambda epoch, logs: 1 / 0), last):

@@ -130,7 +130,7 @@ def test_the_rates_of_all_groups_keep_their_ratio() -> None:
     assert [group["lr"] for group in runner.optimizer.param_groups] == [0.5, 0.5]
 
 
-def test_which_way_is_better_is_known_by_metrics_or_by_the_name() -> None:
+def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
     class Metric:
         name, _direction = "f1", "up"
 
@@ -296,7 +296,7 @@ def test_a_backup_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: Path
         made().fit(data(2))
 
 
-def test_what_else_is_in_the_folder_of_backups_stays(tmp_path: Path) -> None:
+def test_other_files_in_the_backup_folder_stay(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     fitted(k.BackupAndRestore(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -497,7 +497,7 @@ def test_tensorboard_needs_what_writes_and_a_place(monkeypatch: pytest.MonkeyPat
         k.TensorBoard()
 
 
-def test_what_they_do_is_said_if_that_is_wished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_callbacks_print_what_they_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runner = run_of("numpy", max_epochs=4)
     runner.register_hook(Constant(val_x=[1.0, 2.0, 2.0, 0.5]))
     watch: dict[str, Any] = {"monitor": "val_x", "mode": "min", "verbose": 1}
