@@ -378,7 +378,7 @@ class OneCycle(BasePolicy):
 
 def _peaks(who: str, name: str, value: Any) -> list[float]:
     peaks = PEAKS.check(f"{who}: OneCycle", name, value)
-    return [*map(float, peaks)] if isinstance(peaks, tuple) else [float(peaks)]
+    return [*map(float, peaks)] if isinstance(value, (list, tuple)) else [float(peaks)]
 
 
 def warmup(kind: str, progress: float, length: float, ratio: float) -> float:

@@ -156,8 +156,10 @@ class BasePolicy:
         own = {words.get(field.name, field.name): field.name for field in fields(cls)}
         required = [key for key, field in zip(own, fields(cls), strict=True) if field.default is MISSING]
         check_names(who, options, own, required)
-        defaults = cls.momentum_defaults if word == "momentum" else {}
-        return [Course(cls.build(who, {**defaults, **{own[key]: options[key] for key in options}}, words))]
+        given = {own[key]: value for key, value in options.items()}
+        if word == "momentum":
+            given = {**cls.momentum_defaults, **given}
+        return [Course(cls.build(who, given, words))]
 
     @classmethod
     def build(cls, who: str, options: Mapping[str, Any], words: Mapping[str, str] | None = None) -> Self:
