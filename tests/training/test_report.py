@@ -20,11 +20,11 @@ from aspecthook import HookTypeError, hooks
 from aspecthook.training import CheckpointHook, EarlyStoppingHook, Hook, LrUpdaterHook, Runner, TrainingError
 from aspecthook.training.profile._hook import ProfilerHook
 from aspecthook.training.report._drawing import HEIGHT, WIDTH, chart_of, draw, new_figure
-from aspecthook.training.report._facts import commit, settings_of
 from aspecthook.training.report._page import ReportHook
 from aspecthook.training.report._panels import axis_of, panels_of
 from aspecthook.training.report._record import Curves
-from aspecthook.training.report._summary import epochs_of, headlines_of, numbers_of
+from aspecthook.training.report._run_facts import commit, settings_of
+from aspecthook.training.report._summary import epochs_of, headlines_of, summaries_of
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -555,7 +555,7 @@ def test_a_table_marks_the_best_and_headlines_are_few_and_tests_first() -> None:
         curves.train(at, at, {"loss": 1.0 / at, **{f"part_{number}": 1.0 for number in range(9)}})
         curves.validate(at, at, {"val_loss": float(at), "val_f1": at / 10})
     curves.validate(3, 3, {"test_accuracy": 0.5})
-    told = numbers_of(curves, {"f1": "greater"}, by_epoch=True)
+    told = summaries_of(curves, {"f1": "greater"}, by_epoch=True)
     assert [one.name for one in headlines_of(told)][:4] == ["test_accuracy", "val_f1", "val_loss", "loss"]
     assert len(headlines_of(told)) == 6
     assert {one.name: one.best_when for one in told}["val_f1"] == "epoch 3"

@@ -19,7 +19,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import put
 
 from ._numbers import one_line
-from ._rows import Row
+from ._rows import LogRow
 
 
 class LineFile:
@@ -35,7 +35,7 @@ class LineFile:
     # Any: a logger, or an object with its methods.
     def __init__(self, path: Path, logger: Any) -> None:
         self.path, self.logger = path, logger
-        self.held: list[tuple[Row, str]] = []  # rows that could not be written yet
+        self.held: list[tuple[LogRow, str]] = []  # rows that could not be written yet
         self._count, self._sum = 0, 0  # of the rows in the file
 
     # Beginning
@@ -129,7 +129,7 @@ class LineFile:
 
     # Writing
 
-    def write(self, row: Row, line: str) -> None:
+    def write(self, row: LogRow, line: str) -> None:
         """Write a row, and those that could not be written before. If it fails, warn once and keep them."""
         self.held.append((row, line))
         warned = len(self.held) > 1

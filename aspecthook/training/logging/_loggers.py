@@ -19,7 +19,7 @@ from aspecthook.training.loop._checks import length_of
 
 from ._files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
-from ._rows import PLACE, Row, Rows
+from ._rows import PLACE, LogRow, LogRows
 from ._timers import eta_of
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class LoggerHook(Hook, ABC):
     def __init__(self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True) -> None:
         self.interval = whole_number(type(self).__name__, "interval", interval, 0)
         self.by_epoch, self.ignore_last = by_epoch, ignore_last
-        self._rows = Rows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
+        self._rows = LogRows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self._runner: weakref.ref[Run] | None = None
         self._loaded: Mapping[str, Any] | None = None
 
     @abstractmethod
-    def log(self, runner: Run, row: Row) -> None:
+    def log(self, runner: Run, row: LogRow) -> None:
         """Write a row."""
 
     def before_run(self, runner: Run) -> None:
@@ -77,7 +77,7 @@ class LoggerHook(Hook, ABC):
         self._runner, self._loaded = weakref.ref(runner), None
         self._log_all(runner, rows)
 
-    def _begin(self, runner: Run) -> list[Row]:  # noqa: ARG002
+    def _begin(self, runner: Run) -> list[LogRow]:  # noqa: ARG002
         """Prepare to log. Return the rows that a resumed run still has to log."""
         return [] if self._loaded is None else list(self._loaded["due"])
 
@@ -85,7 +85,7 @@ class LoggerHook(Hook, ABC):
         """Whether the same runner runs again without a resume."""
         return self._loaded is None and self._runner is not None and self._runner() is runner
 
-    def _log_all(self, runner: Run, rows: list[Row]) -> None:
+    def _log_all(self, runner: Run, rows: list[LogRow]) -> None:
         for row in rows:
             self.log(runner, row)
 
@@ -146,7 +146,7 @@ class _FileLoggerHook(LoggerHook):
         self.path = None if path is None else Path(path)
         self._file: LineFile | None = None
 
-    def _begin(self, runner: Run) -> list[Row]:
+    def _begin(self, runner: Run) -> list[LogRow]:
         rows = super()._begin(runner)
         if self._file is not None and self._goes_on(runner):
             return rows
@@ -205,20 +205,20 @@ class TextLoggerHook(_FileLoggerHook):
     def _path(self, runner: Run) -> Path | None:
         return None if self.path is None and runner.work_dir is None else super()._path(runner)
 
-    def log(self, runner: Run, row: Row) -> None:
+    def log(self, runner: Run, row: LogRow) -> None:
         """Write a line."""
         line = f"{self._place(runner, row)}  {self._numbers(runner, row)}"
         runner.logger.info("%s", line)
         if self._file is not None:
             self._file.write(row, f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}")
 
-    def _place(self, runner: Run, row: Row) -> str:
+    def _place(self, runner: Run, row: LogRow) -> str:
         mode = "" if row["mode"] == "train" else f"({row['mode']})"
         what = f"Epoch{mode} [{row['epoch']}]" if self.by_epoch else f"Iter{mode} "
         length = length_of(runner.loaders.get("train")) if self.by_epoch else runner.max_iters
         return f"{what}[{row['iter']}{'' if length is None or mode else f'/{length}'}]"
 
-    def _numbers(self, runner: Run, row: Row) -> str:
+    def _numbers(self, runner: Run, row: LogRow) -> str:
         shown = [f"{one_line(name)}: {_shown(name, value)}" for name, value in row.items() if name not in PLACE]
         eta = eta_of(runner) if row["mode"] == "train" else None
         return ", ".join([*shown, *([] if eta is None else [f"eta: {duration_text(eta)}"])])
@@ -247,7 +247,7 @@ class JsonLoggerHook(_FileLoggerHook):
 
     default = "log.jsonl"
 
-    def log(self, runner: Run, row: Row) -> None:  # noqa: ARG002
+    def log(self, runner: Run, row: LogRow) -> None:  # noqa: ARG002
         """Write an object."""
         if self._file is not None:
             self._file.write(row, json.dumps({name: _json(value) for name, value in row.items()}))
@@ -274,7 +274,7 @@ class CsvLoggerHook(_FileLoggerHook):
     kind = TableFile
     default = "log.csv"
 
-    def log(self, runner: Run, row: Row) -> None:  # noqa: ARG002
+    def log(self, runner: Run, row: LogRow) -> None:  # noqa: ARG002
         """Write a line."""
         if self._file is not None:
             self._file.write(row, "")

@@ -14,7 +14,7 @@ from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
 
 from ._numbers import duration_text, number_text
-from ._rows import PLACE, TIMES, Row, Rows, rates_row
+from ._rows import PLACE, TIMES, LogRow, LogRows, rates_row
 from ._terminal import Plain, Status, Terminal, screen_for
 from ._timers import eta_of
 
@@ -65,7 +65,7 @@ class ProgressHook(Hook):
         self.interval = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
         self.seconds = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
-        self._rows = Rows(0, by_epoch=True, ignore_last=False)
+        self._rows = LogRows(0, by_epoch=True, ignore_last=False)
         self._runner: weakref.ref[Run] | None = None
         self._running = False
         self._loaded: Mapping[str, Any] | None = None
@@ -73,7 +73,7 @@ class ProgressHook(Hook):
         self._gone = False  # the terminal was closed
         self._loops: list[_Loop] = []  # a hook may validate within a training epoch
         self._last: _Loop | None = None
-        self._trained: Row | None = None  # the training row that the next line begins with
+        self._trained: LogRow | None = None  # the training row that the next line begins with
         # The times of the last line that a pass has left, of the last line at all, and of the last drawing of the bar.
         self._left = self._printed = self._drawn = 0.0
 
@@ -151,7 +151,7 @@ class ProgressHook(Hook):
 
     # Lines that a pass leaves
 
-    def _take(self, rows: list[Row]) -> None:
+    def _take(self, rows: list[LogRow]) -> None:
         self._trained = rows[-1] if rows else self._trained
 
     def _print_trained(self, runner: Run) -> None:
@@ -159,17 +159,17 @@ class ProgressHook(Hook):
         if row is not None:
             self._print(runner, _place(runner, row), row, row)
 
-    def _print_results(self, runner: Run, loop: _Loop, made: list[Row]) -> None:
+    def _print_results(self, runner: Run, loop: _Loop, made: list[LogRow]) -> None:
         """Print the numbers of a validation or a test, with those of the training before it."""
         row = made[0] if made else {}
-        trained: Row = {}
+        trained: LogRow = {}
         if self._running and loop.mode == "val":
             trained, self._trained = self._trained or {}, None
         place = trained or (row if self._running and loop.mode == "val" else {})
         title = _place(runner, place) if place else _of(loop.mode, loop.done, loop.total)
         self._print(runner, title, {**row, **trained}, trained)
 
-    def _print(self, runner: Run, title: str, row: Row, trained: Row) -> None:
+    def _print(self, runner: Run, title: str, row: LogRow, trained: LogRow) -> None:
         rates = rates_row(runner.optimizer)
         shown = _numbers((name, row[name]) for name in sorted(row, key=_is_made) if name not in rates)
         rate = _numbers((name, trained[name]) for name in ("lr",) if name in trained)
@@ -269,7 +269,7 @@ def _total(runner: Run) -> int | None:
     return runner.max_iters if counts_iters else length_of(runner.data_loader)
 
 
-def _place(runner: Run, row: Row) -> str:
+def _place(runner: Run, row: LogRow) -> str:
     word, end = ("epoch", runner.max_epochs) if runner.by_epoch else ("iter", runner.max_iters)
     return _of(word, row[word], end)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
 # Flat, so that every format can hold it. The texts are the mode, and those that a model has logged.
-Row: TypeAlias = dict[str, float | str]
+LogRow: TypeAlias = dict[str, float | str]
 
 PLACE = ("mode", "epoch", "iter")
 TIMES = ("time", "data_time")
@@ -24,7 +24,7 @@ _MISSING = object()
 
 
 @final
-class Rows:
+class LogRows:
     """Collects the numbers of iterations, and returns a row of their means when one is due.
 
     Each iteration counts for one row at most, weighted by its ``num_samples``; times are not weighted.
@@ -61,14 +61,14 @@ class Rows:
 
     # Training
 
-    def advance(self, runner: Run, done: int | None = None) -> list[Row]:
+    def advance(self, runner: Run, done: int | None = None) -> list[LogRow]:
         """Collect what the run has done since the last call. Return the rows that are due.
 
         Args:
             runner: The run.
             done: The number of the iteration that ends, even if a hook has skipped it.
         """
-        rows: list[Row] = []
+        rows: list[LogRow] = []
         progress = runner.progress
         done = progress["iter"] if done is None else done
         if done > self._iters:
@@ -81,19 +81,19 @@ class Rows:
                 self._sums.clear()
         return rows
 
-    def close(self, runner: Run) -> list[Row]:
+    def close(self, runner: Run) -> list[LogRow]:
         """Return a row of what was collected since the last one, if anything was, and start over."""
         if not self._sums:
             return []
         count = self._place[1] if self.by_epoch else self._iters
-        place: Row = {"mode": "train", "epoch": self._place[0], "iter": count}
+        place: LogRow = {"mode": "train", "epoch": self._place[0], "iter": count}
         row = _joined(place, rates_row(runner.optimizer), self.means(runner.logs))
         self._sums.clear()
         return [row]
 
-    def means(self, logs: Mapping[str, Any]) -> Row:
+    def means(self, logs: Mapping[str, Any]) -> LogRow:
         """Return the means since the last row, times last; a number that was not logged since keeps its value."""
-        found: Row = {}
+        found: LogRow = {}
         for name, value in (*_of_training(logs), *((name, None) for name in self._sums)):
             total, weight = self._sums.get(name, (0.0, 0.0))
             newest = value_of(value)
@@ -103,7 +103,7 @@ class Rows:
                 found.setdefault(name, newest)
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
-    def _take(self, runner: Run, done: int, *, fresh: bool) -> list[Row]:
+    def _take(self, runner: Run, done: int, *, fresh: bool) -> list[LogRow]:
         inner = runner.inner_iter + 1
         self._iters, self._place = done, (runner.epoch + 1, inner)
         if fresh:
@@ -133,7 +133,7 @@ class Rows:
         """Remember the logs, to know which numbers a validation adds."""
         self._before = (runner.mode, dict(runner.logs))
 
-    def end_validation(self, runner: Run) -> list[Row]:
+    def end_validation(self, runner: Run) -> list[LogRow]:
         """Return a row of the numbers that a validation or a test has logged.
 
         Its epoch and iteration are those that the training has reached.
@@ -146,7 +146,7 @@ class Rows:
         numbers = {name: value for name, value in made.items() if value is not None}
         return [_joined(self._place_of(runner, mode), rates_row(runner.optimizer), numbers)] if numbers else []
 
-    def _place_of(self, runner: Run, mode: str) -> Row:
+    def _place_of(self, runner: Run, mode: str) -> LogRow:
         progress = runner.progress
         inside = progress["inner_iter"]
         count = (inside or self._place[1]) if self.by_epoch else progress["iter"]
@@ -154,7 +154,7 @@ class Rows:
 
     # The state for a checkpoint
 
-    def state(self, runner: Run | None) -> tuple[dict[str, Any], list[Row]]:
+    def state(self, runner: Run | None) -> tuple[dict[str, Any], list[LogRow]]:
         """Return the state for a checkpoint saved now, and the rows that are due by now and were not returned yet."""
         ahead = copy(self)
         ahead._sums = {name: list(row) for name, row in self._sums.items()}
@@ -177,7 +177,7 @@ def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     return ((name, value) for name, value in logs.items() if is_of(name, "train"))
 
 
-def _joined(place: Row, *parts: Row) -> Row:
+def _joined(place: LogRow, *parts: LogRow) -> LogRow:
     """Join the parts of a row; a number that a model calls ``epoch`` does not replace the epoch of the row."""
     row = dict(place)
     for part in parts:
@@ -191,10 +191,10 @@ def value_of(value: Any) -> float | str | None:
     return str(value) if isinstance(value, str) else number_of(value)
 
 
-def rates_row(optimizer: Any) -> Row:
+def rates_row(optimizer: Any) -> LogRow:
     """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
-    row: Row = {}
+    row: LogRow = {}
     for word, rates in rates_of(optimizer).items():
         first = rates[0]
         if first is None or (word == "momentum" and not any(rates)):

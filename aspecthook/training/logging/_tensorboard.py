@@ -11,7 +11,7 @@ from aspecthook.training.hooks._hook import HOOKS
 
 from ._event_files import EventFile, require_tensorboardx
 from ._loggers import LoggerHook
-from ._rows import PLACE, TIMES, Row, rates_row
+from ._rows import PLACE, TIMES, LogRow, rates_row
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
@@ -54,7 +54,7 @@ class TensorboardLoggerHook(LoggerHook):
         self._file: EventFile | None = None
         self._full = False
 
-    def _begin(self, runner: Run) -> list[Row]:
+    def _begin(self, runner: Run) -> list[LogRow]:
         rows = super()._begin(runner)
         if self._file is None or not self._goes_on(runner):
             done = runner.progress["iter"]
@@ -71,7 +71,7 @@ class TensorboardLoggerHook(LoggerHook):
             )
         return runner.work_dir / "tf_logs"
 
-    def log(self, runner: Run, row: Row) -> None:
+    def log(self, runner: Run, row: LogRow) -> None:
         """Write the numbers of a row."""
         if self._file is None:  # outside a run, before any
             return

@@ -118,11 +118,11 @@ def draw(axes: Any, panel: Panel, axis: Axis, *, size: float) -> None:
     else:
         axes.yaxis.set_major_locator(ticker.MaxNLocator(5, steps=_STEPS))
     axes.set_ylim(*span_of(panel))
-    axes.yaxis.set_major_formatter(lambda value, _: short_text(value))
+    axes.yaxis.set_major_formatter(_tick_text)
     axes.yaxis.set_minor_locator(ticker.NullLocator())
     axes.set_xlim(0, axis.at(_end_of(panel)))
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=_STEPS, integer=axis.per == 1))
-    axes.xaxis.set_major_formatter(lambda value, _: short_text(value))
+    axes.xaxis.set_major_formatter(_tick_text)
     axes.set_xlabel(axis.word, fontsize=size, color=_COLOURS["soft"])
     axes.grid(visible=True, axis="y", color=_COLOURS["line"], linewidth=0.8)
     axes.set_axisbelow(True)
@@ -130,6 +130,10 @@ def draw(axes: Any, panel: Panel, axis: Axis, *, size: float) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(_COLOURS["soft"])
+
+
+def _tick_text(value: float, _: int | None) -> str:
+    return short_text(value)
 
 
 def _draw_line(axes: Any, line: Line, axis: Axis) -> None:

@@ -20,10 +20,10 @@ from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
 from ._drawing import chart_of
-from ._facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
 from ._panels import axis_of, panels_of
 from ._record import Curves
-from ._summary import epochs_of, headlines_of, numbers_of, warnings_of
+from ._run_facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
+from ._summary import epochs_of, headlines_of, summaries_of, warnings_of
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
@@ -136,7 +136,7 @@ class ReportHook(CurvesHook):
 
     def _context(self, runner: Run) -> dict[str, Any]:
         curves, rules = self.curves, rules_of(runner)
-        numbers = numbers_of(curves, rules, by_epoch=runner.by_epoch)
+        numbers = summaries_of(curves, rules, by_epoch=runner.by_epoch)
         axis = axis_of(curves, per_epoch(runner))
         charts = [chart_of(panel, axis) for panel in panels_of(curves, rules)]
         return {

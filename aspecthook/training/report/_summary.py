@@ -42,7 +42,7 @@ class Table(NamedTuple):
     note: str
 
 
-def numbers_of(curves: Curves, rules: Rules, *, by_epoch: bool) -> list[Summary]:
+def summaries_of(curves: Curves, rules: Rules, *, by_epoch: bool) -> list[Summary]:
     """Return the summaries of the numbers that are results."""
     return [_summary(curves, name, rules, by_epoch=by_epoch) for name in _names(curves, rules) if not _is_setting(name)]
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -236,15 +237,9 @@ def _git(*words: str) -> str:
 def _model(runner: Run) -> str:
     name = type(runner.model).__name__
     try:
-        shapes = [tuple(parameter.shape) for parameter in runner.backend.parameters(runner.model).values()]
+        count = sum(prod(map(int, one.shape)) for one in runner.backend.parameters(runner.model).values())
     except Exception:  # not every model has parameters
         return name
-    count = 0
-    for shape in shapes:
-        size = 1
-        for length in shape:
-            size *= int(length)
-        count += size
     return f"{name}, {count:,} parameters" if count else name
 
 
