@@ -50,7 +50,7 @@ class EventFile:
         """Return the file of a `mark`, cut back to it; a new file if that one is gone or shorter."""
         name, size = mark
         path = folder / Path(name).name
-        if not path.exists() or path.stat().st_size < size:
+        if not size or not path.exists() or path.stat().st_size < size:
             return cls(folder)
         os.truncate(path, size)
         file = object.__new__(cls)
@@ -58,8 +58,8 @@ class EventFile:
         return file
 
     def mark(self) -> tuple[str, int]:
-        """Return the name of the file and its length, for a checkpoint."""
-        return self.path.name, self.path.stat().st_size
+        """Return the name of the file and its length, for a checkpoint; 0 if nothing was written yet."""
+        return self.path.name, self.path.stat().st_size if self.path.exists() else 0
 
     def add_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Add numbers by name."""

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS
 
-# The private ones are for keras/_tensorboard.py, until that uses `EventFile`.
 from ._event_files import EventFile, require_tensorboardx
-from ._event_files import _module as _module  # noqa: PLC0414
-from ._event_files import _record as _record  # noqa: PLC0414
 from ._loggers import LoggerHook
 from ._rows import PLACE, TIMES, LogRow, rates_row
 
