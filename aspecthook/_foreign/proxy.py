@@ -336,7 +336,7 @@ def space_of(owner: Any) -> dict[str, Any]:
 
 
 # What a weaving runs on cannot carry one; what is built on it can.
-_OURS = ("aspecthook._", "aspecthook.weave", "wrapt.")
+_OURS = ("aspecthook._", "aspecthook.torch._", "aspecthook.weave", "wrapt.")
 
 
 def is_ours(module: object) -> bool:

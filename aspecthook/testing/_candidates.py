@@ -13,7 +13,7 @@ from aspecthook._core.law.asks import Kind, kinds_of
 from aspecthook._core.law.hook import Options, name_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
-from aspecthook.weave._aspects import _MARKS as MARKS
+from aspecthook.weave._aspects import MARKS
 
 from ._shortened import shortened
 

@@ -268,6 +268,6 @@ def tensor_point(tensor: Tensor, place: str, name: str) -> OwnMountPoint:
     label = f"{name or f'a tensor of shape {tuple(tensor.shape)}'}, {place}"
     stub = FunctionType(row.stub.__code__, row.stub.__globals__, place, (name,))
     seat = TensorSeat(tensor, place)
-    made = OwnMountPoint(tensor, stub, label, seat, target=row.target, emission=row.emission, fits=row.fits, loose=True)
+    made = OwnMountPoint(tensor, stub, label, seat, target=row.target, emission=row.emission, fits=row.fits)
     _of_tensors[id(tensor), place] = made
     return made

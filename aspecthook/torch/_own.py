@@ -108,7 +108,6 @@ class OwnMountPoint(MountPoint):
         target: Called with what the function is called with, as the target of the chain.
         fits: Looks at answers, if the mount point is an event that wants it.
         codes: What was made for the same owner and place before.
-        loose: Whether the owner does not keep the mount point while its hooks are paused, so that weavings must.
     """
 
     of_object = True
@@ -122,7 +121,6 @@ class OwnMountPoint(MountPoint):
         "_pins",
         "_reach",
         "_says",
-        "loose",
         "owner",
         "seat",
     )
@@ -139,7 +137,6 @@ class OwnMountPoint(MountPoint):
         lends: dict[str, str] | None = None,
         fits: Fits | None = None,
         codes: dict[int, CodeType] | None = None,
-        loose: bool = False,
     ) -> None:
         super().__init__(model, name, emission)
         self.owner = weakref.ref(owner)
@@ -152,7 +149,6 @@ class OwnMountPoint(MountPoint):
         self._linker: Linker | None = None
         self._pins = 0
         self._fits = fits
-        self.loose = loose
         self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
         self._ref = lambda: model if owned() is not None else None

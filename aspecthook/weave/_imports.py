@@ -53,9 +53,9 @@ def unwatch(watcher: Watcher) -> None:
         _leave_finders()
 
 
-def is_under_way(module: ModuleType) -> bool:
-    """Say whether a module is still being imported."""
-    spec = object.__getattribute__(module, "__dict__").get("__spec__")  # a lazy module is not to be woken
+def is_being_imported(module: ModuleType) -> bool:
+    """Whether the import of a module has begun and not ended."""
+    spec = object.__getattribute__(module, "__dict__").get("__spec__")  # without loading a lazy module
     return bool(getattr(spec, "_initializing", False))
 
 

@@ -25,7 +25,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.hook import type_of
 from aspecthook._core.mount.hookable import mount_for
@@ -35,11 +35,10 @@ from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._foreign import proxy as _proxy
 from aspecthook._foreign.carrier import style_of
 from aspecthook._foreign.proxy import space_of
-from aspecthook.torch._model import is_forward, module_point
 
 from ._gates import Heir
+from ._inherited import calls_meant
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
-from ._sharing import sharing
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -68,14 +67,27 @@ def shown(value: object) -> str:
 
 
 class Spot(NamedTuple):
-    """A place for hooks: what it is told from others by, the function in it, and how its mount point is had."""
+    """A place for hooks."""
 
-    key: object
+    key: object  # equal for two spots that are one
     function: Any
-    mount: Callable[[], MountPoint]  # to be called under the lock
-    heir: Heir | None = None
+    mount: Callable[[], MountPoint]  # returns the mount point; under the lock
+    heir: Heir | None = None  # the class whose calls are meant, if others share the function
     in_place: bool = False
-    place: tuple[ModuleType, str] | None = None  # where something that modules have under many names was named
+    loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
+    place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
+
+
+@final
+class Chosen:
+    """The spots that were chosen from the objects of a library, and their description for messages."""
+
+    def __init__(self, text: str, spots: list[Spot]) -> None:
+        self.text = text
+        self.spots = spots
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def spot_of(member: Member) -> Spot:
@@ -94,9 +106,9 @@ def spot_of(member: Member) -> Spot:
         member = member._replace(value=mount.original)
     function = function_in(member.value, member.accessor)
     if function is not None:
-        told = sharing(function, member)
-        if told != "by its place":
-            return _in_place(function, member, gated=told == "by its first argument")
+        meant = calls_meant(function, member)
+        if meant != "through the class":
+            return _in_place(function, member, gated=meant == "by first argument")
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
@@ -114,7 +126,7 @@ def _refuse_ours(module: object, label: str) -> None:
 def _standing(mount: _proxy.ProxyMountPoint) -> Spot:
     """Give the place where a proxy stands already; told from others as it was when it had yet to be put there."""
     key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
-    return Spot(key, mount.original, lambda: mount)
+    return Spot(key, mount.original, lambda: mount, loose=True)
 
 
 def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
@@ -175,7 +187,7 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
 
 
 def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
-    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label), place=place)
+    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label), loose=True, place=place)
 
 
 @lru_cache
@@ -221,7 +233,8 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     _refuse_streams(inner, member)
     key = (id(cls), member.name)
     function = getattr(value, "__func__", value)
-    return Spot(key, function, lambda: _proxy.mount_in_class(value, cls, member.name, member.label, binding))
+    mount = partial(_proxy.mount_in_class, value, cls, member.name, member.label, binding)
+    return Spot(key, function, mount, loose=True)
 
 
 def _refuse_unread(value: property, member: Member) -> None:
@@ -349,9 +362,6 @@ def _anywhere(target: Any) -> Spot:
 def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
-    if is_forward(target):
-        point = module_point(instance, "", "forward")
-        return Spot(point.key, point.function, point.mount)
     label = qualified(function) if hasattr(function, "__qualname__") else kind_of(function)
     if _proxy.proxied(function) is not None:
         raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")

@@ -204,7 +204,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
     return False
 
 
-STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("_discard", "point.py"), ("close", "place.py")]
+STEPS = [("mounts", "_weaving.py"), ("release", "_shared_hooks.py"), ("_discard", "point.py"), ("close", "place.py")]
 STEPS += [("unwrap", "copies.py"), ("leave", "copies.py"), ("_carry", "copies.py")]
 
 
@@ -224,7 +224,7 @@ OPENING = [("open", "place.py"), ("_stub", "place.py"), ("hold", "place.py"), ("
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "order.py"), ("hold", "_shares.py")])
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "order.py"), ("hold", "_shared_hooks.py")])
 def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__
@@ -287,7 +287,7 @@ def test_what_is_built_on_mount_points_can_be_woven_and_what_runs_them_cannot() 
     for name in (
         "aspecthook:weave",
         "aspecthook._core.mount.point:attach",
-        "aspecthook.weave._shares:share",
+        "aspecthook.weave._shared_hooks:acquire",
         "wrapt:decorator",
     ):
         with pytest.raises(WeaveError, match="part of what runs the hooks"):
