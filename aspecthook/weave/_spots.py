@@ -1,7 +1,8 @@
-"""Spots: where hooks can be put, and why not. Each thing that has a name is one of few cases.
+"""Spots: where the hooks on a member of a module or a class go, or why there is no such place.
 
-A Python function carries hooks in place. What has none is stood for by a proxy, put where it is known. What is neither,
-or is in a place where nothing can be put, is refused with a message that says what to weave instead.
+A Python function carries its hooks in place. A callable without Python code is replaced by a proxy wherever it is
+known. Anything else, and a place in which nothing can be replaced, is refused with a message that names what to weave
+instead.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-# Builtins that calls of hooks are made with; `print` is not, though `explain` prints.
+# Our code names `print` for `explain`, but no call of a hook uses it, so that it can be woven.
 _SPARED = frozenset(("print",))
-# What these answer depends on who calls them, and that would be us.
+# Functions whose result depends on the caller's frame, which would be ours.
 _LOOKING_BACK = frozenset(
     {("builtins", name) for name in ("locals", "globals", "vars", "dir", "eval", "exec", "super")}
     | {("sys", "_getframe"), ("sys", "_getframemodulename"), ("inspect", "currentframe"), ("inspect", "stack")}
@@ -57,12 +58,12 @@ _LOOKING_BACK = frozenset(
 
 
 def kind_of(value: object) -> str:
-    """Name the type of something in a message."""
+    """Return the name of a value's type."""
     return type(value).__name__
 
 
 def shown(value: object) -> str:
-    """Show a target in a message."""
+    """Return a target as messages show it."""
     return repr(value) if _proxy.is_ours(type(value).__module__) else brief(value, 200)
 
 
@@ -91,10 +92,10 @@ class Chosen:
 
 
 def spot_of(member: Member) -> Spot:
-    """Say where the hooks of a member of a module or a class go.
+    """Return the spot of a member of a module or a class.
 
     Raises:
-        WeaveError: There is no place for them.
+        WeaveError: It can carry no hooks.
     """
     _refuse_ours(member.module, member.label)
     if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
@@ -102,7 +103,7 @@ def spot_of(member: Member) -> Spot:
     mount = _proxy.proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
         return _standing(mount)
-    if mount is not None:  # what it stands for is what is meant, as before it stood there
+    if mount is not None:  # our proxy stands elsewhere for this member: the original is meant
         member = member._replace(value=mount.original)
     function = function_in(member.value, member.accessor)
     if function is not None:
@@ -115,7 +116,7 @@ def spot_of(member: Member) -> Spot:
 
 
 def _looks_back(member: Member) -> WeaveError:
-    return _refusal(member.label, "looks at who calls it, and that would be the hooks", "weave what calls it")
+    return _refusal(member.label, "looks at its caller, which would be the code of the hooks", "weave what calls it")
 
 
 def _refuse_ours(module: object, label: str) -> None:
@@ -124,7 +125,7 @@ def _refuse_ours(module: object, label: str) -> None:
 
 
 def _standing(mount: _proxy.ProxyMountPoint) -> Spot:
-    """Give the place where a proxy stands already; told from others as it was when it had yet to be put there."""
+    """Return the spot of a callable that a proxy stands for already; its key is that from before the proxy."""
     key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
     return Spot(key, mount.original, lambda: mount, loose=True)
 
@@ -134,7 +135,7 @@ def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
     if (function.__module__, function.__qualname__) in _LOOKING_BACK:
         raise _looks_back(member)
     heir = Heir(cast("type[Any]", member.heir or member.owner)) if gated else None
-    # Told from others with the class: a hook that one weaving puts there for two classes acts for both, once a call.
+    # The class is part of the key: a weaving that names two heirs of one function puts its hook there for both.
     return Spot((id(function), heir and heir.cls), function, lambda: mount_for(function), heir, in_place=True)
 
 
@@ -155,22 +156,22 @@ def _in_module(member: Member) -> Spot:
     if member.owner is builtins and member.name in _needed():
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
     if member.name not in space_of(member.owner) and next(_proxy.places(value), None) is None:
-        raise _refusal(member.label, "is made anew whenever it is asked for", "weave the functions that call it")
+        raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
     try:
         style = style_of(value)
-    except Exception as error:  # of a stand-in for what is not there now, as web frameworks have them
-        why = f"stands for something that cannot be had now ({error!r:.60})"
+    except Exception as error:  # a proxy without a target, such as `flask.request` outside of a request
+        why = f"stands for something that is not available now ({error!r:.60})"
         raise _refusal(member.label, why, "weave what it stands for, or the functions that call it") from None
     if style == "async generator":
-        raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
+        raise _refusal(member.label, "returns an async generator, which no proxy can stand for", _inner(value))
 
 
 def _instance(value: Any, label: str) -> Spot | None:
-    """Give the place for the hooks of a callable object: its class's `__call__`, for it alone."""
+    """Return the spot of a callable object: the `__call__` of its class, for this instance alone."""
     call = getattr(type_of(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
     if type(call) is not FunctionType or _proxy.is_ours(call.__module__):
         return None
@@ -179,7 +180,7 @@ def _instance(value: Any, label: str) -> Spot | None:
 
 def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
     try:
-        # Only to learn now whether it can be done at all.
+        # Made only to be refused now, if instances of this class can carry no hooks.
         for_instance(MountPoint(function), instance)
     except MountError as error:
         raise WeaveError(f"{label} cannot be woven: {error}") from None
@@ -192,7 +193,7 @@ def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
 
 @lru_cache
 def _needed() -> frozenset[str]:
-    """Give the builtins that the code which runs hooks calls."""
+    """Return the names of the builtins that our code calls when hooks run."""
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         if name.startswith("aspecthook._"):
@@ -252,9 +253,9 @@ def _binding(value: Any, member: Member) -> _proxy.Binding:
         return "read"
     if isinstance(value, _READ) or kind == "_tuplegetter":
         if member.name.startswith("__"):
-            raise _refusal(member.label, "is what Python itself looks at", "weave a method that uses it")
+            raise _refusal(member.label, "is read by Python itself", "weave a method that uses it")
         return "read"
-    # What stands around another method binds as that one does.
+    # A wrapper around another method binds as that method does.
     inner: Any = value.func if isinstance(value, (partialmethod, singledispatchmethod)) else value
     if isinstance(inner, (classmethod, ClassMethodDescriptorType)):
         if isinstance(getattr(cast("object", inner), "__func__", None), property):
@@ -289,10 +290,10 @@ def _binding_of_other(value: Any, member: Member) -> _proxy.Binding:
 
 
 def spot_of_object(target: Any) -> Spot | None:
-    """Say where the hooks of a function go that was given itself; None: it is nothing that can be called.
+    """Return the spot of a callable that was given itself; None if the target is not callable.
 
     Raises:
-        WeaveError: There is no place for them.
+        WeaveError: It can carry no hooks.
     """
     mount = _proxy.proxied(target)
     if mount is not None:
@@ -315,26 +316,26 @@ def spot_of_object(target: Any) -> Spot | None:
 
 
 def _refuse_made_anew(target: Any) -> None:
-    """Refuse what a descriptor makes whenever it is asked for it: hooks on it would be gone with it, and never act."""
+    """Refuse what a descriptor makes anew at each access: hooks on it would be dropped with it, and never act."""
     inner: Any = target.__func__ if isinstance(target, MethodType) else target
     found = member_of(inner)
     if type(inner) is FunctionType:
-        # partialmethod, and up to 3.13 singledispatchmethod, make functions that are called so where they are written.
+        # partialmethod, and up to 3.13 singledispatchmethod, make functions whose code has this name in functools.
         made = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
         made = made or ("__wrapped__" in vars(inner) and mount_of(inner) is None and _is_made_by(found, inner))
     else:
         kind = type_of(inner)
         python = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  # not whether there is one
-        # From 3.14 on singledispatchmethod makes objects.
+        # From 3.14 on singledispatchmethod makes callable objects.
         made = python and (kind.__module__ == "functools" or _is_made_by(found, inner))
     if made:
         label = found.label if found is not None else shown(inner)
         instead = f"name it in a pointcut: '{label}'" if found is not None else _inner(inner)
-        raise _refusal(label, "is made anew whenever it is asked for", instead)
+        raise _refusal(label, "is made anew at each access", instead)
 
 
 def _is_made_by(member: Member | None, value: object) -> bool:
-    """Say whether what a class has under the name of a callable is a descriptor that does not hold it."""
+    """Whether a class has, under the name of a value, a descriptor in Python that does not hold the value."""
     if member is None or member.value is value or not isinstance(member.owner, type):
         return False
     binds = isinstance(getattr(type_of(member.value), "__get__", None), FunctionType)
@@ -342,7 +343,7 @@ def _is_made_by(member: Member | None, value: object) -> bool:
 
 
 def _anywhere(target: Any) -> Spot:
-    """Find a callable that does not say where it is."""
+    """Return the spot of a callable whose name does not lead to it: where a module keeps it, or one instance."""
     for module, word in _proxy.places(target):
         return spot_of(Member(module, word, target, (word,)))
     bound = getattr(target, "__self__", None)
