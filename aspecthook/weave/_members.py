@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from aspecthook._core.law.hook import type_of
 from aspecthook._errors import WeaveError, nearest, printable
-from aspecthook._foreign import proxy as _proxy
-from aspecthook._foreign.proxy import space_of
+from aspecthook._foreign.places import modules as imported_modules
+from aspecthook._foreign.places import space_of
 
 from ._pointcut import Pointcut, Segment, Term
 
@@ -57,7 +57,7 @@ def modules(term: Term) -> list[ModuleType]:
     if term.exact_module:
         named: Any = sys.modules.get(term.module)
         return [named] if issubclass(type(named), ModuleType) else []
-    return list({id(one): one for name, one in _proxy.modules() if term.in_module(name)}.values())
+    return list({id(one): one for name, one in imported_modules() if term.in_module(name)}.values())
 
 
 def find(term: Term, module: ModuleType) -> list[Member]:

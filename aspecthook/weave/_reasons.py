@@ -11,7 +11,7 @@ from typing import Any
 
 from aspecthook._core.law.hook import type_of
 from aspecthook._errors import WeaveError, nearest, qualified
-from aspecthook._foreign import proxy as _proxy
+from aspecthook._foreign.places import is_ours
 
 from ._members import modules
 from ._pointcut import Term, is_glob
@@ -36,7 +36,7 @@ def why_empty(target: Any, label: str) -> str:
 
 
 def why_nothing(term: Term, module: ModuleType) -> str:
-    if _proxy.is_ours(module.__name__):
+    if is_ours(module.__name__):
         return f"{term.text!r} cannot be woven: {module.__name__} is part of what runs the hooks; weave what calls it"
     held: Any = module
     for segment in term.segments:

@@ -33,9 +33,10 @@ from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import MountError, WeaveError, brief, qualified
-from aspecthook._foreign import proxy as _proxy
 from aspecthook._foreign.carrier import style_of
-from aspecthook._foreign.proxy import space_of
+from aspecthook._foreign.places import is_ours, places, space_of
+from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
+from aspecthook._foreign.proxy import Binding, bind
 
 from ._gates import Heir
 from ._inherited import calls_meant
@@ -64,7 +65,7 @@ def kind_of(value: object) -> str:
 
 def shown(value: object) -> str:
     """Return a target as messages show it."""
-    return repr(value) if _proxy.is_ours(type(value).__module__) else brief(value, 200)
+    return repr(value) if is_ours(type(value).__module__) else brief(value, 200)
 
 
 class Spot(NamedTuple):
@@ -100,7 +101,7 @@ def spot_of(member: Member) -> Spot:
     _refuse_ours(member.module, member.label)
     if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
         raise _looks_back(member)
-    mount = _proxy.proxied(member.value)
+    mount = proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
         return _standing(mount)
     if mount is not None:  # our proxy stands elsewhere for this member: the original is meant
@@ -120,11 +121,11 @@ def _looks_back(member: Member) -> WeaveError:
 
 
 def _refuse_ours(module: object, label: str) -> None:
-    if _proxy.is_ours(module):
+    if is_ours(module):
         raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
 
 
-def _standing(mount: _proxy.ProxyMountPoint) -> Spot:
+def _standing(mount: ProxyMountPoint) -> Spot:
     """Return the spot of a callable that a proxy stands for already; its key is that from before the proxy."""
     key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
     return Spot(key, mount.original, lambda: mount, loose=True)
@@ -155,7 +156,7 @@ def _in_module(member: Member) -> Spot:
             return instance
     if member.owner is builtins and member.name in _needed():
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
-    if member.name not in space_of(member.owner) and next(_proxy.places(value), None) is None:
+    if member.name not in space_of(member.owner) and next(places(value), None) is None:
         raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
 
@@ -173,7 +174,7 @@ def _refuse_streams(value: Any, member: Member) -> None:
 def _instance(value: Any, label: str) -> Spot | None:
     """Return the spot of a callable object: the `__call__` of its class, for this instance alone."""
     call = getattr(type_of(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
-    if type(call) is not FunctionType or _proxy.is_ours(call.__module__):
+    if type(call) is not FunctionType or is_ours(call.__module__):
         return None
     return _of_instance(call, value, label)
 
@@ -188,7 +189,7 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
 
 
 def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
-    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label), loose=True, place=place)
+    return Spot(id(value), value, lambda: mount_in_module(value, label), loose=True, place=place)
 
 
 @lru_cache
@@ -230,11 +231,11 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     if member.name == "__new__" and getattr(value, "__self__", None) is cls:
         why = f"is how C code makes instances of {cls.__name__}, and CPython does not let it be put back"
         raise _refusal(member.label, why, "weave the functions that call it")
-    inner = _proxy.bind(value, None, cls) if binding != "read" else None
+    inner = bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
     key = (id(cls), member.name)
     function = getattr(value, "__func__", value)
-    mount = partial(_proxy.mount_in_class, value, cls, member.name, member.label, binding)
+    mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
     return Spot(key, function, mount, loose=True)
 
 
@@ -246,7 +247,7 @@ def _refuse_unread(value: property, member: Member) -> None:
         raise _refusal(member.label, "is no Python function", "weave the functions that call it")
 
 
-def _binding(value: Any, member: Member) -> _proxy.Binding:
+def _binding(value: Any, member: Member) -> Binding:
     kind = kind_of(value)
     if isinstance(value, property):
         _refuse_unread(value, member)
@@ -268,7 +269,7 @@ def _binding(value: Any, member: Member) -> _proxy.Binding:
     return _binding_of_other(value, member)
 
 
-def _binding_of_other(value: Any, member: Member) -> _proxy.Binding:
+def _binding_of_other(value: Any, member: Member) -> Binding:
     kind = kind_of(value)
     if isinstance(value, cached_property) or (not callable(value) and hasattr(type_of(value), "__get__")):
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
@@ -295,7 +296,7 @@ def spot_of_object(target: Any) -> Spot | None:
     Raises:
         WeaveError: It can carry no hooks.
     """
-    mount = _proxy.proxied(target)
+    mount = proxied(target)
     if mount is not None:
         return _standing(mount)
     _refuse_made_anew(target)
@@ -344,7 +345,7 @@ def _is_made_by(member: Member | None, value: object) -> bool:
 
 def _anywhere(target: Any) -> Spot:
     """Return the spot of a callable whose name does not lead to it: where a module keeps it, or one instance."""
-    for module, word in _proxy.places(target):
+    for module, word in places(target):
         return spot_of(Member(module, word, target, (word,)))
     bound = getattr(target, "__self__", None)
     if isinstance(target, (BuiltinFunctionType, MethodWrapperType)) and not isinstance(bound, (ModuleType, type(None))):
@@ -364,7 +365,7 @@ def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
     label = qualified(function) if hasattr(function, "__qualname__") else kind_of(function)
-    if _proxy.proxied(function) is not None:
+    if proxied(function) is not None:
         raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
     if isinstance(instance, type):
         for base in instance.__mro__:

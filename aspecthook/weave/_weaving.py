@@ -12,7 +12,8 @@ from aspecthook._core.law.hook import Hook, code_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, warn
-from aspecthook._foreign import proxy as _proxy
+from aspecthook._foreign.places import with_index
+from aspecthook._foreign.point import ProxyMountPoint
 
 from ._finding import Plan, Search
 from ._gates import Blocks, Claim, gate
@@ -117,7 +118,7 @@ class Weaving:
     @under_lock
     def _find_displaced(mounts: Iterable[MountPoint]) -> tuple[MountPoint, ...]:
         # All are asked, since a mount point that is displaced no longer heals when it is asked.
-        return _proxy.in_one_look(lambda: tuple([mount for mount in mounts if mount.displaced]))
+        return with_index(lambda: tuple([mount for mount in mounts if mount.displaced]))
 
     def check(self) -> None:
         """Make sure that everything that was asked for has been found.
@@ -157,7 +158,7 @@ class Weaving:
         self._removed = True
         unwatch(self)
         mounts = self.mounts
-        _proxy.in_one_look(self._release)
+        with_index(self._release)
         # A displaced mount point has to remember what was put over it, and nothing else may keep it.
         self._displaced = self._find_displaced(mounts)
         self._gone = True  # last, so that an interrupted removal can be repeated
@@ -182,7 +183,7 @@ class Weaving:
             for key, piece in list(self._pieces.items()):
                 piece.shared.pause((self._holder, key), paused=paused)
 
-        _proxy.in_one_look(pause)
+        with_index(pause)
 
     # Typed as Never, so that a type checker reports the call.
     def __call__(self, function: object, /) -> Never:
@@ -279,7 +280,7 @@ class Weaving:
         name = module.__name__
         try:
             for mount in self.mounts:
-                if isinstance(mount, _proxy.ProxyMountPoint):
+                if isinstance(mount, ProxyMountPoint):
                     mount.moved_on(module)
             self._weave(self._search().in_modules(self._plans, module))
         except Exception as error:
@@ -327,7 +328,7 @@ class Weaving:
             for plan, spot in chosen:
                 self._put(plan, spot, done, replays)
 
-        _proxy.in_one_look(put)
+        with_index(put)
         if len(self._pieces) > self._limit:
             self._pieces = {key: piece for key, piece in self._pieces.items() if piece.shared.alive}
             self._limit = 2 * len(self._pieces) + 16
@@ -351,7 +352,7 @@ class Weaving:
                     replays[key] = partial(self._replay, key, spot, mount, wanted)
                     continue
                 self._acquire(key, spot, mount, wanted)
-                if spot.place is not None and isinstance(mount, _proxy.ProxyMountPoint):
+                if spot.place is not None and isinstance(mount, ProxyMountPoint):
                     mount.name_place(*spot.place)
 
     def _acquire(
