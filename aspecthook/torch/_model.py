@@ -113,7 +113,7 @@ def _parameters(model: Module, names: Names | None, word: str) -> list[Spot]:
 
 
 def _sharded(model: Module) -> str:
-    """Name what shards the parameters of a model, if anything does."""
+    """Return the name of the class that shards the parameters of a model; empty if none does."""
     fsdp: Any = sys.modules.get("torch.distributed.fsdp")
     kinds = [getattr(fsdp, name, None) for name in ("FSDPModule", "FullyShardedDataParallel")]
     sharding = tuple([kind for kind in kinds if isinstance(kind, type)])
@@ -125,7 +125,7 @@ def _sharded(model: Module) -> str:
 
 def _modules(model: Module, names: Names | None, word: str) -> list[Spot]:
     if names is None:
-        # What torch.compile wraps around a model sets on the model what says that there are backward hooks.
+        # A wrapper of torch.compile sets on the model inside the flag that registering a backward hook sets.
         inner = getattr(model, "_orig_mod", None) if "backward" in word else None
         return [_module_alone(model if inner is None else inner, word)]
     found = select(model, names, list(modules_of(model)), "module")
@@ -138,7 +138,7 @@ def _modules(model: Module, names: Names | None, word: str) -> list[Spot]:
         except WeaveError as error:
             if exact:
                 raise
-            refused = refused or error  # a pattern passes over what has no place for hooks
+            refused = refused or error  # a pattern passes over modules that take no hooks
     if not spots and refused is not None:
         raise refused
     return spots
@@ -174,7 +174,7 @@ def _refuse_never_called(module: Module, name: str) -> None:
         raise WeaveError(f"{label_of(name, module)} cannot be woven: {why}")
 
 
-# What a TransformerEncoderLayer may compute without calling it.
+# The modules that a TransformerEncoderLayer may compute without calling them.
 _BYPASSED = ("Linear", "LayerNorm", "Dropout", "MultiheadAttention")
 
 
