@@ -25,7 +25,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all planted lint types imports bench bench-training clean
+.PHONY: help demo test test-all planted law lint types imports bench bench-training clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ test-all: $(VENV)/.stamp-$(EXTRA) $(VENV)/.stamp-torch ## Run every test, those 
 
 planted: $(VENV)/.stamp-$(EXTRA) ## Plant bugs in the core, see what finds them (minutes); PLANTED_ARGS="order --kit" for less
 	$(BIN)/python -m tests.planted $(PLANTED_ARGS)
+
+law: $(VENV)/.stamp-dev ## Make the law of sync functions anew, after a change of aspecthook/_core/law/law.py
+	$(BIN)/python -m tests.law_sync
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/python -m ruff check .

@@ -34,7 +34,7 @@ from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, Self, 
 from typing_extensions import TypeVar, deprecated
 
 from ._core.law.answers import Args, Return
-from ._core.law.hook import Adding
+from ._core.law.options import Adding
 from ._core.mount.history import History
 from ._core.mount.point import MountPoint
 

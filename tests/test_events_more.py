@@ -43,7 +43,7 @@ from aspecthook import (
     hooks,
     weave,
 )
-from aspecthook._core.law.hook import identity
+from aspecthook._core.law.callables import identity
 from aspecthook._core.law.weak import Mention
 from aspecthook.testing import run_laws
 

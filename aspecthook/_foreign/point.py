@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.asks import signature_of
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import wrapt
 
 from aspecthook._core.compile.copies import MARK
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from aspecthook._core.law.asks import signature_of
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 
 from .proxy import Binding, Proxy, bind
 

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aspecthook._core.law.asks import Parameter, parameters
-from aspecthook._core.law.hook import inside
+from aspecthook._core.law.callables import unwrap
 from aspecthook._errors import ConfigError, HookTypeError, brief, described, nearest, printable
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def place_of(target: object) -> str:
     """Say where a callable is defined, as far as that can be told."""
     import inspect
 
-    inner: Any = inside(target)
+    inner: Any = unwrap(target)
     name = printable(f"{getattr(inner, '__module__', None)}.{getattr(inner, '__qualname__', brief(inner))}")
     try:
         return f"{name} ({inspect.getsourcefile(inner)}:{inspect.getsourcelines(inner)[1]})"

@@ -11,10 +11,11 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, final
 
+from aspecthook._core.law import law
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Gate, Hook, Options, priority_of
-from aspecthook._core.law.law import arun
+from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.law_sync import run
+from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
@@ -372,7 +373,7 @@ class Plugins:
 
 
 async def _told(chain: Chain, call: Call, target: Callable[..., Any]) -> list[tuple[str, Any]]:
-    await arun(chain, call, target)
+    await law.run(chain, call, target)
     return _tallied(call)
 
 

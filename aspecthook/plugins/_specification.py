@@ -10,7 +10,9 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Gate, Hook, Options, identity, inside, priority_of, who_is
+from aspecthook._core.law.callables import identity, unwrap, who_is
+from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
@@ -222,7 +224,7 @@ def _blank(mount: MountPoint) -> FunctionType:
 
 
 def _function(static: Any) -> object:
-    return inside(cast("Any", static).__func__ if isinstance(static, classmethod) else static)
+    return unwrap(cast("Any", static).__func__ if isinstance(static, classmethod) else static)
 
 
 def _is_mounted(function: object) -> bool:

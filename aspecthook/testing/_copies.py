@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 
 # What a bound method passes by itself, the arguments, the keyword arguments. Any: they are of any type.
 Everything = tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]

@@ -14,7 +14,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from aspecthook._core.compile.copies import MARK
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.hookable import _inside
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint, mount_of

@@ -8,9 +8,9 @@ from types import FunctionType
 from typing import Any, NamedTuple, final
 
 from aspecthook._core.compile.copies import MARK
+from aspecthook._core.law.answers import hook_at
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.hook import type_of
-from aspecthook._core.law.runtime import who_has_answered
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookAnswerError, described
 
@@ -148,7 +148,7 @@ def _shown(value: Any) -> str:
 
 
 def _unfit(site: Site, function: object, answer: object, why: str) -> HookAnswerError:
-    return HookAnswerError(f"{site.label}: {who_has_answered(site, function)} answered {_shown(answer)}; {why}")
+    return HookAnswerError(f"{hook_at(site, 'on', function)} answered {_shown(answer)}; {why}")
 
 
 def _several(site: Site, function: object, answer: Any, before: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Unpack, cast, final
 
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.weave import Names
 

@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.compile.copies import MARK, carried_by
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError
 
 from ._own import OwnMountPoint

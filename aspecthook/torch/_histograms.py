@@ -7,7 +7,8 @@ from importlib import import_module
 from math import ceil, log2
 from typing import Any, NamedTuple, Unpack, final
 
-from aspecthook._core.law.hook import Options, type_of
+from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError
 from aspecthook.weave import Names
 

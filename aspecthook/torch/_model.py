@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any, TypeAlias, final
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, WeaveWarning, brief, qualified, warn
 from aspecthook.weave._libraries import Library
 from aspecthook.weave._members import subclasses

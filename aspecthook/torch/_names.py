@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, brief, nearest
 
 from ._carried import Module, Tensor

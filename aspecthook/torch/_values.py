@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, cast
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 
 # Any, here and in the files beside this one, so that type checkers see the same whether or not PyTorch is installed.
 torch: Any = import_module("torch")

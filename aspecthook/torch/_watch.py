@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook.weave import Names, Weaving, weave
 
 T = TypeVar("T")

@@ -8,7 +8,8 @@ from types import FunctionType
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
 from aspecthook._core.law.asks import Kind
-from aspecthook._core.law.hook import Options, inside
+from aspecthook._core.law.callables import unwrap
+from aspecthook._core.law.options import Options
 from aspecthook._errors import WeaveError, brief
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -98,7 +99,7 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
 
     if not others:
         return decorate
-    if len(others) > 1 or not callable(inside(others[0])) or pointcut is not None or options:
+    if len(others) > 1 or not callable(unwrap(others[0])) or pointcut is not None or options:
         raise WeaveError(
             f"the mark {kind!r} takes a pointcut, for 'exception' also exception types, and options by name; it was "
             f"given {brief(others[0])}"
@@ -134,4 +135,4 @@ def has_marks(cls: type[Any]) -> bool:
 
 
 def _function_of(value: Any) -> object:
-    return inside(cast("Any", value).__func__ if isinstance(value, classmethod) else value)
+    return unwrap(cast("Any", value).__func__ if isinstance(value, classmethod) else value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, MethodType, ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast, final
 
-from aspecthook._core.law.hook import code_of
+from aspecthook._core.law.callables import code_of
 from aspecthook._errors import WeaveError, plural, qualified
 
 from ._imports import is_being_imported

@@ -14,7 +14,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any, Protocol, final
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.lock import under_lock
 
 

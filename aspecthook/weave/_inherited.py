@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any, Literal, TypeAlias
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 
 from ._members import ACCESSORS, Member, function_in, member_of
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import MethodType
 from typing import Any, NamedTuple, Protocol, cast
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, brief
 
 from ._spots import Chosen, Spot, shown

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache, partialmethod, singledispatchm
 from types import BuiltinFunctionType, DynamicClassAttribute, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, printable
 from aspecthook._foreign.places import modules as imported_modules
 from aspecthook._foreign.places import space_of

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, qualified
 from aspecthook._foreign.places import is_ours
 

@@ -28,7 +28,7 @@ from types import (
 )
 from typing import Any, NamedTuple, cast, final
 
-from aspecthook._core.law.hook import type_of
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of

@@ -8,7 +8,8 @@ from functools import partial
 from types import ModuleType, TracebackType
 from typing import Literal, NamedTuple, Never, TypeAlias, final
 
-from aspecthook._core.law.hook import Hook, code_of
+from aspecthook._core.law.callables import code_of
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, warn

@@ -68,9 +68,9 @@ def interpreted(target: Target) -> Any:
 
     site = Site(mount.name, mount._code(), lambda: target.function, found)
     laws = {
-        "coroutine": _law_async.arun,
-        "generator": _law.grun,
-        "async generator": _law_async.agrun,
+        "coroutine": _law_async.run,
+        "generator": _law.generate,
+        "async generator": _law_async.generate,
     }
     law = laws.get(target.style, _law.run)
     owner = (target.bound.__self__,) if target.style == "method" else ()  # type: ignore[attr-defined]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from blinker import ANY, Signal
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from .beside import BesidePeer, peer_test, story_of
 from .refute import FEW, PeerMachine, holds, refuted
 
 TEMPORARILY = "connected_to temporarily connects the receiver while a with block executes"
@@ -212,11 +213,43 @@ class OrderedSignal(Signal):
     set_class = Ordered  # type: ignore[assignment]
 
 
+class BlinkerOrder(BesidePeer):
+    """A signal with an ordered set: first the receivers of any sender, then those of the one."""
+
+    members: ClassVar[dict[str, dict[str, Any]]] = {"any_a": {}, "any_b": {}, "ann_a": {}, "ann_b": {}}
+
+    def start(self) -> None:
+        self.signal = OrderedSignal()
+
+    def join(self, name: str) -> Any:
+        def receiver(sender: Any) -> None:
+            self.ran.append(name)
+
+        return self.signal.connect(receiver, ANY if name.startswith("any") else "ann", weak=False)
+
+    def leave(self, joined: Any) -> None:
+        self.signal.disconnect(joined)
+
+    def act(self) -> None:
+        self.signal.send("ann")
+
+    def documented(self, names: list[str]) -> None:
+        self.ran.extend(sorted(names, key=lambda name: name.startswith("ann")))
+
+
+class BlinkerInOrderOfConnecting(BlinkerOrder):
+    """set_class: receivers must be dispatched in the order they were connected."""
+
+    def documented(self, names: list[str]) -> None:
+        self.ran.extend(names)
+
+
+TestBlinkerOrder = peer_test(BlinkerOrder)
+
+
 def test_with_an_ordered_set_the_receivers_of_any_sender_still_go_before_those_of_one() -> None:
-    signal, receivers = OrderedSignal(), [receiver_of(number) for number in range(3)]
-    for receiver, where in zip(receivers, ["ann", ANY, ANY], strict=True):
-        signal.connect(receiver, where)
-    assert hears(signal, "ann") == [1, 2, 0]
+    steps = ["state.add('pre ann_a')", "state.add('pre any_a')"]
+    assert story_of(BlinkerInOrderOfConnecting).splitlines()[:-2] == steps
 
 
 def test_what_a_receiver_raises_ends_the_send_and_the_answers_so_far_are_lost() -> None:

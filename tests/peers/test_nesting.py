@@ -1,64 +1,58 @@
-"""wrapt's wrappers and contextlib.ExitStack against their documentation: the last added is the outermost."""
+"""wrapt, aspectlib and contextlib.ExitStack against their documentation: the last added is the outermost."""
 
 from __future__ import annotations
 
 import functools
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import aspectlib
 import pytest
 import wrapt
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, consumes, rule
+from hypothesis.stateful import rule
 
+from .beside import Boom, Layers, peer_test, story_of
 from .refute import PeerMachine, holds
 
 
-class WraptMachine(PeerMachine):
-    """Wrappers are put around a function and taken off again, in any order; the model is a list."""
+class Wrapt(Layers):
+    """Wrappers are put around a function and taken off again, in any order."""
 
-    members = Bundle("members")
+    def start(self) -> None:
+        self.owner = SimpleNamespace(spot=self.spot)
+        self.original = self.owner.spot
+        self.wrappers = 0
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.ran: list[int] = []
-        self.target = SimpleNamespace(spot=lambda: None)
-        self.original = self.target.spot
-        self.handles: dict[int, Any] = {}
-
-    @rule(target=members)
-    def wrap(self) -> int:
-        number = max(self.handles, default=0) + 1
-
+    def join(self, name: str) -> Any:
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            self.ran.append(number)
-            return wrapped(*args, **kwargs)
+            return self.layer(name, wrapped)
 
-        self.handles[number] = wrapt.wrap_function_wrapper(self.target, "spot", wrapper)
-        return number
+        self.wrappers += 1
+        return wrapt.wrap_function_wrapper(self.owner, "spot", wrapper)
 
-    @rule(number=consumes(members))
-    def unwrap(self, number: int) -> None:
+    def leave(self, joined: Any) -> None:
         """One beneath others is taken out of their middle."""
-        handle = self.handles.pop(number)
-        wrapt.unwrap_object(self.target, "spot", handle)
+        wrapt.unwrap_object(self.owner, "spot", joined)
         with pytest.raises(wrapt.WrapperNotFoundError):
-            wrapt.unwrap_object(self.target, "spot", handle)
-        assert self.handles or self.target.spot is self.original
+            wrapt.unwrap_object(self.owner, "spot", joined)
+        self.wrappers -= 1
+        assert self.wrappers or self.owner.spot is self.original
 
-    @rule()
-    def call(self) -> None:
-        self.ran.clear()
-        self.target.spot()
-        assert self.ran == sorted(self.handles, reverse=True)
+    def act(self) -> Any:
+        return self.owner.spot()
+
+    def documented(self, names: list[str]) -> Any:
+        return self.nested(reversed(names))
 
 
 unwraps = pytest.mark.skipif(not hasattr(wrapt, "unwrap_object"), reason="this wrapt cannot take a wrapper off")
-TestWraptMachine = unwraps(holds(WraptMachine))
+TestWrapt = unwraps(peer_test(Wrapt))
 
 
 def passing(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -84,8 +78,84 @@ def test_wrapt_does_not_reach_a_name_that_was_copied_before() -> None:
     assert ran == ["spot"]
 
 
-class Boom(Exception):
-    """What a callback raises; its argument says which."""
+class Aspectlib(Layers):
+    """Aspects are woven and rolled back, in any order: a rollback puts back what the weaving has found."""
+
+    def start(self) -> None:
+        self.owner = ModuleType("peer_spot")
+        vars(self.owner)["spot"] = self.original = self.function()
+        sys.modules["peer_spot"] = self.owner
+        self.layers: tuple[str, ...] = ()
+
+    def teardown(self) -> None:
+        super().teardown()
+        sys.modules.pop("peer_spot", None)
+
+    def function(self) -> Callable[[], str]:
+        def spot() -> str:
+            return self.spot()
+
+        spot.__module__, spot.__qualname__ = "peer_spot", "spot"
+        return spot
+
+    def join(self, name: str) -> Any:
+        @aspectlib.Aspect
+        def aspect() -> Any:
+            self.ran.append(f"{name} begins")
+            if name == "answers":
+                yield aspectlib.Return(name)
+            if name == "raises":
+                raise Boom(name)
+            try:
+                yield aspectlib.Proceed
+            except Boom as error:
+                self.ran.append(f"{name} sees {error}")
+                if name == "recovers":
+                    yield aspectlib.Return(name)
+                raise
+            self.ran.append(f"{name} ends")
+            if name == "fails":
+                raise Boom(name)
+
+        found, self.layers = self.layers, (name, *self.layers)
+        return found, aspectlib.weave("peer_spot.spot", aspect)
+
+    def leave(self, joined: Any) -> None:
+        self.layers, woven = joined
+        woven.rollback()
+        assert self.layers or vars(self.owner)["spot"] is self.original
+
+    def act(self) -> Any:
+        with warnings.catch_warnings():  # since Python 3.12, of a way to throw into generators that aspectlib uses
+            warnings.filterwarnings("ignore", "the .type, exc, tb. signature of throw", DeprecationWarning)
+            return vars(self.owner)["spot"]()
+
+    def documented(self, names: list[str]) -> Any:
+        return self.nested(self.layers)
+
+
+class AspectlibRollingBack(Aspectlib):
+    """Rollback: rolls back the patches and changes that this weaving has done, and no others."""
+
+    def documented(self, names: list[str]) -> Any:
+        return self.nested(reversed(names))
+
+
+TestAspectlib = peer_test(Aspectlib)
+
+
+def test_a_rollback_of_aspectlib_takes_later_aspects_off_too() -> None:
+    steps = ["state.add('pre a')", "state.add('pre answers')", "state.remove('pre a')"]
+    assert story_of(AspectlibRollingBack).splitlines()[:-2] == steps
+
+
+def test_a_rollback_of_aspectlib_puts_aspects_back_that_were_rolled_back_before() -> None:
+    state = Aspectlib()
+    state.add("pre a")
+    state.add("pre recovers")
+    state.remove("pre a")
+    state.remove("pre recovers")
+    assert state.result(state.act) == ["a begins", "spot", "a ends", "gives spot"]
 
 
 class ExitStackMachine(PeerMachine):

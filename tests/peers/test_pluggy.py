@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pluggy
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, invariant, rule
 
+from .beside import BesidePeer, peer_test, story_of
 from .refute import FEW, PeerMachine, holds, refuted
 
 TRYLAST_IS_LIFO = "tryfirst and trylast hooks are still invoked in LIFO order within each category"
@@ -312,6 +313,83 @@ class PluggyMachine(PeerMachine):
 
 
 TestPluggyMachine = holds(PluggyMachine)
+
+
+# The order alone, in every short story
+
+
+class PluggyOrder(BesidePeer):
+    """Plain implementations; those that are called first have the highest priority, since the newest is first."""
+
+    members: ClassVar[dict[str, dict[str, Any]]] = {
+        "a": {},
+        "b": {},
+        "first_a": {"priority": 90},
+        "first_b": {"priority": 90},
+        "last_a": {"priority": 10},
+        "last_b": {"priority": 10},
+    }
+
+    def start(self) -> None:
+        self.manager = pluggy.PluginManager("peer")
+
+    def join(self, name: str) -> Any:
+        marks = {"tryfirst": name.startswith("first"), "trylast": name.startswith("last"), **self.style}
+        implementation = impl(**marks)(self.implementation(name))
+        plugin = type(name, (), {"spot": staticmethod(implementation)})()
+        self.manager.register(plugin)
+        return plugin
+
+    style: ClassVar[dict[str, bool]] = {}
+
+    def implementation(self, name: str) -> Callable[[], Any]:
+        return lambda: self.ran.append(name)
+
+    def leave(self, joined: Any) -> None:
+        self.manager.unregister(joined)
+
+    def act(self) -> None:
+        self.manager.hook.spot()
+
+    def order(self, names: list[str]) -> list[str]:
+        last = [name for name in names if name.startswith("last")]
+        return [*(name for name in reversed(names) if name not in last), *last]
+
+    def documented(self, names: list[str]) -> None:
+        self.ran.extend(self.order(names))
+
+
+class PluggyWrappers(PluggyOrder):
+    """Wrappers: the first is the outermost."""
+
+    style: ClassVar[dict[str, bool]] = {"wrapper": True}
+
+    def implementation(self, name: str) -> Callable[[], Any]:
+        def wrapper() -> Generator[None, Any, Any]:
+            self.ran.append(f"{name} begins")
+            result = yield
+            self.ran.append(f"{name} ends")
+            return result
+
+        return wrapper
+
+    def documented(self, names: list[str]) -> None:
+        order = self.order(names)
+        self.ran.extend([f"{name} begins" for name in order] + [f"{name} ends" for name in reversed(order)])
+
+
+class TrylastIsLifo(PluggyOrder):
+    def order(self, names: list[str]) -> list[str]:
+        return names[::-1]
+
+
+TestPluggyOrder = peer_test(PluggyOrder)
+TestPluggyWrappers = peer_test(PluggyWrappers)
+
+
+def test_two_implementations_marked_trylast_are_called_in_the_order_of_registration() -> None:
+    steps = ["state.add('pre last_a')", "state.add('pre last_b')"]
+    assert story_of(TrylastIsLifo).splitlines()[:-2] == steps
 
 
 # What the machine found

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, rule
 
+from .beside import BesidePeer, peer_test, story_of
 from .refute import FEW, PeerMachine, holds, refuted
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
@@ -184,6 +185,76 @@ def fail_with(error: BaseException) -> Callable[[], None]:
 
 
 TestTorchMachine = holds(TorchMachine)
+
+
+# The order alone, in every short story
+
+
+class TorchOrder(BesidePeer):
+    """Forward hooks: those of all modules, then those that were prepended, the newest first, then the others."""
+
+    members: ClassVar[dict[str, dict[str, Any]]] = {
+        "a": {},
+        "b": {},
+        "first_a": {},
+        "first_b": {},
+        "all_a": {},
+        "all_b": {},
+    }
+
+    def start(self) -> None:
+        self.module = Doubling()
+
+    def join(self, name: str) -> Any:
+        def hook(*given: Any) -> None:
+            self.ran.append(name)
+
+        if name.startswith("all"):
+            return world.register_module_forward_hook(hook)
+        return self.module.register_forward_hook(hook, prepend=name.startswith("first"))
+
+    def leave(self, joined: Any) -> None:
+        joined.remove()
+
+    def teardown(self) -> None:
+        super().teardown()
+        for handle in self.joined.values():
+            handle.remove()
+
+    def act(self) -> None:
+        self.module(torch.ones(1))
+
+    def documented(self, names: list[str]) -> None:
+        everywhere = [name for name in names if name.startswith("all")]
+        first = [name for name in names if name.startswith("first")]
+        self.ran += [*everywhere, *first[::-1], *(name for name in names if name not in {*everywhere, *first})]
+
+
+class AlwaysCalled(TorchOrder):
+    """always_call=True: the hook will be run regardless of whether an exception is raised while calling the Module."""
+
+    members: ClassVar[dict[str, dict[str, Any]]] = {"a": {}, "always": {}}
+
+    def join(self, name: str) -> Any:
+        return self.module.register_forward_hook(lambda *given: self.ran.append(name), always_call=name == "always")
+
+    def act(self) -> Any:
+        self.module.act = fail_with(KeyboardInterrupt())
+        try:
+            self.module(torch.ones(1))
+        except KeyboardInterrupt:
+            return "an interrupt"
+
+    def documented(self, names: list[str]) -> Any:
+        self.ran += [name for name in names if name == "always"]
+        return "an interrupt"
+
+
+TestTorchOrder = peer_test(TorchOrder)
+
+
+def test_the_shortest_story_on_pytorch() -> None:
+    assert story_of(AlwaysCalled).splitlines()[:-2] == ["state.add('pre always')"]
 
 
 # What the machine found

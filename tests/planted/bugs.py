@@ -183,7 +183,7 @@ ORDER = [
     Bug(
         "highest-priority-refused",
         "order",
-        "_core/law/hook.py",
+        "_core/law/options.py",
         "if not 0 <= value <= 100:",
         "if not 0 < value <= 100:",
         _ORDER,
@@ -191,16 +191,16 @@ ORDER = [
     Bug(
         "handle-means-its-name",
         "order",
-        "_core/law/hook.py",
-        "id(one) if isinstance(one, Hook) else identity(one)",
-        "one.name if isinstance(one, Hook) else identity(one)",
+        "_core/law/options.py",
+        "id(one) if isinstance(one, Handle) else identity(one)",
+        "one.name if isinstance(one, Handle) else identity(one)",
         _ORDER,
         reach=False,
     ),
     Bug(
         "names-of-priorities-rounded",
         "order",
-        "_core/law/hook.py",
+        "_core/law/options.py",
         "return Priority[value.upper()].value",
         "return Priority[value.upper()].value // 20 * 20",
         _ORDER,
@@ -211,9 +211,9 @@ CONDITIONS = [
     Bug(
         "once-twice",
         "conditions",
-        "_core/law/hook.py",
-        "            times = 1\n",
-        "            times = 2\n",
+        "_core/law/options.py",
+        '        found["times"] = 1\n',
+        '        found["times"] = 2\n',
         _CONDITIONS,
     ),
     Bug(
@@ -324,36 +324,38 @@ CONDITIONS = [
         "every-and-times-want-each-other",
         "conditions",
         "_core/law/hook.py",
-        "guarded = times or every or not reentrant",
-        "guarded = times or not reentrant",
+        "None if counts == (None, None, True) else",
+        "None if counts[0] is None and counts[2] else",
         _CONDITIONS,
     ),
     Bug(
         "reentrant-false-ignored",
         "conditions",
         "_core/law/hook.py",
-        "guarded = times or every or not reentrant",
-        "guarded = times or every",
+        "None if counts == (None, None, True) else",
+        "None if counts[:2] == (None, None) else",
         _CONDITIONS,
     ),
     Bug(
         "run-not-left-when-the-hook-raises",
         "conditions",
         "_core/compile/text.py",
-        """                with self.optional("try:", needed=hook.leaves):
-                    self.note(kind, group)
-                    self.ask(hook, names)
-                    yield function
-                if hook.leaves:
-                    with self.block("finally:"):
-                        self.line(f"{self.own('run')}.leave()")
-""",
-        """                self.note(kind, group)
-                self.ask(hook, names)
-                if hook.leaves:
-                    self.line(f"{self.own('run')}.leave()")
-                yield function
-""",
+        (
+            '                with self.optional("try:", needed=hook.leaves):\n'
+            "                    self.note(kind, group)\n"
+            "                    self.ask(hook, names)\n"
+            "                    yield function\n"
+            "                if hook.leaves:\n"
+            '                    with self.block("finally:"):\n'
+            '                        self.line("$run.leave()")\n'
+        ),
+        (
+            "                self.note(kind, group)\n"
+            "                self.ask(hook, names)\n"
+            "                if hook.leaves:\n"
+            '                    self.line("$run.leave()")\n'
+            "                yield function\n"
+        ),
         _CONDITIONS,
     ),
     Bug(
@@ -368,15 +370,15 @@ CONDITIONS = [
         "guard-silences-other-functions",
         "conditions",
         "_core/law/guard.py",
-        "any(run._alive and run._guard is guard for run in _running.get())",
-        "any(run._alive for run in _running.get())",
+        "any(one._alive and one._guard is guard for one in _running.get())",
+        "any(one._alive for one in _running.get())",
         _CONDITIONS,
     ),
     Bug(
         "inner-run-ends-the-outer-one",
         "conditions",
         "_core/law/guard.py",
-        "_running.set((*(run for run in _running.get() if run._alive), self))",
+        "_running.set((*(one for one in _running.get() if one._alive), self))",
         "_running.set((self,))",
         _CONDITIONS,
     ),
@@ -384,7 +386,7 @@ CONDITIONS = [
         "isolated-failure-not-counted",
         "conditions",
         "_core/law/hook.py",
-        "        self._count_failure()\n",
+        "            mount.count_failure(self)\n",
         "",
         _CONDITIONS,
         reach=False,
@@ -396,71 +398,64 @@ ANSWERS = [
         "pre-return-none-runs-the-target",
         "answers",
         "_core/compile/source.py",
-        """                self.line("break")
-        if looped:
-            with self.block(f"if {skipped}:"):""",
-        """                self.line(f"if {result} is not None: break")
-        if looped:
-            with self.block(f"if {skipped}:"):""",
+        ('                self.line("break")\n        if looped:\n            with self.block("if $skipped:"):'),
+        (
+            '                self.line("if $result is not None: break")\n'
+            "        if looped:\n"
+            '            with self.block("if $skipped:"):'
+        ),
         _ANSWERS,
     ),
     Bug(
         "pre-return-skips-post-too",
         "answers",
         "_core/compile/source.py",
-        """                self.line("break")
-        if looped:
-            with self.block(f"if {skipped}:"):""",
-        """                self.line(f"return {result}" if self.style == "function" else "break")
-        if looped:
-            with self.block(f"if {skipped}:"):""",
+        ('                self.line("break")\n        if looped:\n            with self.block("if $skipped:"):'),
+        (
+            '                self.line("return $result" if self.style == "function" else "break")\n'
+            "        if looped:\n"
+            '            with self.block("if $skipped:"):'
+        ),
         _ANSWERS,
     ),
     Bug(
         "post-return-none-ignored",
         "answers",
         "_core/compile/source.py",
-        'self.line(f"{subject} = {answer} if {plain} else {taken}")',
-        'self.line(f"{subject} = {answer} if {plain} else {taken} or {subject}")',
+        'self.line(f"{subject} = $answer if {plain} else {taken}")',
+        'self.line(f"{subject} = $answer if {plain} else {taken} or {subject}")',
         _ANSWERS,
     ),
     Bug(
         "post-falsy-answer-ignored",
         "answers",
         "_core/compile/source.py",
-        'with self.hook(kind, group) as function, self.block(f"if {answer} is not None:"):',
-        'with self.hook(kind, group) as function, self.block(f"if {answer}:"):',
+        'with self.hook(kind, group) as function, self.block("if $answer is not None:"):',
+        'with self.hook(kind, group) as function, self.block("if $answer:"):',
         _ANSWERS,
     ),
     Bug(
         "exception-return-none-not-handled",
         "answers",
         "_core/compile/source.py",
-        """            self.line(f"{handled} = True")
-            self.line("break")
-""",
-        """            self.line(f"{handled} = {self.own('result')} is not None")
-            self.line("break")
-""",
+        ('            self.line("$handled = True")\n            self.line("break")\n'),
+        ('            self.line("$handled = $result is not None")\n            self.line("break")\n'),
         _ANSWERS,
     ),
     Bug(
         "exception-return-does-not-skip-the-rest",
         "answers",
         "_core/compile/source.py",
-        """            self.line(f"{handled} = True")
-            self.line("break")
-""",
-        """            self.line(f"{handled} = True")
-""",
+        ('            self.line("$handled = True")\n            self.line("break")\n'),
+        ('            self.line("$handled = True")\n'),
         _ANSWERS,
     ),
     Bug(
         "exception-hook-sees-only-plain-answers",
         "answers",
         "_core/compile/source.py",
-        "self.line(f\"{self.own('result')} = {answer}.value\")",
-        "self.line(f\"{self.own('result')} = {answer}\")",
+        'self.line("$result = $answer.value")',
+        'self.line("$result = $answer")',
         _ANSWERS,
     ),
     Bug(
@@ -475,14 +470,14 @@ ANSWERS = [
         "args-not-in-the-call",
         "answers",
         "_core/compile/source.py",
-        "self.line(f\"{self.own('call')}._values = {self.values}\")",
+        'self.line(f"$call._values = {self.values}")',
         'self.line("pass")',
         _LAW,
     ),
     Bug(
         "args-first-name-only",
         "answers",
-        "_core/law/runtime.py",
+        "_core/law/answers.py",
         "for name, value in changes.items():\n        place =",
         "for name, value in list(changes.items())[:1]:\n        place =",
         _ANSWERS,
@@ -490,7 +485,7 @@ ANSWERS = [
     Bug(
         "args-unknown-name-ignored",
         "answers",
-        "_core/law/runtime.py",
+        "_core/law/answers.py",
         "    if varkw is None:\n        shown",
         "    if varkw is None:\n        return\n        shown",
         _ANSWERS,
@@ -507,35 +502,37 @@ ANSWERS = [
         "post-result-not-passed-on",
         "answers",
         "_core/compile/source.py",
-        'self._value_hook("post", group, result)',
-        "self._value_hook(\"post\", group, result if group.first else self.own('answer'))",
+        'self._value_hook("post", group, "$result")',
+        'self._value_hook("post", group, result if group.first else "$answer")',
         _LAW,
     ),
     Bug(
         "always-answer-taken",
         "answers",
         "_core/compile/source.py",
-        """                    with self.block(f"if {answer} is not None and {unfit}:"):
-                        self.line(self.wrong("always", function))
-""",
-        """                    with self.block(f"if {answer} is not None and {unfit}:"):
-                        self.line(self.wrong("always", function))
-                    self.line(f"{self.own('result')} = {self.own('result')} if {answer} is None else {answer}")
-""",
+        (
+            '                    with self.block(f"if $answer is not None and {unfit}:"):\n'
+            '                        self.line(self.wrong("always", function))\n'
+        ),
+        (
+            '                    with self.block(f"if $answer is not None and {unfit}:"):\n'
+            '                        self.line(self.wrong("always", function))\n'
+            '                    self.line("$result = $result if $answer is None else $answer")\n'
+        ),
         _ANSWERS,
     ),
     Bug(
         "always-return-accepted",
         "answers",
         "_core/compile/source.py",
-        "unfit = f\"({kind} is {self.lib('Args')} or {kind} is {self.lib('Return')})\"",
-        "unfit = f\"({kind} is {self.lib('Args')})\"",
+        'unfit = f"({kind} is $Args or {kind} is $Return)"',
+        'unfit = f"({kind} is $Args)"',
         _ANSWERS,
     ),
     Bug(
         "pre-plain-value-accepted",
         "answers",
-        "_core/law/runtime.py",
+        "_core/law/answers.py",
         "    raise wrong(site, kind, function, answer)\n\n\ndef settled",
         "    return answer\n\n\ndef settled",
         _ANSWERS,
@@ -552,8 +549,8 @@ ANSWERS = [
         "around-return-not-unwrapped",
         "answers",
         "_core/compile/layers.py",
-        'writer.line(f"return {answer}.value")',
-        'writer.line(f"return {answer}")',
+        'writer.line("return $answer.value")',
+        'writer.line("return $answer")',
         _ANSWERS,
     ),
     Bug(
@@ -567,7 +564,7 @@ ANSWERS = [
     Bug(
         "one-yield-none-is-the-result",
         "answers",
-        "_core/law/runtime.py",
+        "_core/law/streams.py",
         'return result if answer is None else settled(site, "around", function, answer)',
         'return settled(site, "around", function, answer)',
         _ANSWERS,
@@ -575,7 +572,7 @@ ANSWERS = [
     Bug(
         "one-yield-swallows-the-exception",
         "answers",
-        "_core/law/runtime.py",
+        "_core/law/streams.py",
         "        if answer is None:\n            raise error\n",
         "        if answer is None:\n            return None\n",
         _ANSWERS,
@@ -583,7 +580,7 @@ ANSWERS = [
     Bug(
         "one-yield-may-yield-twice",
         "answers",
-        "_core/law/runtime.py",
+        "_core/law/streams.py",
         "        return stop.value\n    hook.close()\n    raise _yielded_twice(site, function)",
         "        return stop.value\n    hook.close()\n    return None",
         ("tests/test_errors.py",),
@@ -595,8 +592,8 @@ EXCEPTIONS = [
         "interrupt-handled-by-all",
         "exceptions",
         "_core/compile/source.py",
-        "with self.block(f\"except {self.lib('Exception' if plain else 'BaseException')} as {exc}:\"):",
-        "with self.block(f\"except {self.lib('BaseException')} as {exc}:\"):",
+        "with self.block(f\"except ${'Exception' if plain else 'BaseException'} as {exc}:\"):",
+        'with self.block("except $BaseException as {exc}:"):',
         _LAW,
     ),
     Bug(
@@ -619,16 +616,16 @@ EXCEPTIONS = [
         "subclasses-not-taken",
         "exceptions",
         "_core/compile/text.py",
-        "parts.append(f\"{self.lib('isinstance')}({caught}, {names['types']})\")",
-        "parts.append(f\"{self.lib('type')}({caught}) in {names['types']}\")",
+        "parts.append(f\"$isinstance({caught}, {names['types']})\")",
+        "parts.append(f\"$type({caught}) in {names['types']}\")",
         _LAW,
     ),
     Bug(
         "cause-lost",
         "exceptions",
         "_core/compile/source.py",
-        'with self.block(f"if not {handled}:"):\n                self.line("raise")',
-        'with self.block(f"if not {handled}:"):\n                self.line(f"raise {exc} from None")',
+        ('with self.block("if not $handled:"):\n                self.line("raise")'),
+        ('with self.block("if not $handled:"):\n                self.line("raise $exc from None")'),
         _LAW,
         reach=False,
     ),
@@ -636,7 +633,7 @@ EXCEPTIONS = [
         "always-stop-at-the-first-that-raises",
         "exceptions",
         "_core/compile/source.py",
-        "self.line(f\"{self.awaits}{self.lib(self.a + 'finish')}({rest}, {self.call()}, {error})\")",
+        'self.line(f"{self.awaits}${self.a}finish({rest}, {self.call()}, $error)")',
         'self.line("pass")',
         _ANSWERS,
     ),
@@ -652,16 +649,16 @@ EXCEPTIONS = [
         "always-hook-behind-a-failed-one-skipped",
         "exceptions",
         "_core/compile/source.py",
-        "[{stage} + 1:]",
-        "[{stage} + 2:]",
+        "$always_hooks[$stage + 1:]",
+        "$always_hooks[$stage + 2:]",
         _ANSWERS,
     ),
     Bug(
         "failed-exception-hook-asked-again",
         "exceptions",
         "_core/compile/source.py",
-        "[{self.own('stage')} + 1:]",
-        "[{self.own('stage')}:]",
+        "$exception_hooks[$stage + 1:]",
+        "$exception_hooks[$stage:]",
         _ANSWERS,
     ),
     Bug(
@@ -676,27 +673,29 @@ EXCEPTIONS = [
         "exception-hooks-see-the-old-exception",
         "exceptions",
         "_core/compile/source.py",
-        "self.lib(self.a + 'recover')}({rest}, {self.call()}, {error})",
-        "self.lib(self.a + 'recover')}({rest}, {self.call()}, {exc})",
+        "${self.a}recover({rest}, {self.call()}, $error)",
+        "${self.a}recover({rest}, {self.call()}, $exc)",
         _ANSWERS,
     ),
     Bug(
         "failure-of-post-is-handled",
         "exceptions",
         "_core/compile/source.py",
-        """                self._try_part()
-            self._exception(exc or self.own("exc"))
-            if self.chain.post or self.wants_call:
-                with self.block("else:"):
-                    self._post()
-""",
-        """                self._try_part()
-                self._post()
-            self._exception(exc or self.own("exc"))
-            if self.chain.post or self.wants_call:
-                with self.block("else:"):
-                    self.line("pass")
-""",
+        (
+            "                self._try_part()\n"
+            "            self._exception(exc)\n"
+            "            if self.chain.post or self.wants_call:\n"
+            '                with self.block("else:"):\n'
+            "                    self._post()\n"
+        ),
+        (
+            "                self._try_part()\n"
+            "                self._post()\n"
+            "            self._exception(exc)\n"
+            "            if self.chain.post or self.wants_call:\n"
+            '                with self.block("else:"):\n'
+            '                    self.line("pass")\n'
+        ),
         _ANSWERS,
     ),
     Bug(
@@ -715,7 +714,7 @@ EXCEPTIONS = [
         "always-sees-no-exception",
         "exceptions",
         "_core/compile/source.py",
-        'self.line(f"{exc} = {error}")',
+        'self.line("$exc = $error")',
         'self.line("pass")',
         _LAW,
     ),
@@ -723,7 +722,7 @@ EXCEPTIONS = [
         "always-sees-the-result-of-a-failed-call",
         "exceptions",
         "_core/compile/source.py",
-        '                self.line(f"{result} = None")\n                if self.wants_call:',
+        ('                self.line("$result = None")\n                if self.wants_call:'),
         "                if self.wants_call:",
         _LAW,
     ),
@@ -731,7 +730,7 @@ EXCEPTIONS = [
         "always-sees-a-handled-exception",
         "exceptions",
         "_core/compile/source.py",
-        "for hook in hooks)):\n                self.line(f\"{self.own('exc')} = None\")",
+        ('for hook in hooks)):\n                self.line("$exc = None")'),
         'for hook in hooks)):\n                self.line("pass")',
         _LAW,
     ),
@@ -739,15 +738,15 @@ EXCEPTIONS = [
         "call-keeps-a-handled-exception",
         "exceptions",
         "_core/compile/source.py",
-        "self.line(f\"{self.own('call')}._exc, {self.own('call')}._result = None, {result}\")",
-        "self.line(f\"{self.own('call')}._result = {result}\")",
+        'self.line("$call._exc, $call._result = None, $result")',
+        'self.line("$call._result = $result")',
         _ANSWERS,
     ),
     Bug(
         "call-keeps-its-exception",
         "exceptions",
         "_core/compile/source.py",
-        "self.line(f\"{self.own('call')}._exc = None\")",
+        'self.line("$call._exc = None")',
         'self.line("pass")',
         _ANSWERS,
         reach=False,
@@ -757,17 +756,17 @@ EXCEPTIONS = [
         "exceptions",
         "_core/compile/text.py",
         """            if hook.isolate:
-                with self.block(f"except {self.lib('Exception')} as""",
+                with self.block("except $Exception as""",
         """            if hook.isolate:
-                with self.block(f"except {self.lib('BaseException')} as""",
+                with self.block("except $BaseException as""",
         _CONDITIONS,
     ),
     Bug(
         "isolated-failure-ends-the-part",
         "exceptions",
         "_core/compile/text.py",
-        "                    self.line(f\"{names['failed']}({self.own('slip')})\")\n",
-        "                    self.line(f\"{names['failed']}({self.own('slip')})\")\n"
+        "                    self.line(f\"{names['failed']}($slip)\")\n",
+        "                    self.line(f\"{names['failed']}($slip)\")\n"
         '                    self.line("raise" if kind == "always" else "pass")\n',
         _CONDITIONS,
     ),
@@ -778,8 +777,8 @@ MEMBERSHIP = [
         "remove-handle-takes-off-its-name",
         "membership",
         "_core/mount/point.py",
-        "            self._discard((hook,))\n            return\n",
-        "            self._discard(tuple(one for one in self._members if one.name == hook.name))\n            return\n",
+        "            self.discard((hook,))\n            return\n",
+        "            self.discard(tuple(one for one in self._members if one.name == hook.name))\n            return\n",
         _INPLACE,
         reach=False,
     ),
@@ -787,8 +786,8 @@ MEMBERSHIP = [
         "clear-leaves-one",
         "membership",
         "_core/mount/point.py",
-        "        self._discard(self._members)\n",
-        "        self._discard(self._members[1:])\n",
+        "        self.discard(self._members)\n",
+        "        self.discard(self._members[1:])\n",
         _INPLACE,
     ),
     Bug(
@@ -1042,8 +1041,8 @@ INSTANCES = [
         "instance-known-by-its-last-argument",
         "instances",
         "_core/compile/source.py",
-        'run, first = self.own("run"), self.signature.idents[0]',
-        'run, first = self.own("run"), self.signature.idents[-1]',
+        "first = self.signature.idents[0]",
+        "first = self.signature.idents[-1]",
         _INSTANCES,
         reach=False,
     ),
@@ -1051,8 +1050,8 @@ INSTANCES = [
         "all-instances-have-the-hooks-of-one",
         "instances",
         "_core/compile/source.py",
-        "self.line(f\"{run} = {self.pin('instances')}.get({self.lib('id')}({first}))\")",
-        "self.line(f\"{run} = next(iter({self.pin('instances')}.values()), None)\")",
+        'self.line(f"$run = $instances.get($id({first}))")',
+        'self.line("$run = next(iter($instances.values()), None)")',
         _INSTANCES,
         reach=False,
     ),
@@ -1208,8 +1207,8 @@ ASYNC = [
         "target-not-awaited",
         "async",
         "_core/compile/source.py",
-        'self.line(f"{result} = {self.awaits}{source}")',
-        'self.line(f"{result} = {source}")',
+        'self.line(f"$result = {self.awaits}{source}")',
+        'self.line(f"$result = {source}")',
         _ASYNC,
         reach=False,
     ),
@@ -1225,7 +1224,7 @@ ASYNC = [
     Bug(
         "only-coroutines-awaited",
         "async",
-        "_core/law/runtime.py",
+        "_core/law/invoke.py",
         'return hasattr(type(answer), "__await__")',
         "return False",
         _ASYNC,
@@ -1235,8 +1234,8 @@ ASYNC = [
         "result-awaited-twice",
         "async",
         "_core/compile/layers.py",
-        "is {writer.lib('CoroutineType')} and {answer} not in {writer.own('given')}\"",
-        "is {writer.lib('CoroutineType')}\"",
+        'is $CoroutineType and $answer not in $given:"',
+        'is $CoroutineType:"',
         _ASYNC,
         reach=False,
     ),
@@ -1253,7 +1252,7 @@ ASYNC = [
         "async-always-stop-at-the-second-that-raises",
         "async",
         "_core/law/law.py",
-        "                await afinish(hooks[place + 1 :], call, new)\n",
+        "                await finish(hooks[place + 1 :], call, new)\n",
         "",
         _ASYNC,
         reach=False,
@@ -1262,7 +1261,7 @@ ASYNC = [
         "async-second-failure-of-an-exception-hook-ends-the-chain",
         "async",
         "_core/law/law.py",
-        "                    return await arecover(hooks[place + 1 :], call, new)",
+        "                    return await recover(hooks[place + 1 :], call, new)",
         "                    raise",
         _ASYNC,
         reach=False,
@@ -1271,7 +1270,7 @@ ASYNC = [
         "async-one-yield-none-is-the-result",
         "async",
         "_core/compile/layers.py",
-        'writer.line(f"return {result} if {answer} is None else {settled}")',
+        'writer.line(f"return $result if $answer is None else {settled}")',
         'writer.line(f"return {settled}")',
         _ASYNC,
         reach=False,
@@ -1280,8 +1279,8 @@ ASYNC = [
         "async-one-yield-swallows-the-exception",
         "async",
         "_core/compile/layers.py",
-        'with writer.block(f"if {answer} is None:"):\n            writer.line("raise")',
-        'with writer.block(f"if {answer} is None:"):\n            writer.line("return None")',
+        ('with writer.block("if $answer is None:"):\n            writer.line("raise")'),
+        ('with writer.block("if $answer is None:"):\n            writer.line("return None")'),
         _ASYNC,
         reach=False,
     ),
@@ -1289,8 +1288,8 @@ ASYNC = [
         "async-around-given-old-arguments",
         "async",
         "_core/compile/layers.py",
-        'writer.line(f"{result} = await {_changed(writer, function, inner)}")',
-        'writer.line(f"{result} = await {direct}")',
+        'writer.line(f"$result = await {_changed(writer, function, inner)}")',
+        'writer.line(f"$result = await {direct}")',
         _ASYNC,
         reach=False,
     ),
@@ -1310,8 +1309,8 @@ GENERATORS = [
         "item-hooks-skip-the-first-item",
         "generators",
         "_core/compile/source.py",
-        'self.line(f"{sent} = {thrown} = None")',
-        'self.line(f"{thrown}, {sent} = None, (yield next({stream}))")',
+        'self.line("$sent = $thrown = None")',
+        'self.line("$thrown, $sent = None, (yield next($source))")',
         _GENERATORS,
         reach=False,
     ),
@@ -1319,8 +1318,8 @@ GENERATORS = [
         "first-item-hook-only",
         "generators",
         "_core/compile/source.py",
-        '        for group in groups(hooks):\n            self._value_hook("item", group, item)\n',
-        '        for group in groups(hooks[:1]):\n            self._value_hook("item", group, item)\n',
+        ('        for group in groups(hooks):\n            self._value_hook("item", group, "$item")\n'),
+        ('        for group in groups(hooks[:1]):\n            self._value_hook("item", group, "$item")\n'),
         _GENERATORS,
         reach=False,
     ),
@@ -1328,8 +1327,8 @@ GENERATORS = [
         "return-value-lost-behind-item-hooks",
         "generators",
         "_core/compile/source.py",
-        "self.line(f\"{self.own('result')} = {self.own('stop')}.value\")",
-        "self.line(f\"{self.own('result')} = None\")",
+        'self.line("$result = $stop.value")',
+        'self.line("$result = None")',
         _GENERATORS,
         reach=False,
     ),
@@ -1337,8 +1336,8 @@ GENERATORS = [
         "return-value-lost",
         "generators",
         "_core/compile/source.py",
-        'self.line(f"{result} = yield from {source}")',
-        'self.line(f"{result} = yield from {source}; {result} = None")',
+        'self.line(f"$result = yield from {source}")',
+        'self.line(f"$result = yield from {source}; $result = None")',
         _GENERATORS,
         reach=False,
     ),
@@ -1346,8 +1345,8 @@ GENERATORS = [
         "sent-value-lost",
         "generators",
         "_core/compile/source.py",
-        'self.line(f"{sent} = yield {item}")',
-        'self.line(f"{sent} = yield {item}; {sent} = None")',
+        'self.line("$sent = yield $item")',
+        'self.line("$sent = yield $item; $sent = None")',
         _GENERATORS,
         reach=False,
     ),
@@ -1355,7 +1354,7 @@ GENERATORS = [
         "throw-does-not-reach-the-target",
         "generators",
         "_core/compile/source.py",
-        "self.line(f\"{thrown} = {self.own('interrupt')}\")",
+        'self.line("$thrown = $interrupt")',
         'self.line("raise")',
         _GENERATORS,
         reach=False,
@@ -1364,8 +1363,8 @@ GENERATORS = [
         "athrow-sends",
         "generators",
         "_core/compile/source.py",
-        "self.line(f\"{step} = {stream}.athrow({self.own('interrupt')})\")",
-        'self.line(f"{step} = {stream}.asend(None)")',
+        'self.line("$step = $source.athrow($interrupt)")',
+        'self.line("$step = $source.asend(None)")',
         _ASYNC,
         reach=False,
     ),
@@ -1373,7 +1372,7 @@ GENERATORS = [
         "aclose-leaves-the-target-open",
         "generators",
         "_core/compile/source.py",
-        '            self.line(f"{self.awaits}{stream}.{self.a}close()")\n            self.line("raise")',
+        ('            self.line(f"{self.awaits}$source.{self.a}close()")\n            self.line("raise")'),
         '            self.line("raise")',
         _ASYNC,
         reach=False,
@@ -1381,7 +1380,7 @@ GENERATORS = [
     Bug(
         "answer-of-a-one-yield-hook-ignored",
         "generators",
-        "_core/law/runtime.py",
+        "_core/law/streams.py",
         "        return end(site, function, hook, result)\n",
         "        end(site, function, hook, result)\n        return result\n",
         _GENERATORS,
@@ -1390,7 +1389,7 @@ GENERATORS = [
     Bug(
         "stream-of-an-around-hook-never-left",
         "generators",
-        "_core/law/runtime.py",
+        "_core/law/streams.py",
         "        return (yield from source)\n    finally:\n        leave()\n",
         "        return (yield from source)\n    finally:\n        pass\n",
         ("tests/test_generators.py", "tests/test_conditions.py"),
@@ -1399,7 +1398,7 @@ GENERATORS = [
     Bug(
         "return-value-lost-behind-a-condition",
         "generators",
-        "_core/law/runtime.py",
+        "_core/law/streams.py",
         "    return (yield from opened())\n",
         "    yield from opened()\n",
         _GENERATORS,
@@ -1565,15 +1564,15 @@ LIFETIME = [
         "failed-call-is-a-cycle",
         "lifetime",
         "_core/law/law_sync.py",
-        "        call._exc = None\n        del exc, call  # else",
-        "        call._exc = None  # else",
+        "        call._exc = None\n        del exc, call",
+        "        call._exc = None",
         _MEMORY,
         reach=False,
     ),
     Bug(
         "one-yield-failure-is-a-cycle",
         "lifetime",
-        "_core/law/runtime.py",
+        "_core/law/streams.py",
         "            raise error\n    finally:\n        del error  # else",
         "            raise error\n    finally:\n        pass  # else",
         _MEMORY,

@@ -269,7 +269,7 @@ class World:
             mount.emission,
             real.record,
         )
-        law = (_law.run, _law_async.arun, _law.grun, _law_async.agrun)[STYLES.index(self.scenario.style)]
+        law = (_law.run, _law_async.run, _law.generate, _law_async.generate)[STYLES.index(self.scenario.style)]
 
         def call(*args: Any, **kwargs: Any) -> Any:
             # As the compiled call, this one sees the chain as it is when it begins.

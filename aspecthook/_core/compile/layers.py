@@ -11,31 +11,29 @@ def write_layers(writer: Writer) -> None:
     opening = len(writer.lines)
     writer.in_layers = True
     writer.depth = 1
-    extra = [writer.own("call")] if writer.wants_call else []
+    extra = ["$call"] if writer.wants_call else []
     flat = ", ".join([*writer.signature.idents, *extra])
-    reach = writer.own("reach")
-    inner, direct = reach, f"{writer.pin('target')}({writer.passed()})"
+    inner, direct = "$reach", f"$target({writer.passed()})"
     emission = writer.signature.emission
     if emission is not None and writer.chain.on:
-        with writer.block(f"{writer.awaits.replace('await', 'async')}def {reach}({flat}):"):
+        with writer.block(f"{writer.awaits.replace('await', 'async')}def $reach({flat}):"):
             writer.hide()
             write_subscribers(writer, emission, f"{writer.awaits}{direct}")
-            writer.line(f"return {writer.own('result')}")
-        direct = f"{reach}({flat})"
+            writer.line("return $result")
+        direct = f"$reach({flat})"
     else:
-        with writer.block(f"def {reach}({flat}):"):
+        with writer.block(f"def $reach({flat}):"):
             writer.hide()
             writer.line(f"return {direct}")
     for place in reversed(range(len(writer.chain.around))):
-        layer = writer.own(f"layer_{place + 1}")
+        layer = f"$layer_{place + 1}"
         asynchronous = "async " if writer.style == "coroutine" else ""
         with writer.block(f"{asynchronous}def {layer}({flat}):"):
             writer.hide()
             _layer(writer, place, inner, direct)
         inner, direct = layer, f"{layer}({flat})"
     writer.line(f"return {inner}")
-    head = ["", f"def {writer.own('linked')}({', '.join(writer.layer_pins)}):"]
-    writer.lines[opening:opening] = head
+    writer.lines[opening:opening] = ["", f"def {writer.own('linked')}({', '.join(writer.layer_pins)}):"]
     writer.notes = [n._replace(line=n.line + 2) if n.line >= opening else n for n in writer.notes]
 
 
@@ -59,82 +57,77 @@ def _layer(writer: Writer, place: int, inner: str, direct: str) -> None:
             (_one_yield_awaited if waits else _one_yield)(writer, group, names["function"], waits + direct)
     if hook.leaves:
         with writer.block("finally:"):
-            writer.line(f"{writer.own('run')}.leave()")
+            writer.line("$run.leave()")
 
 
 def _proceed(writer: Writer, function: str, inner: str, direct: str) -> None:
-    unnamed, changes = writer.own("unnamed"), writer.own("changes")
-    with writer.block(f"def {writer.own('proceed')}(*{unnamed}, **{changes}):"):
+    with writer.block("def $proceed(*$unnamed, **$changes):"):
         writer.hide()
-        with writer.block(f"if {changes} or {unnamed}:"):
+        with writer.block("if $changes or $unnamed:"):
             writer.line(f"return {_changed(writer, function, inner)}")
         writer.line(f"return {direct}")
 
 
 def _aproceed(writer: Writer, function: str, inner: str, direct: str) -> None:
     """Write a `proceed` to be awaited, which notes the coroutines that it gives: they are results, not answers."""
-    unnamed, changes = writer.own("unnamed"), writer.own("changes")
-    result, given = writer.own("result"), writer.own("given")
-    writer.line(f"{given} = ()")
-    with writer.block(f"async def {writer.own('proceed')}(*{unnamed}, **{changes}):"):
+    writer.line("$given = ()")
+    with writer.block("async def $proceed(*$unnamed, **$changes):"):
         writer.hide()
-        writer.line(f"nonlocal {given}")
-        with writer.block(f"if {changes} or {unnamed}:"):
-            writer.line(f"{result} = await {_changed(writer, function, inner)}")
+        writer.line("nonlocal $given")
+        with writer.block("if $changes or $unnamed:"):
+            writer.line(f"$result = await {_changed(writer, function, inner)}")
         with writer.block("else:"):
-            writer.line(f"{result} = await {direct}")
-        with writer.block(f"if {writer.lib('type')}({result}) is {writer.lib('CoroutineType')}:"):
-            writer.line(f"{given} = (*{given}, {result})")
-        writer.line(f"return {result}")
+            writer.line(f"$result = await {direct}")
+        with writer.block("if $type($result) is $CoroutineType:"):
+            writer.line("$given = (*$given, $result)")
+        writer.line("return $result")
 
 
 def _changed(writer: Writer, function: str, inner: str) -> str:
     """Write the call of what is inside with other arguments."""
-    unnamed, changes = writer.own("unnamed"), writer.own("changes")
-    made = f"{writer.lib('proceed_with')}({writer.pin('site')}, {function}, {unnamed}, {changes}, {writer.values})"
-    extra = f", {writer.own('call')}" if writer.wants_call else ""
+    made = f"$proceed_with($site, {function}, $unnamed, $changes, {writer.values})"
+    extra = ", $call" if writer.wants_call else ""
     return f"{inner}(*{made}{extra})"
 
 
 def _around_answer(writer: Writer, group: Group, function: str) -> None:
-    answer = writer.own("answer")
     writer.note("around", group)
     writer.ask(group.hook, {"function": function})
     if writer.style == "coroutine":
-        new = (
-            f"{writer.lib('type')}({answer}) is {writer.lib('CoroutineType')} and {answer} not in {writer.own('given')}"
-        )
-        with writer.block(f"if {new}:"):
-            writer.line(f"{answer} = await {answer}")
-    with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Return')}:"):
-        writer.line(f"return {answer}.value")
-    with writer.block(f"if {writer.lib('type')}({answer}) is {writer.lib('Args')}:"):
+        with writer.block("if $type($answer) is $CoroutineType and $answer not in $given:"):
+            writer.line("$answer = await $answer")
+    with writer.block("if $type($answer) is $Return:"):
+        writer.line("return $answer.value")
+    with writer.block("if $type($answer) is $Args:"):
         writer.line(writer.wrong("around", function))
-    writer.line(f"return {answer}")
+    writer.line("return $answer")
 
 
-def _begun(writer: Writer, group: Group, function: str, direct: str) -> tuple[str, str, str]:
-    """Write how a one-yield hook begins and the inner call is made, up to its `except`.
+def _begun(writer: Writer, group: Group, function: str, direct: str) -> str:
+    """Write the beginning of a one-yield hook and the inner call, up to its `except`.
 
-    Return what every helper of the hook is given, and the names of the result and of the exception.
+    Return the arguments that `begin`, `end` and the like all take.
     """
-    hook, result, error = writer.own("hook"), writer.own("result"), writer.own("error")
     waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
-    common = f"{writer.pin('site')}, {function}, {hook}"
+    common = f"$site, {function}, $hook"
     writer.note("around", group)
-    writer.line(f"{hook} = {function}({writer.given(group.hook.asks, 'around', function)})")
-    writer.line(f"{waits}{writer.lib(a + 'begin')}({common})")
+    writer.line(f"$hook = {function}({writer.given(group.hook.asks, 'around', function)})")
+    writer.line(f"{waits}${a}begin({common})")
     with writer.block("try:"):
-        writer.line(f"{result} = {direct}")
-    return common, result, error
+        writer.line(f"$result = {direct}")
+    return common
 
 
 def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None:
     waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
-    common, result, error = _begun(writer, group, function, direct)
-    with writer.block(f"except {writer.lib('BaseException')} as {error}:"):
-        writer.line(f"return {waits}{writer.lib(a + 'fail')}({common}, {error})")
-    writer.line(f"return {waits}{writer.lib(a + 'end')}({common}, {result})")
+    common = _begun(writer, group, function, direct)
+    with writer.block("except $BaseException as $error:"):
+        writer.line(f"return {waits}${a}fail({common}, $error)")
+    if a:  # an async generator returns nothing
+        writer.line(f"await $aended({common}, $result)")
+        writer.line("return $result")
+    else:
+        writer.line(f"return $end({common}, $result)")
 
 
 def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str) -> None:
@@ -142,18 +135,17 @@ def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str)
     if group.hook.flavour == "async generator":  # it answers nothing
         _one_yield(writer, group, function, direct)
         return
-    answer, site = writer.own("answer"), writer.pin("site")
-    settled = f'{writer.lib("settled")}({site}, "around", {function}, {answer})'
-    common, result, error = _begun(writer, group, function, direct)
-    with writer.block(f"except {writer.lib('BaseException')} as {error}:"):
-        writer.line(f"{answer} = {writer.lib('failed')}({common}, {error})")
+    settled = f'$settled($site, "around", {function}, $answer)'
+    common = _begun(writer, group, function, direct)
+    with writer.block("except $BaseException as $error:"):
+        writer.line(f"$answer = $failed({common}, $error)")
         writer.await_answer()
-        with writer.block(f"if {answer} is None:"):
+        with writer.block("if $answer is None:"):
             writer.line("raise")
         writer.line(f"return {settled}")
-    writer.line(f"{answer} = {writer.lib('ended')}({common}, {result})")
+    writer.line(f"$answer = $ended({common}, $result)")
     writer.await_answer()
-    writer.line(f"return {result} if {answer} is None else {settled}")
+    writer.line(f"return $result if $answer is None else {settled}")
 
 
 def _stream_layer(
@@ -163,32 +155,30 @@ def _stream_layer(
     if not conditions:
         _opened_stream(writer, group, names["function"], inner, direct)
         return
-    opened = writer.own("opened")
-    with writer.block(f"def {opened}():"):
+    with writer.block("def $opened():"):
         writer.hide()
         with writer.block(f"if not ({conditions}):"):
             writer.line(f"return {direct}")
         _opened_stream(writer, group, names["function"], inner, direct)
-    writer.line(f"return {writer.lib(writer.a + 'lazy')}({opened})")
+    writer.line(f"return ${writer.a}lazy($opened)")
 
 
 def _opened_stream(writer: Writer, group: Group, function: str, inner: str, direct: str) -> None:
-    a, leave = writer.a, f"{writer.own('run')}.leave"
+    a, leave = writer.a, "$run.leave"
     called = f"{function}({writer.given(group.hook.asks, 'around', function)})"
     if not group.hook.proceeds:
         writer.note("around", group)
         held = leave if group.hook.leaves else "None"
-        writer.line(f"return {writer.lib(a + 'within')}({writer.pin('site')}, {function}, {called}, {direct}, {held})")
+        writer.line(f"return ${a}within($site, {function}, {called}, {direct}, {held})")
         return
     _proceed(writer, function, inner, direct)
-    source = writer.own("source")
     with writer.optional("try:", needed=group.hook.leaves):
         writer.note("around", group)
-        writer.line(f"{source} = {writer.lib(a + 'stream')}({writer.pin('site')}, {function}, {called})")
+        writer.line(f"$source = ${a}stream($site, {function}, {called})")
     if not group.hook.leaves:
-        writer.line(f"return {source}")
+        writer.line("return $source")
         return
-    with writer.block(f"except {writer.lib('BaseException')}:"):
+    with writer.block("except $BaseException:"):
         writer.line(f"{leave}()")
         writer.line("raise")
-    writer.line(f"return {writer.lib(a + 'relay')}({source}, {leave})")
+    writer.line(f"return ${a}relay($source, {leave})")

@@ -8,11 +8,10 @@ that was compiled, and a hook costs one LOAD_CONST.
 from __future__ import annotations
 
 import _ast
-import builtins
 import gc
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -20,30 +19,22 @@ from sys import version, version_info
 from types import CellType, CodeType, FunctionType
 from typing import Any, cast, final
 
-from aspecthook._core.law import law as _law_async
-from aspecthook._core.law import law_sync as _law
-from aspecthook._core.law import runtime as _runtime
-from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import KINDS
-from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Hook, code_of
+from aspecthook._core.law.callables import code_of
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature, is_plain
 from aspecthook._errors import printable
 
 from .copies import Constants
 from .source import Source
-from .text import LIBRARY_WORDS, Role, Text
+from .text import Role, Text
+from .words import TABLE
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # Free-threaded builds of 3.13 make every constant of a code object immortal: there, pins never become constants.
 FREE_THREADED = "free-threading" in version
-
-_OURS: dict[str, object] = {"ANSWERS": (Args, Return), "Args": Args, "Return": Return, "Call": Call}
-_BUILTINS: Mapping[str, object] = vars(builtins)
-_SPACES: tuple[Mapping[str, object], ...] = (_OURS, vars(_law), vars(_law_async), vars(_runtime), _BUILTINS)
-LIBRARY: dict[str, object] = {word: next(space[word] for space in _SPACES if word in space) for word in LIBRARY_WORDS}
 
 # Before 3.12 the compiler cannot make a tree in the middle of making one, as a finalizer may that calls what is hooked.
 _FRAGILE = version_info < (3, 12)
@@ -71,7 +62,7 @@ class Template:
                 pin = const[len(_PLACEHOLDER) :]
                 role = text.pins[pin]
                 if role.what.startswith("library "):
-                    self.consts[place] = LIBRARY[role.what[8:]]
+                    self.consts[place] = TABLE[role.what[8:]]
                 else:
                     places.append((place, pin))
         self.places = tuple(places)
@@ -273,7 +264,7 @@ class Linker:
             filename = file_name(self.name)
             code = self._code(template.code, template.code.co_consts, filename, template.code.co_freevars)
             self.codes[template.number] = code
-        values = {pin: LIBRARY[role.what[8:]] for pin, role in text.pins.items() if role.what.startswith("library ")}
+        values = {pin: TABLE[role.what[8:]] for pin, role in text.pins.items() if role.what.startswith("library ")}
         values.update({pin: self._value(role, chain, facts) for pin, role in template.open_pins})
         if template.layers is not None:
             values[text.inside] = self._layers(template.layers, text, values, code.co_filename)
@@ -287,7 +278,7 @@ class Linker:
 
     def _layers(self, layers: CodeType, text: Text, values: dict[str, object], filename: str) -> object:
         link = FunctionType(_relocated(layers, filename), self.space)
-        return link(*[LIBRARY[text.pins[p].what[8:]] if p not in values else values[p] for p in text.layer_pins])
+        return link(*[TABLE[text.pins[p].what[8:]] if p not in values else values[p] for p in text.layer_pins])
 
     def _code(self, code: CodeType, consts: tuple[object, ...], filename: str, free: tuple[str, ...]) -> CodeType:
         model, names = self.model, self.signature.names

@@ -7,6 +7,7 @@ What a pin stands for is said by a `Role`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -17,6 +18,8 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.records import NamedTuple
 from aspecthook._core.law.signature import Signature, is_plain
+
+from .words import FACTS, TABLE
 
 # From so many neighbours of one shape on, they are written as a loop (see docs/performance.md for the measurement).
 LOOP_FROM = 24
@@ -60,13 +63,7 @@ class Text(NamedTuple):
     inside: str
 
 
-_WORDS = """
-ANSWERS Args AttributeError BaseException Call CoroutineType Exception GeneratorExit Return StopAsyncIteration
-StopIteration abegin aend afail afinish agathered alazy arecover arelay astream awaitable awithin begin end ended fail
-failed finish id isinstance lazy missed proceed_with recover relay returned revise settled shown shown_if_there start
-stream together type within without wrong
-"""
-LIBRARY_WORDS = tuple(_WORDS.split())
+_WORD = re.compile(r"\$(\w+)")
 
 
 def groups(hooks: Sequence[Hook]) -> Iterator[Group]:
@@ -111,25 +108,28 @@ class Writer:
     # Words and lines
 
     def own(self, word: str) -> str:
-        """Give a name for something of ours that no parameter of the target has."""
+        """Return the name of a variable of the generated code; no parameter of the target has it."""
         while word in self.signature.index:
             word += "_"
         return word
 
-    def pin(self, word: str, role: Role | None = None) -> str:
-        """Name something that is put in when the code is linked."""
+    def pin(self, word: str, role: Role) -> str:
+        """Return the name of something that is put in when the code is linked."""
         name = self.own(word)
-        self.pins[name] = role or Role(word)
+        self.pins[name] = role
         if self.in_layers and name not in self.layer_pins:
             self.layer_pins.append(name)
         return name
 
-    def lib(self, word: str) -> str:
-        """Name something of the library itself."""
-        return self.pin(word, Role("library " + word))
+    def _name(self, word: re.Match[str]) -> str:
+        """Return what stands for one ``$word`` of a template."""
+        if word[1] in TABLE:
+            return self.pin(word[1], Role("library " + word[1]))
+        return self.pin(word[1], Role(word[1])) if word[1] in FACTS else self.own(word[1])
 
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
+    def line(self, template: str) -> None:
+        """Write a line, with names in place of its words (see `words`)."""
+        self.lines.append("    " * self.depth + _WORD.sub(self._name, template))
 
     @contextmanager
     def block(self, head: str) -> Generator[None]:
@@ -178,7 +178,7 @@ class Writer:
             parts.append(f"{key}{equals}{ident}" if is_plain(name) else odd.format(self._name_pin(place), ident))
         if signature.varkw is not None:
             extra = self.idents[signature.varkw]
-            parts.append(f"**{self.lib('without')}({extra}, {self._text_pin(left_out)})" if left_out else f"**{extra}")
+            parts.append(f"**$without({extra}, {self._text_pin(left_out)})" if left_out else f"**{extra}")
         return parts
 
     def _name_pin(self, place: int) -> str:
@@ -210,9 +210,9 @@ class Writer:
         """Write an argument that a wrapper shows; one that the hook can do without is left out if the call has none."""
         values = f"({', '.join(self.idents)}{',' if len(self.idents) == 1 else ''})"
         name = f"{self._text_pin((what[1:],))}[0]"
-        found = f"{self.lib('shown')}({self.pin('site')}, {hook}, {values}, {name})"
+        found = f"$shown($site, {hook}, {values}, {name})"
         if what[0] == "?":
-            return f"**{self.lib('shown_if_there')}({self.pin('site')}, {values}, {name})"
+            return f"**$shown_if_there($site, {values}, {name})"
         return f"**{{{name}: {found}}}" if how else found
 
     def _word(self, what: int | str) -> str:
@@ -233,8 +233,8 @@ class Writer:
             ]
             return "{" + ", ".join(parts) + "}"
         if what == "shown arguments":
-            return f"{self.pin('site')}.signature.arguments({self.values})"
-        return self.own(what)
+            return f"$site.signature.arguments({self.values})"
+        return "$" + what
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
         """Write what `yield from` would do; the layer above knows how."""
@@ -251,13 +251,13 @@ class Writer:
 
     def call(self) -> str:
         """Write the call object; where no hook asks for it, one is made."""
-        return self.own("call") if self.wants_call else f"{self.lib('Call')}({self.pin('site')}, {self.values})"
+        return "$call" if self.wants_call else f"$Call($site, {self.values})"
 
     # One hook
 
     def wrong(self, kind: Kind, function: str) -> str:
         """Write the refusal of an answer."""
-        return f'raise {self.lib("wrong")}({self.pin("site")}, "{kind}", {function}, {self.own("answer")})'
+        return f'raise $wrong($site, "{kind}", {function}, $answer)'
 
     @contextmanager
     def hook(self, kind: Kind, group: Group, *, stage: str = "", caught: str = "") -> Generator[str]:
@@ -283,43 +283,41 @@ class Writer:
                     yield function
                 if hook.leaves:
                     with self.block("finally:"):
-                        self.line(f"{self.own('run')}.leave()")
+                        self.line("$run.leave()")
             if hook.isolate:
-                with self.block(f"except {self.lib('Exception')} as {self.own('slip')}:"):
-                    self.line(f"{names['failed']}({self.own('slip')})")
+                with self.block("except $Exception as $slip:"):
+                    self.line(f"{names['failed']}($slip)")
                     self._let_go_of_weak(hook)
             elif waits:
-                with self.block(f"except {self.lib('Exception')} as {self.own('slip')}:"):
-                    self.line(f"{self.own('slips')}.append({self.own('slip')})")
+                with self.block("except $Exception as $slip:"):
+                    self.line("$slips.append($slip)")
                     self._let_go_of_weak(hook)
 
     def ask(self, hook: Hook, names: dict[str, str]) -> None:
-        answer, given = self.own("answer"), self.given(hook.asks, hook.kind, names["function"])
+        given = self.given(hook.asks, hook.kind, names["function"])
         waits = "await " if hook.flavour == "async" else ""
         if hook.ref is None:
-            self.line(f"{answer} = {waits}{names['function']}({given})")
+            self.line(f"$answer = {waits}{names['function']}({given})")
         else:
-            held = self.own("held")
-            called = f"{held}({given})" if hook.inner is None else f"{names['inner']}({held}{given and ', ' + given})"
-            self.line(f"{answer} = None if ({held} := {names['ref']}()) is None else {called}")
+            called = f"$held({given})" if hook.inner is None else f"{names['inner']}($held{given and ', ' + given})"
+            self.line(f"$answer = None if ($held := {names['ref']}()) is None else {called}")
             self._let_go_of_weak(hook)
         if self.awaits and not waits:
             self.await_answer()
 
     def await_answer(self) -> None:
         """Await what a sync hook of something async has answered, if it can be."""
-        answer = self.own("answer")
-        with self.block(f"if {answer} is not None and {self.lib('awaitable')}({answer}):"):
-            self.line(f"{answer} = await {answer}")
+        with self.block("if $answer is not None and $awaitable($answer):"):
+            self.line("$answer = await $answer")
 
     def _let_go_of_weak(self, hook: Hook) -> None:
         if hook.ref is not None:
-            self.line(f"{self.own('held')} = None")
+            self.line("$held = None")
 
     def conditions(self, hook: Hook, names: dict[str, str], caught: str = "") -> str:
         parts: list[str] = []
         if caught:
-            parts.append(f"{self.lib('isinstance')}({caught}, {names['types']})")
+            parts.append(f"$isinstance({caught}, {names['types']})")
         if hook.gate_asks is not None:
             parts.append(f"{names['gate']}({self.given(hook.gate_asks, hook.kind, names['function'])})")
         if hook.when_asks is not None:
@@ -327,7 +325,7 @@ class Writer:
                 self._due(hook, f"{names['when']}({self.given(hook.when_asks, hook.kind, names['function'])})")
             )
         if hook.leaves:
-            parts.append(f"({self.own('run')} := {names['admit']}())")
+            parts.append(f"($run := {names['admit']}())")
         elif "admit" in names:
             parts.append(f"{names['admit']}()")
         return " and ".join(parts)
@@ -336,8 +334,7 @@ class Writer:
         if hook.when_awaits:
             return f"await {asked}"
         if self.style == "coroutine" or (self.awaits and hook.kind != "around"):
-            due = self.own("due")
-            return f"((await {due}) if {self.lib('awaitable')}({due} := {asked}) else {due})"
+            return f"((await $due) if $awaitable($due := {asked}) else $due)"
         return asked
 
     def row(self, kind: Kind, group: Group) -> dict[str, str]:

@@ -1,14 +1,21 @@
-"""What a hook can answer besides a plain value: `Args` replaces arguments, `Return` sets the outcome."""
+"""What a hook can answer: `Args` replaces arguments, `Return` sets the outcome; and how an answer is read."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, cast, final
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar, cast, final
 
-from aspecthook._errors import HookAnswerError, literal, plural
+from aspecthook._errors import HookAnswerError, article, described, literal, nearest, plural, printable
+
+from .asks import RESERVED, Kind
+from .call import Site
+from .callables import code_of, name_of, who_is
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 T_co = TypeVar("T_co", covariant=True)
+
+Values: TypeAlias = tuple[object, ...]
 
 
 @final
@@ -70,3 +77,146 @@ class Return(Generic[T_co]):
         return bool(self.value == cast("Return[object]", other).value) if type(other) is Return else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+
+
+# How answers are read.
+
+_MAY: dict[str, str] = {
+    "pre": "None, Args(...) to replace arguments, or Return(value) to skip the target",
+    "around": "the result, or Return(result)",
+    "on": "None, an answer, or Return(answer)",
+    "item": "None, the item to yield instead, or Return(item)",
+    "exception": "None, or Return(value) to handle the exception",
+    "post": "None, the new result, or Return(result)",
+    "always": "None; what it answers otherwise is ignored, so neither Args(...) nor Return(...) can be meant",
+}
+
+
+def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswerError:
+    """Make the error for an answer that a hook of this kind may not give."""
+    hint = ""
+    if kind == "pre":
+        hint = f"; to replace an argument write Args({meant_argument(site, kind, function)}={literal(answer)})"
+    elif kind == "on":
+        hint = "; to replace arguments, use a pre hook on the event"
+    elif kind == "exception":
+        hint = "; to give the caller this value write Return(...)"
+    return HookAnswerError(
+        f"{hook_at(site, kind, function)} answered {described(answer)}; {article(kind)} {kind} hook may "
+        "answer "
+        f"{_MAY[kind]}{hint}"
+    )
+
+
+def meant_argument(site: Site, kind: Kind, function: object) -> str:
+    """Return the name of the argument that a hook probably means: the one that it asks for, or else the last."""
+    # By its code: a hook that has run for the last time is no longer to be found.
+    code, shown = code_of(function), site.signature.shown()
+    offered = site.signature.names if shown is None else shown.names
+    own = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    asked = [name for name in own if name in offered and name not in ("self", "cls")]
+    asked = [name for name in asked if kind not in RESERVED.get(name, ())]
+    return asked[0] if len(asked) == 1 else (offered or ("name",))[-1]
+
+
+def proceed_with(
+    site: Site, function: object, unnamed: Sequence[object], changes: dict[str, object], values: Values
+) -> list[object]:
+    """Return the arguments with which a hook that has called `proceed` wants the inside to run.
+
+    Raises:
+        HookAnswerError: Some were given without a name, or there is none of that name.
+    """
+    if unnamed:
+        raise _unnamed(site, function, unnamed)
+    return revise(site, "around", function, changes, values)
+
+
+def _unnamed(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
+    names = [name for name in site.signature.names[: site.signature.positional] if name not in ("self", "cls")]
+    if len(values) == 1 or len(values) > len(names):
+        names = [meant_argument(site, "around", function)]
+    pairs = ", ".join(f"{name}={literal(value)}" for name, value in zip(names, values, strict=False))
+    return HookAnswerError(
+        f"{hook_at(site, 'around', function)} calls proceed with {plural(len(values), 'value')} without a "
+        f"name; proceed takes names: proceed({pairs})"
+    )
+
+
+def hook_at(site: Site, kind: str, function: object) -> str:
+    """Return how a message begins: the mount point, and the hook that a function is there."""
+    hook = site.find(kind, function)
+    return f"{site.label}: {who_is(kind, name_of(function), function) if hook is None else hook.who}"
+
+
+def revise(site: Site, kind: Kind, function: object, changes: dict[str, object], values: Values) -> list[object]:
+    """Give the arguments with some replaced by name.
+
+    Raises:
+        HookAnswerError: The target has no parameter of a name, and no ``**kwargs`` to take it.
+    """
+    index, regular = site.signature.index, site.signature.regular
+    revised = list(values)
+    for name, value in changes.items():
+        place = index.get(name)
+        shown = site.signature.shown() if place is None or place >= regular else None
+        if shown is not None and name in shown:
+            if not shown.replace(name, value, revised):
+                raise HookAnswerError(
+                    f"{hook_at(site, kind, function)} replaces the argument {name!r}, for which this call "
+                    f"has no place; replace `args` or `kwargs` as a whole"
+                )
+        elif place is None:
+            _revise_extra(site, kind, function, name, value, revised)
+        elif place < regular:
+            revised[place] = value
+        else:
+            revised[place] = _unpackable(site, kind, function, name, value, place)
+    return revised
+
+
+def _revise_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
+    varkw = site.signature.varkw
+    if varkw is None:
+        shown = site.signature.shown()
+        names = list(site.signature.names if shown is None else shown.names)
+        raise HookAnswerError(
+            f"{hook_at(site, kind, function)} replaces the argument {name!r}, but {site.label} takes "
+            f"{printable(', '.join(names)) or 'no arguments'}{nearest(name, names)}"
+        )
+    extra: Any = revised[varkw]
+    revised[varkw] = {**extra, name: value}
+
+
+def _unpackable(site: Site, kind: Kind, function: object, name: str, value: object, place: int) -> object:
+    """Check what is put in the place of ``*args`` or ``**kwargs`` as a whole."""
+    if place == site.signature.varargs:
+        if not isinstance(value, (tuple, list)):
+            raise HookAnswerError(
+                f"{hook_at(site, kind, function)} replaces *{name} by {described(value)}; give a tuple"
+            )
+        return tuple(cast("Iterable[object]", value))
+    if place == site.signature.varkw:
+        given = cast("dict[object, object]", value)  # if it is one
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in given):
+            raise HookAnswerError(
+                f"{hook_at(site, kind, function)} replaces **{name} by {described(given)}; give a dict of names"
+            )
+        return dict(cast("dict[str, object]", value))
+    return value
+
+
+def returned(site: Site, kind: Kind, function: object, answer: object) -> object:
+    """Take the value out of a Return; nothing else will do."""
+    if type(answer) is Return:
+        return cast("Return[object]", answer).value
+    raise wrong(site, kind, function, answer)
+
+
+def settled(site: Site, kind: Kind, function: object, answer: object) -> object:
+    """Read the answer of an around hook: its value is the result."""
+    if type(answer) is Return:
+        return cast("Return[object]", answer).value
+    if type(answer) is Args:
+        raise wrong(site, kind, function, answer)
+    return answer

@@ -12,7 +12,7 @@ from .signature import Emission, Signature
 
 if TYPE_CHECKING:
     from .hook import Hook
-    from .runtime import Tally
+    from .tally import Tally
 
     # Looks at an answer of a subscriber and at what it would replace, and gives what is taken for the answer.
     Fits = Callable[["Site", Any, Any, Any], Any]

@@ -1,115 +1,64 @@
-"""Law 1 on async functions and async generators, interpreted plainly: `_law` with `await` in it."""
+"""Law 1, interpreted plainly: a call is Python's own `try` statement.
+
+This is the oracle that compiled code is tested against, hook by hook. Compiled calls come here too, but only for what
+is rare: the rest of the exception hooks or always hooks after one of them has raised.
+
+The text is that of async functions. `law_sync`, the same for sync functions, is made of it by ``make law``: without
+`async` and `await`, and with what stands behind ``# sync:`` in place of a line. (Driving this text with ``send(None)``
+would not do: a hook's StopIteration would leave a coroutine as a RuntimeError, PEP 479.)
+
+Why names are deleted in `finally` blocks: a frame is in the traceback of the exceptions that pass through it. If it
+refers to such an exception too, the two keep each other alive until the next garbage collection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable  # sync: from collections.abc import Callable, Generator
 from functools import partial
-from types import CoroutineType
 from typing import Any
 
-from .answers import Args
+from .answers import Args, Return, Values, proceed_with, settled
 from .call import Call
+from .gather import gathered  # sync: drop
 from .hook import Hook
-from .law_sync import Hooks, Target, checked, invoke, is_due, leave, open_hook, replaced, streamed
-from .order import Chain
-from .runtime import (
-    Tally,
-    Values,
-    abegin,
-    aend,
-    afail,
-    awaitable,
-    begin,
-    cut_off,
-    ended,
-    failed,
-    proceed_with,
-    settled,
-    start,
+from .invoke import (
+    Hooks,
+    Target,
+    awaitable,  # sync: drop
+    checked,
+    invoke,
+    is_due,
+    leave,
+    open_hook,
+    replace,
+    whole,  # sync: drop
 )
+from .order import Chain
+from .streams import (
+    ONE_YIELD,
+    start,  # sync: drop
+    streamed,
+)
+from .tally import Tally
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
-async def aask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
-    """Give the answer of one hook of an async function, awaited if it can be."""
-    seen = call._values if values is None else values
-    try:
-        holds = is_due(hook, call, seen, item)
-        if awaitable(holds):
-            holds = await holds
-        if not holds or not (run := hook.admit()):
-            return None
-        try:
-            answer = invoke(hook, call, seen, item)
-            return checked(hook, call, await answer if awaitable(answer) else answer)
-        finally:
-            leave(run)
-    except Exception as error:
-        if not hook.isolate:
-            raise
-        return hook.failed(error)
+# A function.
 
 
-async def arecover(hooks: Hooks, call: Call, exc: BaseException) -> Any:
-    """Run exception hooks as `recover` does, awaited."""
-    call._exc = exc
-    try:
-        for place, hook in enumerate(hooks):
-            if isinstance(exc, hook.types):
-                try:
-                    answer = await aask(hook, call)
-                except BaseException as new:
-                    return await arecover(hooks[place + 1 :], call, new)
-                if answer is not None:
-                    return answer.value
-        raise exc
-    finally:
-        call._exc = None
-        del exc, call  # as in `recover`
-
-
-async def afinish(hooks: Hooks, call: Call, error: BaseException | None = None) -> None:
-    """Run always hooks as `finish` does, awaited."""
-    if error is not None:
-        call._exc, call._result = error, None
-    try:
-        for place, hook in enumerate(hooks):
-            try:
-                await aask(hook, call)
-            except BaseException as new:
-                await afinish(hooks[place + 1 :], call, new)
-                raise
-    finally:
-        call._exc = None
-        del error, call  # as in `recover`
-
-
-# A coroutine: the same, awaited.
-
-
-async def arun(chain: Chain, call: Call, target: Target) -> Any:
-    """Interpret one call of a coroutine function."""
+async def run(chain: Chain, call: Call, target: Target) -> Any:
+    """Interpret one call of a function."""
     try:
         try:
-            for hook in chain.pre:
-                answer = await aask(hook, call)
-                if type(answer) is Args:
-                    replaced(hook, call, answer)
-                elif answer is not None:
-                    result = answer.value
-                    break
-            else:
-                result = await _ainside(chain.around, call, _abody(chain.on, call, target), call._values)
+            skipped = await before(chain.pre, call)
+            inner = body(chain.on, call, target)
+            result = skipped.value if skipped else await inside(chain.around, call, inner, call._values)
         except BaseException as exc:
-            result = await arecover(chain.exception, call, exc)
+            result = await recover(chain.exception, call, exc)
             call._exc = None
         else:
-            for hook in chain.post:
-                call._result = result
-                answer = await aask(hook, call)
-                if answer is not None:
-                    result = settled(call._site, "post", hook.function, answer)
+            result = await after(chain.post, call, result)
         call._result = result
         return result
     except BaseException as exc:
@@ -117,30 +66,164 @@ async def arun(chain: Chain, call: Call, target: Target) -> Any:
         raise
     finally:
         try:
-            await afinish(chain.always, call)
+            await finish(chain.always, call)
         finally:
             call._exc = None
 
 
-def _abody(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
-    """Give what a call awaits inside of everything: the target, or the subscribers of an event."""
+async def before(hooks: Hooks, call: Call) -> Return[Any] | None:
+    """Run pre hooks; return the answer that skips the target, if a hook gives one."""
+    for hook in hooks:
+        answer = await ask(hook, call)
+        if type(answer) is Args:
+            replace(hook, call, answer)
+        elif answer is not None:
+            skips: Return[Any] = answer
+            return skips
+    return None
+
+
+async def after(hooks: Hooks, call: Call, result: Any) -> Any:
+    """Run post hooks; return the result that they leave."""
+    for hook in hooks:
+        call._result = result
+        answer = await ask(hook, call)
+        if answer is not None:
+            result = settled(call._site, "post", hook.function, answer)
+    return result
+
+
+async def recover(hooks: Hooks, call: Call, exc: BaseException) -> Any:
+    """Run exception hooks on `exc` while it is being handled: return what handles it, or raise what is left."""
+    call._exc = exc
+    try:
+        for place, hook in enumerate(hooks):
+            if isinstance(exc, hook.types):
+                try:
+                    answer = await ask(hook, call)
+                except BaseException as new:
+                    return await recover(hooks[place + 1 :], call, new)
+                if answer is not None:
+                    return answer.value
+        raise exc
+    finally:
+        call._exc = None
+        del exc, call
+
+
+async def finish(hooks: Hooks, call: Call, error: BaseException | None = None) -> None:
+    """Run always hooks, each as if in a `finally` block of its own: one that raises keeps no other from running.
+
+    Args:
+        hooks: The hooks that are left.
+        call: The call.
+        error: What an always hook before these has raised.
+    """
+    if error is not None:
+        call._exc, call._result = error, None
+    try:
+        for place, hook in enumerate(hooks):
+            try:
+                await ask(hook, call)
+            except BaseException as new:
+                await finish(hooks[place + 1 :], call, new)
+                raise
+    finally:
+        call._exc = None
+        del error, call
+
+
+# One hook.
+
+
+async def ask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
+    """Return the answer of one hook; a hook whose conditions do not hold has answered None.
+
+    A subscriber is given the `values` that have come as far as to it: around hooks and others may have changed them.
+    """
+    seen = call._values if values is None else values
+    try:
+        holds = await resolved(is_due(hook, call, seen, item))
+        if not holds or not (entry := hook.admit()):
+            return None
+        try:
+            return checked(hook, call, await resolved(invoke(hook, call, seen, item)))
+        finally:
+            leave(entry)
+    except Exception as error:
+        if not hook.isolate:
+            raise
+        return hook.failed(error)
+
+
+async def resolved(answer: Any) -> Any:
+    """Return what a hook has answered, awaited if it can be."""
+    return await answer if awaitable(answer) else answer  # sync: return answer
+
+
+# The inside of a call: the target inside the around hooks, or the subscribers of an event.
+
+
+async def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
+    """Run `inner` inside the around hooks, the first one outermost."""
+    if not hooks:
+        return await inner(values)
+    hook, site = hooks[0], call._site
+    inner = partial(inside, hooks[1:], call, inner)
+    if not await resolved(is_due(hook, call, values)) or not (entry := hook.admit()):
+        return await inner(values)
+    results: list[Any] = []
+
+    async def proceed(*unnamed: Any, **changes: Any) -> Any:
+        result = await inner(tuple(proceed_with(site, hook.function, unnamed, changes, values)))
+        results.append(result)
+        return result
+
+    try:
+        answer = open_hook(hook, call, proceed, values)
+        if hook.proceeds:
+            answer = await whole(answer, results)  # sync: drop
+            return settled(site, "around", hook.function, answer)
+        begin, ended, failed = ONE_YIELD[hook.flavour]
+        made = answer
+        await resolved(begin(site, hook.function, made))
+        try:
+            result = await inner(values)
+        except BaseException as exc:
+            answer = await resolved(failed(site, hook.function, made, exc))
+            if answer is None:
+                raise
+            # Here: what is wrong with the answer has the exception as its context.
+            return settled(site, "around", hook.function, answer)
+        answer = await resolved(ended(site, hook.function, made, result))
+        return result if answer is None else settled(site, "around", hook.function, answer)
+    finally:
+        leave(entry)
+
+
+def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
+    """Return what a call runs inside of all around hooks: the target, or the subscribers of an event."""
 
     async def plain(values: Values) -> Any:
         args, kwargs = call._site.signature.split(values)
         return await target(*args, **kwargs)
 
-    emission = call._site.signature.emission
-    if emission is not None and emission.gather:
-        return partial(agathered, hooks, call) if hooks else plain
-    return partial(_aemit, hooks, call, plain) if hooks else plain
+    if not hooks:
+        return plain
+    emission = call._site.signature.emission  # sync: drop
+    if emission is not None and emission.gather:  # sync: drop
+        return partial(gathered, ask, hooks, call)  # sync: drop
+    return partial(emit, hooks, call, plain)
 
 
-async def _aemit(hooks: Hooks, call: Call, plain: Callable[[Values], Any], values: Values) -> Any:
-    """Await the subscribers of an event, one after another."""
+async def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
+    """Run the subscribers of an event, one after another."""
     tally = call._tally = Tally(call._site, values)
+    record = call._site.record
+    late = () if record is None else record(values, hooks)
     for hook in hooks:
         try:
-            if tally.take(hook, await aask(hook, call, values=tally.values)):
+            if tally.take(hook, await ask(hook, call, values=tally.values)):
                 break
         except Exception as slip:
             tally.slip(slip)
@@ -149,161 +232,84 @@ async def _aemit(hooks: Hooks, call: Call, plain: Callable[[Values], Any], value
             tally.result = await plain(values)
     except Exception as slip:
         tally.slip_last(slip)
+    await missed(late, Call(call._site, values), tally.slips)
     return tally.close()
 
 
-async def agathered(hooks: Hooks, call: Call, values: Values) -> Any:
-    """Await the subscribers of an event all at once; their answers come in the order of the subscribers.
+async def missed(hooks: Hooks, call: Call, slips: list[Exception] | None = None) -> None:
+    """Replay a call to subscribers that came too late to be in its chain; their answers come too late too.
 
-    If one fails, the others are cancelled; or, if failures are grouped, run to their end.
+    Args:
+        hooks: The late subscribers.
+        call: What they have missed.
+        slips: Where the failures of the others wait, if they do; None: there are no others.
     """
-    tally = call._tally = Tally(call._site, values)
-    answers: dict[Hook, object] = {}
-    slips: dict[Hook, Exception] = {}
-    left: dict[Hook, BaseException] = {}
-
-    async def one(hook: Hook) -> None:
-        try:
-            answers[hook] = await aask(hook, call, values=values)
-        except Exception as slip:
-            tally.slip(slip)
-            slips[hook] = slip
-        except BaseException as error:
-            left[hook] = error
-            raise
-
-    from .gather import at_once
-
+    tally = Tally(call._site, call._values)
     try:
-        await at_once([partial(one, hook) for hook in hooks])
-        tally.slips = [slips[hook] for hook in hooks if hook in slips]
-        if left:  # a task group passes over tasks that were cancelled by themselves
-            raise cut_off(call._site, [*left.values(), *tally.slips])
         for hook in hooks:
-            tally.take(hook, answers.get(hook))
-        return tally.close()
-    finally:
-        tally.slips = []
-        slips.clear()
-        left.clear()
-
-
-async def _whole(answer: Any) -> Any:
-    """Await what an async hook has answered, if it is a coroutine."""
-    pending: object = answer
-    return await answer if type(pending) is CoroutineType else answer
-
-
-def _aproceed(hook: Hook, call: Call, inner: Target, values: Values, given: list[Any]) -> Target:
-    async def proceed(*unnamed: Any, **changes: Any) -> Any:
-        result = await inner(tuple(proceed_with(call._site, hook.function, unnamed, changes, values)))
-        given.append(result)
-        return result
-
-    return proceed
-
-
-async def _ainside(hooks: Hooks, call: Call, body: Callable[[Values], Any], values: Values) -> Any:
-    if not hooks:
-        return await body(values)
-    hook = hooks[0]
-
-    def inner(values: Values) -> Any:
-        return _ainside(hooks[1:], call, body, values)
-
-    holds = is_due(hook, call, values)
-    if not (await holds if awaitable(holds) else holds) or not (run := hook.admit()):
-        return await inner(values)
-    try:
-        given: list[Any] = []
-        made = open_hook(hook, call, _aproceed(hook, call, inner, values, given), values)
-        if hook.flavour == "generator":
-            begin(call._site, hook.function, made)
             try:
-                result = await inner(values)
-            except BaseException as exc:
-                answer: Any = failed(call._site, hook.function, made, exc)
-                answer = await answer if awaitable(answer) else answer
-                if answer is None:
-                    raise
-                # Here: what is wrong with the answer has the exception as its context.
-                return settled(call._site, "around", hook.function, answer)
-            answer = ended(call._site, hook.function, made, result)
-            answer = await answer if awaitable(answer) else answer
-            return result if answer is None else settled(call._site, "around", hook.function, answer)
-        if hook.flavour == "async generator":
-            await abegin(call._site, hook.function, made)
-            try:
-                result = await inner(values)
-            except BaseException as exc:
-                return await afail(call._site, hook.function, made, exc)
-            return await aend(call._site, hook.function, made, result)
-        answer = await made if awaitable(made) else made
-        if not any(answer is one for one in given):
-            answer = await _whole(answer)
-        return settled(call._site, "around", hook.function, answer)
+                await ask(hook, call)
+            except Exception as slip:
+                tally.slip(slip)
+        if slips is None:
+            tally.close()
+        else:
+            slips += tally.slips
     finally:
-        leave(run)
+        del tally, slips
 
 
-# An async generator: it has no `yield from`, so the relaying is written out.
+# A generator: the same, and every item passes the item hooks on its way out.
 
 
-async def agrun(  # noqa: PLR0912, PLR0915  # an async generator cannot be split: it has no `yield from`
+async def generate(  # noqa: PLR0912  # an async generator cannot be split: it has no `yield from`
     chain: Chain, call: Call, target: Target
 ) -> AsyncGenerator[Any, Any]:
-    """Interpret one run of an async generator function."""
-    source = None
+    """Interpret one run of a generator function."""
+    stream = resume = None
     try:
         try:
-            for hook in chain.pre:
-                answer = await aask(hook, call)
-                if type(answer) is Args:
-                    replaced(hook, call, answer)
-                elif answer is not None:
-                    result = answer.value
-                    break
+            skipped = await before(chain.pre, call)
+            if skipped:
+                result = skipped.value
             else:
-                result = None
-                source = streamed(chain.around, call, target, call._values)
-                step = start(source)
+                stream = streamed(chain.around, call, target, call._values)
+                resume = partial(start, stream)  # sync: resume = partial(stream.send, None)
                 while True:
                     try:
-                        item = await step
-                    except StopAsyncIteration:
+                        item = await resume()
+                    except StopAsyncIteration as stop:
+                        result = getattr(stop, "value", None)
                         break
                     finally:
-                        step = None  # it holds what was thrown
+                        resume = None  # it refers to what was thrown
                     for hook in chain.item:
-                        answer = await aask(hook, call, item)
+                        answer = await ask(hook, call, item)
                         if answer is not None:
                             item = settled(call._site, "item", hook.function, answer)
                     try:
                         sent = yield item
                     except GeneratorExit:
-                        await source.aclose()
+                        await stream.aclose()
                         raise
                     except BaseException as caught:
-                        step = source.athrow(caught)
+                        resume = partial(stream.athrow, caught)
                     else:
-                        step = source.asend(sent)
+                        resume = partial(stream.asend, sent)
         except BaseException as exc:
-            if source is not None:
-                await source.aclose()
-            result = await arecover(chain.exception, call, exc)
+            if stream is not None:
+                await stream.aclose()
+            result = await recover(chain.exception, call, exc)
             call._exc = None
         else:
-            for hook in chain.post:
-                call._result = result
-                answer = await aask(hook, call)
-                if answer is not None:
-                    result = settled(call._site, "post", hook.function, answer)
+            result = await after(chain.post, call, result)
         call._result = result
+        return  # sync: return result
     except BaseException as exc:
         call._exc, call._result = exc, None
         raise
     finally:
         try:
-            await afinish(chain.always, call)
+            await finish(chain.always, call)
         finally:
             call._exc = None

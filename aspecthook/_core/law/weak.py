@@ -9,12 +9,10 @@ from typing import Any, final
 
 from aspecthook._errors import HookTypeError
 
+from .callables import CODE
 from .records import NamedTuple
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-# Where the code is noted that such a function calls, for messages.
-CODE = "__aspecthook_code__"
 
 
 class Weak(NamedTuple):

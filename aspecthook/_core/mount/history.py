@@ -15,9 +15,10 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast, final
 
 from aspecthook._core.compile.copies import Attribute
+from aspecthook._core.law.answers import settled
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.law_sync import ask
-from aspecthook._core.law.runtime import settled, together
+from aspecthook._core.law.tally import together
 from aspecthook._errors import plural
 
 from .lock import under_lock

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
 from aspecthook._core.law.asks import KINDS, RESERVED, Kind
-from aspecthook._core.law.hook import Adding
+from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
 

@@ -14,7 +14,8 @@ from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any, cast, final
 
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.hook import Hook, type_of
+from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError, warn
 

@@ -20,7 +20,9 @@ from aspecthook._core.compile.copies import Attribute, Attributes
 from aspecthook._core.compile.link import notes_of, render, template
 from aspecthook._core.law.asks import KINDS, Kind, signature_of
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.hook import Adding, Gate, Hook, Options, identity, name_of
+from aspecthook._core.law.callables import identity, name_of
+from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.law.order import Chain, Mentions, arrange
 from aspecthook._core.law.shown import Shown, shown_by
 from aspecthook._core.law.signature import Emission, Signature
@@ -509,7 +511,7 @@ class MountPoint(Attribute):
             HookLookupError: There is none. (A handle may be removed twice.)
         """
         if isinstance(hook, Hook):
-            self._discard((hook,))
+            self.discard((hook,))
             return
         if not self._remove_matching(hook):
             self._find(hook)  # refuses; not under the lock, since that imports
@@ -517,7 +519,7 @@ class MountPoint(Attribute):
     @under_lock
     def _remove_matching(self, meant: object) -> bool:
         found = tuple(self._matching(meant))
-        self._discard(found)
+        self.discard(found)
         return bool(found)
 
     def _matching(self, meant: object) -> list[Hook]:
@@ -535,7 +537,7 @@ class MountPoint(Attribute):
         return found
 
     @under_lock
-    def _discard(self, hooks: tuple[Hook, ...]) -> None:
+    def discard(self, hooks: tuple[Hook, ...]) -> None:
         gone = {id(hook) for hook in hooks}
         off = [hook for hook in self._members if id(hook) in gone]
         if off:
@@ -543,9 +545,14 @@ class MountPoint(Attribute):
         for hook in off:
             self._mentions.count(hook, -1)
 
+    @under_lock
+    def count_failure(self, hook: Hook) -> None:
+        """Count a failure of an isolated hook."""
+        hook.failures += 1
+
     def clear(self) -> None:
-        """Take all hooks off."""
-        self._discard(self._members)
+        """Remove all hooks."""
+        self.discard(self._members)
 
     @contextmanager
     def paused(self) -> Generator[None]:

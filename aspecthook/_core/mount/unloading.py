@@ -19,7 +19,7 @@ from types import FunctionType, ModuleType
 from typing import Protocol, final
 
 from aspecthook._core.compile.link import FREE_THREADED
-from aspecthook._core.law.hook import inside
+from aspecthook._core.law.callables import unwrap
 
 from .lock import under_lock
 
@@ -80,7 +80,7 @@ def watch_hook(hook: object, function: FunctionType, mount: Hooked) -> None:
 
     That module may be what refers to the module of the function, which then does not die before it.
     """
-    inner = hook if type(hook) is FunctionType else inside(hook)
+    inner = hook if type(hook) is FunctionType else unwrap(hook)
     space = inner.__globals__ if type(inner) is FunctionType else None
     if FREE_THREADED or space is function.__globals__:
         return

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aspecthook import hooks
-from aspecthook._core.law.hook import priority_of
+from aspecthook._core.law.options import priority_of
 from aspecthook.training.loop._stages import Stage
 from aspecthook.training.loop._systems import Row, rows_of
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from aspecthook import hookable, hooks
 from aspecthook._core.law.hook import Hook as Handle
-from aspecthook._core.law.hook import priority_of
+from aspecthook._core.law.options import priority_of
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, load_hooks

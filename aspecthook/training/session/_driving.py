@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook import hooks
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.law_sync import grun, run
+from aspecthook._core.law.law_sync import generate, run
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookTypeError
 from aspecthook.training.loop._steps import batches
@@ -48,7 +48,7 @@ def staged(runner: Runner, stage: str, body: Callable[[], Pauses]) -> Pauses:
     def target(_: Any) -> Pauses:
         return body()
 
-    return grun(_chain(hook for hook in chain.everything() if not _creates(hook)), call, target)
+    return generate(_chain(hook for hook in chain.everything() if not _creates(hook)), call, target)
 
 
 def create(runner: Runner, stage: str = "run") -> None:

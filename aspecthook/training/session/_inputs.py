@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, final
 
 from aspecthook import hooks as hooks_of
-from aspecthook._core.law.hook import priority_of
+from aspecthook._core.law.options import priority_of
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training.backends._backends import Backend
 from aspecthook.training.hooks._evaluation import _kept

@@ -1,0 +1,57 @@
+"""What generated code may name besides its own variables: the one table of it.
+
+In a template of source, ``$word`` is a key of `TABLE`, a fact of the mount point (`FACTS`), or else a variable of the
+generated code. Objects of the first two are put in when the code is linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import CoroutineType
+
+from aspecthook._core.law import answers, gather, invoke, law, law_sync, streams, tally
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.call import Call
+
+# Builtins are in the table too: a module may have a function of its own called `type`.
+TABLE: Mapping[str, object] = {
+    one.__name__: one
+    for one in (
+        *(Args, Call, Return, id, isinstance, type),
+        *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration),
+        # What hooks are given, and how their answers are read.
+        *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
+        *(answers.proceed_with, answers.returned, answers.revise, answers.settled, answers.wrong, tally.together),
+        # How hooks with one `yield` and streams are driven.
+        *(streams.begin, streams.end, streams.ended, streams.fail, streams.failed),
+        *(streams.abegin, streams.aended, streams.afail, streams.start),
+        *(streams.lazy, streams.relay, streams.stream, streams.within),
+        *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
+        # The rest of a chain after a hook of it has raised; late subscribers.
+        *(law_sync.finish, law_sync.missed, law_sync.recover),
+    )
+} | {
+    "ANSWERS": (Args, Return),
+    "CoroutineType": CoroutineType,
+    "afinish": law.finish,
+    "agathered": partial(gather.gathered, law.ask),
+    "arecover": law.recover,
+}
+
+# What a mount point brings along; the linker knows what each is.
+FACTS = frozenset(
+    {
+        "always_hooks",
+        "exception_hooks",
+        "first",
+        "inside",
+        "instances",
+        "moved",
+        "on_hooks",
+        "record",
+        "site",
+        "slot",
+        "target",
+    }
+)

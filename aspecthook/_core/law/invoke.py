@@ -1,0 +1,172 @@
+"""Calling one hook: whether it is due, what it is given, what it may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from types import CoroutineType, GeneratorType
+from typing import Any, TypeAlias, cast
+
+from aspecthook._errors import HookSignatureError
+
+from .answers import Args, Return, Values, hook_at, revise, wrong
+from .asks import Asks
+from .call import Call, Site
+from .guard import Entry
+from .hook import Hook
+from .shown import ABSENT
+from .signature import ITERABLE_COROUTINE
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+Hooks: TypeAlias = tuple[Hook, ...]
+Target: TypeAlias = Callable[..., Any]
+
+
+def checked(hook: Hook, call: Call, answer: Any) -> Any:
+    """Return an answer that a hook of this kind may give.
+
+    Raises:
+        HookAnswerError: It may not.
+    """
+    allowed = {
+        "pre": type(answer) in (Args, Return),
+        "exception": type(answer) is Return,
+        "always": type(answer) not in (Args, Return),
+    }
+    if answer is not None and not allowed.get(hook.kind, type(answer) is not Args):
+        raise wrong(call._site, hook.kind, hook.function, answer)
+    return answer
+
+
+def invoke(hook: Hook, call: Call, values: Values, item: object) -> Any:
+    """Call a hook with what it asks for."""
+    args, kwargs = given_to(hook, hook.asks, call, values, item=item)
+    return hook.function(*args, **kwargs)
+
+
+def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
+    """Return whether the hook's gate is open; if so, what its `when` answers, which may be awaitable."""
+    if hook.gate is not None:
+        assert hook.gate_asks is not None
+        args, kwargs = given_to(hook, hook.gate_asks, call, values, item=item)
+        if not hook.gate(*args, **kwargs):
+            return False
+    if hook.when is None:
+        return True
+    assert hook.when_asks is not None
+    args, kwargs = given_to(hook, hook.when_asks, call, values, item=item)
+    return hook.when(*args, **kwargs)
+
+
+def leave(entry: Entry | bool) -> None:
+    """Note that a hook with ``reentrant=False`` has run."""
+    if isinstance(entry, Entry):
+        entry.leave()
+
+
+def replace(hook: Hook, call: Call, answer: Args) -> None:
+    """Replace arguments of the call; an isolated hook that names an unknown one has answered None."""
+    try:
+        call._values = tuple(revise(call._site, hook.kind, hook.function, answer.changes, call._values))
+    except Exception as error:
+        if not hook.isolate:
+            raise
+        hook.failed(error)
+
+
+def open_hook(hook: Hook, call: Call, proceed: Target, values: Values) -> Any:
+    """Call an around hook: return its answer, or its generator if it is a generator function."""
+    args, kwargs = given_to(hook, hook.asks, call, values, proceed=proceed)
+    return hook.function(*args, **kwargs)
+
+
+def awaitable(answer: object) -> bool:
+    """Whether `await` takes this object, as `inspect.isawaitable` has it."""
+    kind = type(answer)
+    if kind is CoroutineType or kind is bool:
+        return kind is not bool
+    if isinstance(answer, GeneratorType):
+        return bool(answer.gi_code.co_flags & ITERABLE_COROUTINE)
+    return hasattr(type(answer), "__await__")
+
+
+async def whole(answer: Any, results: list[Any]) -> Any:
+    """Return what an async around hook has answered, awaited; what its `proceed` gave it is returned untouched."""
+    answer = await answer if awaitable(answer) else answer
+    made: object = answer
+    untouched = type(made) is not CoroutineType or any(made is one for one in results)
+    return answer if untouched else await answer
+
+
+def without(extra: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:
+    """Return the keyword arguments that a hook has not asked for by name."""
+    return {name: value for name, value in extra.items() if name not in names}
+
+
+def shown(site: Site, kind: str, function: object, values: Values, name: str) -> object:
+    """Return an argument that a wrapper shows, for a hook that must have it.
+
+    Raises:
+        HookSignatureError: This call does not have it.
+    """
+    found = site.signature.shown()
+    value = ABSENT if found is None else found.get(name, values)
+    if value is ABSENT:
+        raise HookSignatureError(
+            f"{hook_at(site, kind, function)} asks for {name!r}, which {site.label} shows as a parameter, "
+            f"and this call has no such argument; give it a default"
+        )
+    return value
+
+
+def shown_if_there(site: Site, values: Values, name: str) -> dict[str, object]:
+    """Return an argument that a wrapper shows, by its name, if this call has it."""
+    found = site.signature.shown()
+    value = ABSENT if found is None else found.get(name, values)
+    return {} if value is ABSENT else {name: value}
+
+
+def given_to(
+    hook: Hook, asks: Asks, call: Call, values: Values, proceed: object = None, item: object = None
+) -> tuple[list[object], dict[str, object]]:
+    """Return the positional and the keyword arguments that a hook asks for."""
+    positional: list[object] = []
+    keywords: dict[str, object] = {}
+    args, kwargs = call._site.signature.split(values)
+    words = {
+        "call": call,
+        "args": args,
+        "kwargs": kwargs,
+        "result": call.result,
+        "exc": call.exc,
+        "proceed": proceed,
+        "item": item,
+        "arguments": dict(zip(call._site.signature.names, values, strict=True)),
+        "shown arguments": call._site.signature.arguments(values),
+    }
+    for how, what in asks:
+        if how == "**":
+            assert isinstance(what, tuple)
+            keywords.update(without(kwargs, what))
+        elif how == "*":
+            positional.extend(args)
+        elif isinstance(what, str) and what[0] == "?":
+            keywords.update(shown_if_there(call._site, values, what[1:]))
+        else:
+            value: object
+            if isinstance(what, str) and what[0] == ":":
+                value = shown(call._site, hook.kind, hook.function, values, what[1:])
+            else:
+                value = values[what] if isinstance(what, int) else _word(cast("str", what), words, values)
+            if how == "":
+                positional.append(value)
+            else:
+                keywords[how[1:]] = value
+    return positional, keywords
+
+
+def _word(what: str, words: dict[str, object], values: Values) -> object:
+    if what[0] != ".":
+        return words[what]
+    return attrgetter(what[1:])(values[0]) if what[1:] else values[0]

@@ -1,0 +1,330 @@
+"""How around hooks with one `yield` are driven, and around hooks of generators, which work on streams."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from typing import Any, cast
+
+from aspecthook._errors import HookAnswerError, described
+
+from .answers import Values, hook_at, proceed_with, settled
+from .call import Call, Site
+from .guard import Entry
+from .hook import Hook
+from .invoke import Hooks, Target, is_due, leave, open_hook
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# A one-yield around hook is driven in three steps: begin; then end with the result, or fail with the exception.
+
+
+def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
+    """Run the part before the yield."""
+    try:
+        next(hook)
+    except StopIteration:
+        raise _never_yielded(site, function) from None
+
+
+def end(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
+    """Give the result to the hook at its yield, and read what it returns by the rules of post."""
+    answer = ended(site, function, hook, result)
+    return result if answer is None else settled(site, "around", function, answer)
+
+
+def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
+    """Give the result to the hook at its yield, and return what it answers."""
+    try:
+        hook.send(result)
+    except StopIteration as stop:
+        return stop.value
+    hook.close()
+    raise _yielded_twice(site, function)
+
+
+def fail(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
+    """Raise the exception at the yield of the hook; what the hook then returns, if not None, is the result.
+
+    To be called while `error` is being handled.
+    """
+    try:
+        answer = failed(site, function, hook, error)
+        if answer is None:
+            raise error
+    finally:
+        del error  # else this frame, which is in its traceback, and the exception would keep each other alive
+    return settled(site, "around", function, answer)
+
+
+def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
+    """Raise the exception at the yield of the hook, and return what it answers; None: it has handled nothing."""
+    try:
+        try:
+            hook.throw(error)
+        except StopIteration as stop:
+            return stop.value
+        except RuntimeError as other:
+            # Python does not let a StopIteration out of a generator: it comes out as the cause of a RuntimeError.
+            if not isinstance(error, StopIteration) or other.__cause__ is not error:
+                raise
+            return None
+        hook.close()
+        raise _yielded_twice(site, function)
+    finally:
+        del error  # as in `fail`
+
+
+async def abegin(site: Site, function: object, hook: AsyncGenerator[Any, Any]) -> None:
+    """Run the part before the yield of an async hook."""
+    try:
+        await start(hook)
+    except StopAsyncIteration:
+        raise _never_yielded(site, function) from None
+
+
+async def aended(site: Site, function: object, hook: AsyncGenerator[Any, Any], result: object) -> None:
+    """Send the result to an async hook at its yield; an async generator returns nothing, so it answers nothing."""
+    try:
+        await hook.asend(result)
+    except StopAsyncIteration:
+        return
+    await hook.aclose()
+    raise _yielded_twice(site, function)
+
+
+async def afail(site: Site, function: object, hook: AsyncGenerator[Any, Any], error: BaseException) -> object:
+    """Raise the exception at the yield of an async hook; as it can return nothing, the exception then goes on."""
+    try:
+        try:
+            await hook.athrow(error)
+        except StopAsyncIteration:
+            pass
+        except RuntimeError as other:
+            if not isinstance(error, (StopIteration, StopAsyncIteration)) or other.__cause__ is not error:
+                raise
+        else:
+            await hook.aclose()
+            raise _yielded_twice(site, function)
+        raise error
+    finally:
+        del error  # as in `fail`
+
+
+# How a one-yield hook of each flavour is driven: its beginning, its end with a result, its end with an exception.
+ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "generator": (begin, ended, failed),
+    "async generator": (abegin, aended, afail),
+}
+
+
+def _never_yielded(site: Site, function: object) -> HookAnswerError:
+    return HookAnswerError(
+        f"{hook_at(site, 'around', function)} returned without its yield, so the target did not run; yield "
+        f"once, or ask for `proceed` and return a value"
+    )
+
+
+def _yielded_twice(site: Site, function: object) -> HookAnswerError:
+    return HookAnswerError(
+        f"{hook_at(site, 'around', function)} yielded twice; the call runs at the first yield, so yield once"
+    )
+
+
+# Around hooks of generators work on streams: what `proceed()` gives is one, and what the hook answers must be one.
+
+
+def stream(site: Site, function: object, answer: object) -> Generator[Any, Any, Any]:
+    """Take what an around hook of a generator answered: a generator, any iterator, or the return value alone."""
+    if hasattr(type(answer), "__next__"):
+        return _items(site, function, cast("Generator[Any, Any, Any]", answer))
+    return _nothing(settled(site, "around", function, answer))
+
+
+def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any, Any]:
+    """Take what an around hook of an async generator answered: an async generator, or any async iterable."""
+    if hasattr(answer, "asend") and hasattr(answer, "athrow"):
+        return cast("AsyncGenerator[Any, Any]", answer)  # it has the whole protocol
+    if hasattr(answer, "__aiter__"):
+        return _aitems(cast("AsyncIterator[Any]", answer))
+    raise HookAnswerError(
+        f"{hook_at(site, 'around', function)} answered {described(answer)}; around an async generator, "
+        "answer "
+        f"`proceed()` or another async iterator"
+    )
+
+
+def _items(site: Site, function: object, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    # `yield from` takes any iterator.
+    return settled(site, "around", function, (yield from source))
+
+
+async def _aitems(source: AsyncIterator[Any]) -> AsyncGenerator[Any, Any]:
+    async for item in source:
+        yield item
+
+
+def _nothing(result: object) -> Generator[Any, Any, Any]:
+    yield from ()
+    return result
+
+
+def start(source: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
+    """Begin the first step of an async stream that is inside another, which alone the event loop is to know of.
+
+    A loop that shuts down closes all async generators it has seen at once; it must not close one from under another.
+    """
+    seen = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=None, finalizer=None)
+    try:
+        return source.asend(None)
+    finally:
+        sys.set_asyncgen_hooks(*seen)
+
+
+def lazy(opened: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+    """Open a stream at its first step: whether a hook with conditions acts is settled when the call begins."""
+    return (yield from opened())
+
+
+def alazy(opened: Callable[[], AsyncGenerator[Any, Any]]) -> AsyncGenerator[Any, Any]:
+    """Open an async stream at its first step."""
+    return arelay(opened, lambda: None)
+
+
+def relay(source: Generator[Any, Any, Any], leave: Callable[[], None]) -> Generator[Any, Any, Any]:
+    """Pass a stream on, and note its end."""
+    try:
+        return (yield from source)
+    finally:
+        leave()
+
+
+async def arelay(source: Any, leave: Callable[[], None]) -> AsyncGenerator[Any, Any]:
+    """Pass an async stream, or what opens one, on with `asend`, `athrow` and `aclose`, and note its end."""
+    # Any: either an async generator or a callable that gives one.
+    source = source if hasattr(source, "asend") else source()
+    try:
+        step = start(source)
+        while True:
+            try:
+                item = await step
+            except StopAsyncIteration:
+                return
+            finally:
+                del step  # it holds what was thrown
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await source.aclose()
+                raise
+            except BaseException as caught:
+                step = source.athrow(caught)
+            else:
+                step = source.asend(sent)
+    finally:
+        leave()
+
+
+def within(
+    site: Site,
+    function: object,
+    hook: Generator[Any, Any, Any],
+    source: Generator[Any, Any, Any],
+    leave: Callable[[], None] | None,
+) -> Generator[Any, Any, Any]:
+    """Run a stream at the yield of a one-yield around hook."""
+    try:
+        begin(site, function, hook)
+        try:
+            result = yield from source
+        except BaseException as error:
+            return fail(site, function, hook, error)
+        return end(site, function, hook, result)
+    finally:
+        if leave is not None:
+            leave()
+
+
+async def awithin(
+    site: Site, function: object, hook: Any, source: AsyncGenerator[Any, Any], leave: Callable[[], None] | None
+) -> AsyncGenerator[Any, Any]:
+    """Run an async stream at the yield of a one-yield around hook, which may be async or not."""
+    asynchronous = hasattr(hook, "asend")
+    try:
+        await abegin(site, function, hook) if asynchronous else begin(site, function, hook)
+        try:
+            step = start(source)
+            while True:
+                try:
+                    item = await step
+                except StopAsyncIteration:
+                    break
+                finally:
+                    del step  # it holds what was thrown
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await source.aclose()
+                    raise
+                except BaseException as caught:
+                    step = source.athrow(caught)
+                else:
+                    step = source.asend(sent)
+        except BaseException as error:
+            await afail(site, function, hook, error) if asynchronous else fail(site, function, hook, error)
+        else:
+            await aended(site, function, hook, None) if asynchronous else end(site, function, hook, None)
+    finally:
+        if leave is not None:
+            leave()
+
+
+# The stream of one call.
+
+
+def _proceeding(hook: Hook, call: Call, inner: Target, values: Values) -> Target:
+    """Return the `proceed` of an around hook of a generator."""
+
+    def proceed(*unnamed: Any, **changes: Any) -> Any:
+        return inner(tuple(proceed_with(call._site, hook.function, unnamed, changes, values)))
+
+    return proceed
+
+
+def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
+    """Return the stream of a generator, sync or async, inside its around hooks."""
+    if not hooks:
+        args, kwargs = call._site.signature.split(values)
+        return target(*args, **kwargs)
+    hook, site = hooks[0], call._site
+
+    def inner(values: Values) -> Any:
+        return streamed(hooks[1:], call, target, values)
+
+    def opened() -> Any:
+        if not is_due(hook, call, values) or not (entry := hook.admit()):
+            return inner(values)
+        return _opened(hook, call, inner, values, entry)
+
+    if hook.gate is None and hook.when is None and hook.guard is None:
+        return opened()
+    return alazy(opened) if site.signature.style == "async generator" else lazy(opened)
+
+
+def _opened(hook: Hook, call: Call, inner: Target, values: Values, entry: Entry | bool) -> Any:
+    """Return the stream of an around hook that acts."""
+    site = call._site
+    asynchronous = site.signature.style == "async generator"
+    done = entry.leave if isinstance(entry, Entry) else None
+    source: Any = None
+    try:
+        made = open_hook(hook, call, _proceeding(hook, call, inner, values), values)
+        if hook.proceeds:
+            source = (astream if asynchronous else stream)(site, hook.function, made)
+    except BaseException:
+        leave(entry)
+        raise
+    if not hook.proceeds:
+        return (awithin if asynchronous else within)(site, hook.function, made, inner(values), done)
+    return source if done is None else (arelay if asynchronous else relay)(source, done)

@@ -1,0 +1,48 @@
+"""The example of three systems with order bugs: the kit finds each, and nothing in the repaired systems."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+for _needed in ("httpx", "numpy", "starlette"):
+    pytest.importorskip(_needed)
+
+
+@pytest.fixture
+def example(monkeypatch):
+    found = importlib.util.spec_from_file_location("order_bugs", ROOT / "examples" / "order_bugs.py")
+    module = importlib.util.module_from_spec(found)
+    monkeypatch.setitem(sys.modules, "order_bugs", module)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_the_order_bugs_are_found_by_the_stories_that_the_page_shows(example, capsys):
+    example.main()
+    out = capsys.readouterr().out
+    page = (ROOT / "docs" / "testing.md").read_text()
+    for law, story in [
+        (
+            "no_row_is_empty",
+            ["state.add('post drop_empty')", "state.add('post strip')", f"state.call(({example.ROWS},))"],
+        ),
+        (
+            "bob_does_not_see_anns_orders",
+            ["state.add('pre Cache')", "state.add('pre Auth')", "state.call((['ann', 'bob'],))"],
+        ),
+        (
+            "scaling_the_loss_changes_no_weight",
+            ["state.add('pre Decay')", "state.add('pre LossScale')", "state.call(())"],
+        ),
+    ]:
+        lines = "".join(f"    {line}\n" for line in story)
+        assert f"breaks the law '{law}': it answered False" in out
+        assert lines + "    state.teardown()" in out
+        assert lines in page
+    assert out.count("Repaired: the law holds") == 3
