@@ -52,9 +52,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _added = count()
 
 
-_PUBLIC = (
-    *("add", "clear", "displaced", "emission", "explain", "function", "history", "members", "name", "paused", "remove"),
-)
+# What completion shows; the other names without an underscore serve the rooms above this one.
+_PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove")
 
 
 class Dependent(Protocol):
@@ -195,7 +194,6 @@ class MountPoint(Attribute):
         return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
 
     def __dir__(self) -> list[str]:
-        # What a user may use, for completion; the other names serve the rooms above this one.
         return [*KINDS, *_PUBLIC]
 
     @property
