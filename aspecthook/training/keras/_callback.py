@@ -187,7 +187,7 @@ KERAS = Dialect(
     EVENTS,
     general=OLDER,
     looks_like=r"on_\w+_(begin|end|start|begins|ends)",
-    listing=", ".join(METHODS) + "; or give it a name without 'on_'",
+    listing=", ".join(METHODS) + "; others need a name without 'on_'",
 )
 
 # How a method is called, by what it is called for: the arguments, and the same as text.
