@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
@@ -29,7 +29,7 @@ class Saving(Continuing):
 
     save_freq: SaveFreq | None = None  # None for never
 
-    _kept: ClassVar[tuple[str, ...]] = ("_epoch", "_since", "_last")
+    _kept = ("_epoch", "_since", "_last")
     _epoch = 0
     _since = 0  # batches since the last save
     _last: int | None = None  # the batch before
@@ -94,7 +94,7 @@ class ModelCheckpoint(MonitorCallback, Saving):
         aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is not a whole number
     """
 
-    _kept = ("best", *Saving._kept)
+    _kept = ("best", "_epoch", "_since", "_last")
 
     def __init__(
         self,
