@@ -29,7 +29,7 @@ class Saving(Continuing):
 
     save_freq: SaveFreq | None = None  # None for never
 
-    _kept = ("_epoch", "_since", "_last")
+    _kept: ClassVar[tuple[str, ...] | None] = ("_epoch", "_since", "_last")
     _epoch = 0
     _since = 0  # batches since the last save
     _last: int | None = None  # the batch before
