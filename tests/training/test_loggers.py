@@ -36,7 +36,7 @@ from aspecthook.training import (
     TrainingError,
 )
 from aspecthook.training.checkpoint import load, save
-from aspecthook.training.logging import _files as log_files
+from aspecthook.training.logging import _line_files as log_files
 from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
 from aspecthook.training.logging._timers import IterTimerHook

@@ -17,7 +17,7 @@ from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
 
-from ._files import LineFile, TableFile
+from ._line_files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
 from ._rows import PLACE, LogRow, LogRows
 from ._timers import eta_of
