@@ -131,7 +131,7 @@ class Run(Protocol):
         ...
 
     def leave(self) -> None:
-        """Note that no run is under way, and drop what `after_stage` was given."""
+        """Set `running` to False, and drop what `after_stage` was given."""
         ...
 
     def set_mode(self, mode: str) -> None:
