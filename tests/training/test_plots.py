@@ -362,7 +362,7 @@ def test_options_that_cannot_be_are_refused() -> None:
         PlotHook(-1)
     with pytest.raises(HookOptionError, match="share=2"):
         PlotHook(share=2)
-    with pytest.raises(HookTypeError, match="path=3 is no path"):
+    with pytest.raises(HookTypeError, match="path=3 is not a path"):
         PlotHook(path=3)  # type: ignore[arg-type]
     with pytest.raises(HookOptionError, match="dpi=0"):
         PlotHook(dpi=0)

@@ -24,7 +24,7 @@ from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Called with the outputs of all batches and the batches themselves; returns metrics by name.
 Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
@@ -117,7 +117,7 @@ class EvalHook(Hook):
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint.
 
         Raises:
@@ -126,52 +126,52 @@ class EvalHook(Hook):
         if self.saver is not None:
             self.saver.before_run(runner)
 
-    def after_run(self, runner: Runner) -> None:
+    def after_run(self, runner: Run) -> None:
         """Log a warning if there is no best checkpoint."""
         if self.saver is not None:
             self.saver.after_run(runner)
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def before_train_epoch(self, runner: Run) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if self.by_epoch:
             self._begin(runner, runner.epoch)
 
-    def before_train_iter(self, runner: Runner) -> None:
+    def before_train_iter(self, runner: Run) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if not self.by_epoch:
             self._begin(runner, runner.iter)
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
         """Validate if it is due; an epoch that was ended early does not count."""
         if self.by_epoch and runner.progress["inner_iter"] == 0 and self._is_due(runner):
             self._validate(runner)
 
-    def after_train_iter(self, runner: Runner) -> None:
+    def after_train_iter(self, runner: Run) -> None:
         """Validate if it is due."""
         if not self.by_epoch and self._is_due(runner):
             self._validate(runner)
 
-    def _begin(self, runner: Runner, done: int) -> None:
+    def _begin(self, runner: Run, done: int) -> None:
         if self._begun:
             return
         self._begun = True
         if self.start is not None and done >= self.start and self._is_due(runner):
             self._validate(runner)
 
-    def _is_due(self, runner: Runner) -> bool:
+    def _is_due(self, runner: Run) -> bool:
         due = self.every_n_epochs if self.by_epoch else self.every_n_iters
         return due(runner, self.interval, self.start)
 
     # How
 
-    def _validate(self, runner: Runner) -> None:
+    def _validate(self, runner: Run) -> None:
         with preserved(runner):
             runner.logs = _without_metrics(runner.logs)  # those of the last validation
             validated = self._run(runner)
         if self.saver is not None and validated:
             self.saver.after_val_epoch(runner)
 
-    def _run(self, runner: Runner) -> bool:
+    def _run(self, runner: Run) -> bool:
         """Validate, and return whether that was done: a hook may skip it.
 
         The metrics are complete before any other hook runs after the validation.
@@ -245,7 +245,7 @@ class DistEvalHook(EvalHook):
         2
     """
 
-    def _validate(self, runner: Runner) -> None:
+    def _validate(self, runner: Run) -> None:
         _share_averages(runner.model)
         super()._validate(runner)
 
