@@ -146,12 +146,20 @@ class Run(Protocol):
         """Remove the methods of a hook from the stages."""
         ...
 
+    def fit(self, train: Any, val: Any = None) -> None:
+        """Train, and validate where the workflow says so."""
+        ...
+
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation."""
         ...
 
     def test(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of testing."""
+        ...
+
+    def predict(self, loader: Any) -> list[Any]:
+        """Return what the model computes for each batch."""
         ...
 
     # The stages that hooks of the package call, or act on
