@@ -7,7 +7,8 @@ pass is autograd's; it ends by calling the node of the parameter with the gradie
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import operator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -171,6 +172,16 @@ class Buffer(_Held):
     __slots__ = ()
 
 
+def _operation(operate: Callable[[Any, Any], Any]) -> Callable[[Loss, Any], Loss]:
+    """Return a method of `Loss` that computes with its value and a number, a parameter or another loss."""
+
+    @np.errstate(**QUIET)
+    def method(self: Loss, other: Any) -> Loss:
+        return Loss(operate(self.value, other.value if isinstance(other, (Loss, Parameter)) else other))
+
+    return method
+
+
 @final
 class Loss:
     """A single number that was computed from parameters, and can compute their gradients.
@@ -222,37 +233,13 @@ class Loss:
         """Return the loss without gradients, to be used as a factor, for example."""
         return Loss(detach(self.value))
 
-    @np.errstate(**QUIET)
-    def __add__(self, other: Any) -> Loss:
-        return Loss(self.value + _value(other))
-
-    __radd__ = __add__
-
-    @np.errstate(**QUIET)
-    def __sub__(self, other: Any) -> Loss:
-        return Loss(self.value - _value(other))
-
-    @np.errstate(**QUIET)
-    def __rsub__(self, other: Any) -> Loss:
-        return Loss(_value(other) - self.value)
-
-    @np.errstate(**QUIET)
-    def __mul__(self, other: Any) -> Loss:
-        return Loss(self.value * _value(other))
-
-    __rmul__ = __mul__
-
-    @np.errstate(**QUIET)
-    def __truediv__(self, other: Any) -> Loss:
-        return Loss(self.value / _value(other))
-
-    @np.errstate(**QUIET)
-    def __rtruediv__(self, other: Any) -> Loss:
-        return Loss(_value(other) / self.value)
-
-    @np.errstate(**QUIET)
-    def __pow__(self, other: Any) -> Loss:
-        return Loss(self.value ** _value(other))
+    __add__ = __radd__ = _operation(operator.add)
+    __sub__ = _operation(operator.sub)
+    __rsub__ = _operation(lambda value, other: other - value)
+    __mul__ = __rmul__ = _operation(operator.mul)
+    __truediv__ = _operation(operator.truediv)
+    __rtruediv__ = _operation(lambda value, other: other / value)
+    __pow__ = _operation(operator.pow)
 
     def __neg__(self) -> Loss:
         return Loss(-self.value)
@@ -277,7 +264,3 @@ class Loss:
 
     def __repr__(self) -> str:
         return f"Loss({self.item():.6g})"
-
-
-def _value(other: Any) -> Any:
-    return other.value if isinstance(other, (Loss, Parameter)) else other
