@@ -85,7 +85,7 @@ class ModelCheckpoint(MonitorCallback):
         >>> ModelCheckpoint("{batch}.safetensors", save_freq="batch")
         Traceback (most recent call last):
           ...
-        aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is no whole number
+        aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is not a whole number
     """
 
     def __init__(
