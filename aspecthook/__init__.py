@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ._core.law.answers import Args, Return
 from ._core.law.call import Call, State
-from ._core.law.hook import Hook, Priority
+from ._core.law.hook import Hook
+from ._core.law.options import Priority
 from ._core.mount.hookable import explain, hookable, hooks
 from ._core.mount.point import MountPoint
 from ._errors import (

@@ -14,7 +14,8 @@ from ._event import Errors, _event
 
 if TYPE_CHECKING:
     from aspecthook._core.law.asks import Kind
-    from aspecthook._core.law.hook import Gate, Hook, Options
+    from aspecthook._core.law.hook import Gate, Hook
+    from aspecthook._core.law.options import Options
     from aspecthook._core.law.signature import Emission
     from aspecthook._typing import ToAnswer, ToEvent
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.law import law
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Gate, Hook, Options, priority_of
+from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.law_sync import run
+from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint

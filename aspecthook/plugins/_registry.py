@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 from aspecthook._core.law.callables import identity
-from aspecthook._core.law.hook import priority_of
+from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, brief, nearest
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import identity, unwrap, who_is
-from aspecthook._core.law.hook import Gate, Hook, Options, priority_of
+from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
@@ -36,7 +37,7 @@ class Wish(NamedTuple):
     @property
     def is_told(self) -> bool:
         """Whether it will be told of past calls as it is added."""
-        return self.mark.kind == "on" and self.mount.history is not None
+        return self.mount.replays(self.mark.kind)
 
     def withdraw(self) -> None:
         """Take off what an interrupt has left of it, before anybody else knew of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable
 from types import CellType, CodeType, FunctionType, MethodType
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import HookTypeError
 
 from ._shortened import shortened
 
@@ -78,6 +80,36 @@ async def settled_async(made: Any) -> None:
 async def finished(awaitable: Awaitable[Any]) -> Any:
     """Make a coroutine of an awaitable."""
     return await awaitable
+
+
+# Any: as above.
+def run_to_end(awaitable: Awaitable[Any]) -> Any:
+    """Run what a call of an async target gives in an event loop of its own.
+
+    Raises:
+        HookTypeError: An event loop runs here already.
+    """
+    refuse_running_loop(awaitable)
+    return asyncio.run(finished(awaitable))
+
+
+def refuse_running_loop(awaitable: Awaitable[Any]) -> None:
+    """Refuse to run an async target where an event loop runs already.
+
+    Raises:
+        HookTypeError: One does; what was to be awaited is closed.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()
+    raise HookTypeError(
+        "the target is async, and its calls are run in an event loop of their own, but one is running here already; "
+        "check it from a plain function (`def test_...`), or with `await asyncio.to_thread(run_laws, ...)`"
+    )
 
 
 def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack, cast, final
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import Kind, kinds_of
 from aspecthook._core.law.callables import name_of
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook.weave._aspects import _MARKS as MARKS
@@ -31,6 +31,11 @@ def odd(call: Any) -> bool:
     return any(isinstance(value, int) and value % 2 for value in call.arguments.values())
 
 
+async def later_odd(call: Any) -> bool:
+    """A `when` that is awaited."""
+    return odd(call)
+
+
 @final
 class Candidate:
     """A hook that a `HookMachine` may add: its kind, the function, for exceptions the types, and options.
@@ -41,7 +46,7 @@ class Candidate:
         pre auth, before='audit'
     """
 
-    __slots__ = ("_drawn", "function", "kind", "options", "origin", "types")
+    __slots__ = ("_drawn", "function", "kind", "of", "options", "origin", "types")
 
     def __init__(
         self, kind: Kind, function: Callable[..., Any], /, *types: type[BaseException], **options: Unpack[Options]
@@ -51,6 +56,7 @@ class Candidate:
         self.types = types
         self.options = options
         self.origin = self  # what this one is a variant of
+        self.of: str | None = None  # "class": it is put on the class of the instance
         self._drawn: frozenset[str] = frozenset()
 
     @property
@@ -67,8 +73,14 @@ class Candidate:
     def varied(self, options: Options) -> Candidate:
         """Give the same hook with options that are not its own."""
         made = Candidate(self.kind, self.function, *self.types, **cast("Options", {**self.options, **options}))
-        made.origin = self.origin
+        made.origin, made.of = self.origin, self.of
         made._drawn = self._drawn | options.keys()
+        return made
+
+    def on(self, of: str | None) -> Candidate:
+        """Give the same hook for the class of the instance, or for the instance."""
+        made = self.varied({})
+        made.of = of
         return made
 
     @property
@@ -145,6 +157,8 @@ def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
         "odd": {"when": odd},
         "alone": {"reentrant": False},
     }
+    if signature.style == "coroutine":
+        own["later"] = {"when": later_odd}
     return [
         Candidate(kind, _noting(ran, kind, name, signature.style), **cast("Options", {**options, "name": name}))
         for kind in kinds_of(signature)
@@ -164,8 +178,12 @@ def _noting(ran: list[str], kind: str, name: str, style: str) -> Callable[..., A
         note()
         return await proceed()
 
+    async def noting() -> None:
+        note()
+
     if kind != "around":
-        return note
+        is_async = style in ("coroutine", "async generator")
+        return noting if is_async and name in ("b", "second") else note
     return awaiting if style == "coroutine" else around
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import Rule
 
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 
 from ._calls import Given
-from ._candidates import Candidate, conditions
+from ._candidates import Candidate, conditions, never
 from ._guests import Guest
-from ._model import Row
+from ._rows import Row
 
 if TYPE_CHECKING:
     from ._machine import HookMachine
@@ -23,15 +23,19 @@ class Calling(Given):
     """A call, and the hook that is there for it alone, if one is."""
 
     guest: Guest | None = None
+    drive: str = ""  # how a stream is read, or when the call is cancelled
 
-    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None) -> Calling:
+    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None, drive: str = "") -> Calling:
         made = super().__new__(cls, args, kwargs)
         made.guest = guest
+        made.drive = drive
         return made
 
 
 # What is drawn. Smaller choices come first: nothing said, nothing constrained, the first candidate.
 
+# With these a hook is not the one that the same callable is already.
+SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
 PRIORITIES = st.sampled_from((50, 10, 90))
 _SMALL = st.integers(0, 3)
 
@@ -42,6 +46,7 @@ _WEIGHTS = {
     "add": 16,
     "call": 10,
     "remove": 3,
+    "repeat": 1,
     "move": 16,
     "pause": 1,
     "resume": 4,
@@ -59,7 +64,7 @@ def steps(draw: st.DrawFn, machine: HookMachine, is_valid: Callable[[Rule], bool
 
     (Its own strategy draws a rule until one is enabled, and which rules are to be enabled at all.)
     """
-    valid = [one for one in machine.steps if is_valid(one) for _ in range(_weight(one))]
+    valid = [one for one in machine._steps if is_valid(one) for _ in range(_weight(one))]
     chosen = valid[draw(st.integers(0, len(valid) - 1))]
     return chosen, {name: draw(strategy) for name, strategy in chosen.arguments_strategies.items()}
 
@@ -101,7 +106,7 @@ _BEGIN_WITH = 8
 
 def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] = ()) -> Candidate:
     # Mostly one that is not there yet: several copies of one hook tell little.
-    present = {id(one.origin) for one in [*machine._owned_now(), *begun]}
+    present = {id(one.origin) for one in [*(row.candidate for row in machine._own_rows()), *begun]}
     absent = [one for one in machine._candidates if id(one) not in present]
     pool = [*absent, *absent, *absent, *machine._candidates]
     candidate = pool[draw(st.integers(0, len(pool) - 1))]
@@ -118,7 +123,7 @@ def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] 
     is_open = "before" in machine.vary and candidate.leaves_open("before") and not chosen.keys() & {"before", "after"}
     handle = draw(st.integers(0, 30))  # drawn also where it is not used: steps with as many choices shrink better
     chosen |= {"before": rows[handle - 1].hook} if is_open and 0 < handle <= len(rows) else {}
-    return candidate.varied(cast("Options", chosen))
+    return candidate.varied(cast("Options", chosen)).on(draw(levels()) if machine._is_plain() else None)
 
 
 @st.composite
@@ -141,8 +146,10 @@ def callings(draw: st.DrawFn) -> Calling:
     guests = machine._guests
     which = draw(st.integers(0, 2 * len(guests)))
     # Where nothing is attached, there is nothing to disturb.
-    guest = guests[which - 1] if machine._rows and 0 < which <= len(guests) else None
-    return Calling(given.args, given.kwargs, guest)
+    guest = guests[which - 1] if machine._expected.rows and 0 < which <= len(guests) else None
+    drives = machine._drives
+    drive = draw(st.integers(0, 2 * len(drives))) if drives else 0
+    return Calling(given.args, given.kwargs, guest, drives[drive - 1] if 0 < drive <= len(drives) else "")
 
 
 @st.composite
@@ -151,3 +158,21 @@ def own(draw: st.DrawFn, *, movable: bool = False) -> Row:
     machine = cast("HookMachine", draw(st.runner()))
     rows = machine._movable() if movable else machine._own_rows()
     return rows[draw(st.integers(0, len(rows) - 1))]
+
+
+@st.composite
+def levels(draw: st.DrawFn) -> str | None:
+    """Draw whether the class of an instance is meant, and not the instance."""
+    machine = cast("HookMachine", draw(st.runner()))
+    return "class" if machine._expected.parent is not None and draw(st.integers(0, 2)) == 2 else None
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> str | None:
+    """Draw how a hook is removed; where the user's own code does that, there is but one way."""
+    machine = cast("HookMachine", draw(st.runner()))
+    way = _WAYS[draw(st.integers(0, len(_WAYS) - 1))]
+    return way if machine._is_plain() and all(row.candidate for row in machine._expected.rows) else None
+
+
+_WAYS = (None, None, None, "name", "function", "handle", "block")

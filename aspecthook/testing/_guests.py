@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import Kind, kinds_of
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
+
+from ._refusals import NOBODYS
 
 
 class PlannedError(Exception):
@@ -29,22 +32,31 @@ class Mark:
 
 MARK = Mark()
 AGAIN, ADDS, REMOVES = "again", "adds", "removes"
+# The same with `reentrant=False`: it does not run again while it runs, and runs again once it has failed.
+GUARDED = " guarded"
 # After these a call is no longer what a law of the user's own speaks of.
-ANSWERS = ("changes", "returns", "returns None", "replaces", "handles", "skips", "twice", "answers")
+ANSWERS = (
+    *("changes", "returns", "returns None", "replaces", "handles", "skips", "twice", "answers"),
+    *("mistakes", "misnames", "misproceeds"),
+)
 # What each kind of guest may do.
 _OF_ALL = ("fails", "stops", AGAIN)
+_ALONE = ("fails alone", "fails" + GUARDED, AGAIN + GUARDED, "mistakes")
+_OF_AROUND = ("fails late", "skips", "twice", "changes", "replaces", "swallows", "yields twice", "never yields")
 _DEEDS: dict[Kind, tuple[str, ...]] = {
-    "pre": (*_OF_ALL, "fails alone", "changes", "returns", "returns None", ADDS, REMOVES),
-    "around": (*_OF_ALL, "fails late", "skips", "twice", "changes", "replaces"),
-    "exception": (*_OF_ALL, "fails alone", "handles", "returns None"),
-    "post": (*_OF_ALL, "fails alone", "replaces", "returns None"),
-    "always": (*_OF_ALL, "fails alone", "answers"),
-    "item": _OF_ALL,
+    "pre": (*_OF_ALL, *_ALONE, "changes", "returns", "returns None", ADDS, REMOVES, "misnames"),
+    "around": (*_OF_ALL, *_ALONE[1:], *_OF_AROUND, "misproceeds"),
+    "exception": (*_OF_ALL, *_ALONE, "handles", "returns None"),
+    "post": (*_OF_ALL, *_ALONE, "replaces", "returns None"),
+    "always": (*_OF_ALL, *_ALONE, "answers"),
+    "item": (*_OF_ALL, "replaces"),
     "on": _OF_ALL,
 }
 DEEDS = tuple(dict.fromkeys(deed for deeds in _DEEDS.values() for deed in deeds))
-# What needs `proceed`, which is not for targets that are streams.
-_PROCEEDING = ("skips", "twice", "changes")
+# What needs `proceed`.
+_PROCEEDING = ("skips", "twice", "changes", "misproceeds", "mistakes")
+# An answer that law 1 refuses.
+_MISTAKES: dict[Kind, object] = {"pre": MARK, "post": Args(), "exception": MARK, "always": Return(MARK)}
 _PLACES = {"first": 0, "": 50, "last": 100}
 
 
@@ -69,9 +81,15 @@ class Guest(NamedTuple):
     @property
     def options(self) -> Options:
         """What it is added with."""
-        isolate = self.does == "fails alone"
         named = Options(name=f"guest that {self.does}", priority=_PLACES[self.place])
-        return {**named, "isolate": True} if isolate else named
+        if self.does.endswith(GUARDED):
+            return {**named, "reentrant": False}
+        return {**named, "isolate": True} if self.does == "fails alone" else named
+
+    @property
+    def calls(self) -> int:
+        """How many calls it is there for: one that has failed is to run again."""
+        return 2 if self.does == "fails" + GUARDED else 1
 
 
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
@@ -83,22 +101,24 @@ def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
         for place in ("", "first", "last")
         for kind in kinds_of(signature)
         for deed in _DEEDS[kind]
-        if deed in deeds and not (streams and (deed == AGAIN or (kind == "around" and deed in _PROCEEDING)))
+        if deed in deeds and not (streams and deed.startswith(AGAIN))
     ]
 
 
-def function_of(guest: Guest, *, waits: bool, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
+def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
     """Make the function of a guest.
 
     Args:
         guest: What it is.
-        waits: Whether the target is a coroutine function.
+        style: That of the target.
         changes: The arguments that are changed, if they are.
         act: What is done to call again, to add or to remove; of a coroutine function it may give an awaitable.
     """
+    does = guest.does.removesuffix(GUARDED)
+    waits = style == "coroutine"
     if guest.kind == "around":
-        return _around(guest.does, changes, act, waits=waits)
-    if guest.does in (AGAIN, ADDS, REMOVES):
+        return _around(does, changes, act, waits=waits)
+    if does in (AGAIN, ADDS, REMOVES):
         return _acting_later(act) if waits else act
     answers: dict[str, Callable[[], object]] = {
         "fails": _fail,
@@ -110,8 +130,35 @@ def function_of(guest: Guest, *, waits: bool, changes: dict[str, object], act: C
         "replaces": lambda: MARK,
         "handles": lambda: Return(MARK),
         "answers": lambda: MARK,
+        "mistakes": lambda: _MISTAKES[guest.kind],
+        "misnames": lambda: Args(**{NOBODYS: 1}),
     }
-    return answers[guest.does]
+    if style in ("coroutine", "async generator"):
+        return _answering_later(answers[does], guest.place)
+    return answers[does]
+
+
+class Later:
+    """An awaitable that is no coroutine, which a sync hook of an async function may answer."""
+
+    def __init__(self, answer: Callable[[], object]) -> None:
+        self.answer = answer
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        yield from asyncio.sleep(0).__await__()
+        return self.answer()
+
+
+def _answering_later(answer: Callable[[], object], place: str) -> Callable[[], object]:
+    """Make hooks of an async function: sync ones at first, async ones at last, others answer an awaitable."""
+
+    async def later() -> object:
+        return answer()
+
+    def awaitable() -> object:
+        return Later(answer)
+
+    return {"first": answer, "last": later}.get(place, awaitable)
 
 
 def _fail() -> None:
@@ -132,6 +179,9 @@ def _acting_later(act: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, waits: bool) -> Callable[..., Any]:
+    if does == "misproceeds":
+        changes = {NOBODYS: 1}
+
     def watching() -> Generator[None, Any, object]:  # with one yield, it serves targets of every style
         if does == "fails":
             _fail()
@@ -139,7 +189,15 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             _stop()
         if does == AGAIN:
             act()
-        yield
+        if does == "never yields":
+            return MARK
+        try:
+            yield
+        except Exception:
+            if does != "swallows":
+                raise
+        if does == "yields twice":
+            yield
         if does == "fails late":
             _fail()
         return MARK if does == "replaces" else None
@@ -149,7 +207,8 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             return MARK
         if does == "twice":
             proceed()
-        return proceed(**changes) if does == "changes" else proceed()
+        result = proceed(**changes)
+        return Args() if does == "mistakes" else result
 
     async def proceeding_later(proceed: Callable[..., Any]) -> object:
         if does == AGAIN:
@@ -158,7 +217,8 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             return MARK
         if does == "twice":
             await proceed()
-        return await (proceed(**changes) if does == "changes" else proceed())
+        result = await proceed(**changes)
+        return Args() if does == "mistakes" else result
 
     if waits and (does == AGAIN or does in _PROCEEDING):
         return proceeding_later

@@ -12,7 +12,7 @@ from typing import Any, Self, TypedDict, Unpack, cast, final
 from aspecthook._core.law.answers import Return
 from aspecthook._core.law.asks import HANDS_ON
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import HookOptionError, HookTypeError
 from aspecthook.weave import Weaving

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from inspect import getattr_static, signature
+from operator import itemgetter
 from types import FunctionType, NoneType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from aspecthook._core.law.asks import KINDS, Kind, kinds_of
 from aspecthook._core.mount.hookable import hooks
@@ -16,15 +16,19 @@ from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError
 
-from ._calls import Given, blank_of, bound_of, code_in, finished
-from ._model import Counts, Played, Row, acting, differs, of_kind, ordered, precedes, rows_of
+from ._calls import Given, blank_of, bound_of, code_in, run_to_end
+from ._model import Played, differs
 from ._ready import ReadyLaw
+from ._refusals import not_refused
+from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from ._shortened import shortened
 from ._trace import Trace, draw_chain, trace_of
 
 _LAW = "__aspecthook_law__"
 _GUEST = "<guest of the kit>"  # as no hook of the user's is called, or what they say of it would count
 
+# The parts of what can be seen of a mount point.
+State: TypeAlias = list[tuple[str, list[object]]]
 Law = TypeVar("Law", bound=Callable[..., Any])
 
 
@@ -163,7 +167,7 @@ def _is_a_verdict(error: Exception) -> bool:
 
 def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
     """Check law 2 against plain rows of the hooks that the mount point itself carries."""
-    for kind in KINDS:
+    for kind in dict.fromkeys([*(row.kind for row in rows), *(hook.kind for hook in mount.members)]):
         shown = list(getattr(mount, kind))
         order = ordered(of_kind(rows, kind))
         if order is None:
@@ -175,7 +179,8 @@ def check_order(mount: MountPoint, rows: Sequence[Row]) -> None:
         _check_constraints(mount, order)
 
 
-def _named(rows: Iterable[Row]) -> str:
+def named(rows: Iterable[Row]) -> str:
+    """Return the names of some hooks."""
     return ", ".join(row.name for row in rows)
 
 
@@ -193,13 +198,15 @@ def check_members(mount: MountPoint, rows: Sequence[Row], what: str) -> None:
     if list(map(id, mount.members)) != [id(row.hook) for row in rows]:
         names = ", ".join(hook.name for hook in mount.members)
         raise broken(
-            "members", mount, f"{what}, it should carry {_named(rows) or 'none'}, and carries {names or 'none'}"
+            "members", mount, f"{what}, it should carry {named(rows) or 'none'}, and carries {names or 'none'}"
         )
 
 
 def check_plain(mount: MountPoint) -> None:
     """Check law 4: where nothing acts, the function runs its own code."""
     owner = mount._parent if isinstance(mount, InstanceMountPoint) else mount
+    if owner is not mount and not mount.members and id(mount) in map(id, owner._instances.values()):
+        raise broken("no trace", mount, "it has no hooks, and calls still look for it")
     acts = owner._instances or (not owner._pauses and any(not hook.paused for hook in owner.members))
     if not acts and not mount.displaced and _is_ours(mount):
         raise broken("no trace", mount, "nothing acts, and the function does not run its own code object")
@@ -236,7 +243,7 @@ def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, gues
         rebuilt = [hook.function for hook in getattr(scratch, kind)]
         if rebuilt != [doubles[id(hook)] for hook in getattr(mount, kind)]:
             names = ", ".join(hook.name for hook in getattr(scratch, kind))
-            how = f"put on anew as {_named(again)}" + (", with guests that came and went" if guest else "")
+            how = f"put on anew as {named(again)}" + (", with guests that came and went" if guest else "")
             raise broken("determinism", mount, f"{how}, the {kind} hooks run {names}")
 
 
@@ -263,23 +270,39 @@ def unchanged(mount: MountPoint, what: str) -> Generator[None]:
     """Check that what is done in the block changes nothing that anybody could see, by identity."""
     before = _state(mount)
     yield
-    for (part, was), (_, is_) in zip(before, _state(mount), strict=True):
+    _compare(mount, before, _state(mount), what)
+
+
+def _compare(mount: MountPoint, before: State, after: State, what: str) -> None:
+    for (part, was), (_, is_) in zip(before, after, strict=True):
         if len(was) != len(is_) or any(one is not other for one, other in zip(was, is_, strict=True)):
             raise broken("no trace", mount, f"{what} changes {part}: from {shortened(was)} to {shortened(is_)}")
 
 
-def _state(mount: MountPoint) -> list[tuple[str, list[object]]]:
-    # While hooks act the code is ours, and is made anew when it is next called.
-    code = "ours" if _is_ours(mount) else code_in(mount)
-    space: dict[str, object] = getattr(mount.function, "__dict__", {})
-    entries = [(name, space[name]) for name in sorted(space)]
+def _state(mount: MountPoint) -> State:
     return [
         ("its hooks", list(mount.members)),
         *((f"its {kind} hooks", list(getattr(mount, kind))) for kind in KINDS),
+        *traces(mount),
+    ]
+
+
+def traces(mount: MountPoint) -> State:
+    """Return what can be seen of a mount point without asking it: the code and the `__dict__` of its function."""
+    # While hooks act the code is ours, and is made anew when it is next called.
+    code = "ours" if _is_ours(mount) else code_in(mount)
+    space: dict[str, object] = getattr(mount.function, "__dict__", {})
+    entries = sorted(dict.items(space), key=itemgetter(0))  # not those that it shows: all there are
+    return [
         ("its code", [code]),
         ("the names in its __dict__", [name for name, _ in entries]),
         ("its __dict__", [value for _, value in entries]),
     ]
+
+
+def check_traces(mount: MountPoint, before: State, what: str) -> None:
+    """Check that nothing can be seen that could not be seen before, by identity."""
+    _compare(mount, before, traces(mount), what)
 
 
 def check_comings_and_goings(mount: MountPoint) -> None:
@@ -289,18 +312,15 @@ def check_comings_and_goings(mount: MountPoint) -> None:
             hook = mount.add(kind, _stand_in(kind), name=_GUEST)
             hook.remove()
             hook.remove()
-        with unchanged(mount, f"{_an(kind)} hook that was refused"):
-            _check_refused(mount, kind)
+    with unchanged(mount, "refusing hooks"):
+        check_refusals(mount)
 
 
-def _check_refused(mount: MountPoint, kind: Kind) -> None:
-    function = _stand_in(kind)
-    try:
-        hook = mount.add(kind, function, name=_GUEST, before=function)
-    except HookOrderError:
-        return
-    hook.remove()
-    raise broken("refusal", mount, f"{_an(kind)} hook that must run before itself was not refused")
+def check_refusals(mount: MountPoint) -> None:
+    """Check that wrong hooks are refused, with the error that is documented."""
+    for wrong, error in not_refused(mount):
+        how = "was not refused" if error is None else f"was refused as {type(error).__name__}: {error}"
+        raise broken("refusal", mount, f"{_an(wrong.kind)} hook that {wrong.why} {how}, not as {wrong.error.__name__}")
 
 
 def _an(kind: str) -> str:
@@ -314,9 +334,12 @@ def check_explained(mount: MountPoint) -> None:
         raise broken("explain", mount, f"its explanation is {text!r}")
 
 
-def check_call(played: Played) -> None:
-    """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks."""
-    wrong = differs(played)
+def check_call(played: Played, *beside: Played) -> None:
+    """Check a call against laws 1 and 2: it did what the interpreter does on the naively ordered hooks.
+
+    Another call may have been made at once.
+    """
+    wrong = differs(played, *beside)
     if wrong is not None:
         raise broken("a call", played.mount, wrong, played.trace)
 
@@ -371,7 +394,7 @@ def run_laws(
         raise HookTypeError(f"{mount.name}: {len(laws)} laws are given and no call; give args=() or kwargs={{}} too")
     if args is not None or kwargs is not None:
         given = Given(tuple(args or ()), dict(kwargs or {}))
-        rows = acting(mount, rows_of(mount))
+        rows = acting(mount)
         trace = _traced(function, given)
         check_call(Played(mount, rows, trace, bound_of(function), given, Counts(), {}))
         for one in laws:
@@ -380,4 +403,4 @@ def run_laws(
 
 def _traced(function: Any, given: Given) -> Trace:
     made: Any = trace_of(function)(*given.args, **given.kwargs)
-    return made if isinstance(made, Trace) else asyncio.run(finished(made))
+    return made if isinstance(made, Trace) else run_to_end(made)

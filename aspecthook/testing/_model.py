@@ -9,159 +9,42 @@ from __future__ import annotations
 import copy
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from types import NoneType
 from typing import Any, NamedTuple, cast, final
 
+from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
-from aspecthook._core.law.answers import Args
-from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.asks import KINDS, RESERVED
 from aspecthook._core.law.call import Call, Site
-from aspecthook._core.law.hook import Hook, Priority
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.weak import Mention
-from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
 
 from ._calls import Given, blank_of
+from ._rows import Counts, Row, of_kind, ordered
 from ._shortened import shortened
-from ._trace import TARGET, Proceeding, Step, Trace, _noting, _words, mapped, place_of, with_proceed
-
-# Law 2, read aloud. It knows nothing of graphs.
-
-
-class Row(NamedTuple):
-    """One hook as plain data."""
-
-    hook: object
-    kind: str
-    name: str
-    function: object
-    priority: int
-    before: tuple[object, ...]
-    after: tuple[object, ...]
-
-    def __repr__(self) -> str:
-        return f"{self.kind} {self.name}"
-
-
-def row_of(hook: object, kind: str, name: str, function: object, options: Any) -> Row:
-    """Make a row of what was asked for."""
-    priority: Any = options.get("priority", Priority.NORMAL)
-    number = Priority[priority.upper()] if isinstance(priority, str) else priority
-    before, after = _several(options.get("before")), _several(options.get("after"))
-    return Row(hook, kind, name, function, int(number), before, after)
-
-
-def _several(value: Any) -> tuple[object, ...]:
-    if value is None:
-        return ()
-    several = isinstance(value, (list, tuple, set, frozenset))
-    row = tuple(cast("Iterable[object]", value)) if several else (value,)
-    return tuple([one() if isinstance(one, Mention) else one for one in row])
-
-
-def rows_of(mount: MountPoint) -> list[Row]:
-    """Give the hooks that a mount point carries, in the order in which they were added."""
-    return [row_of(one, one.kind, one.name, one.meant, one.options) for one in mount.members]
-
-
-def inherited(mount: MountPoint) -> list[Row]:
-    """Give the hooks that run in one chain with those of an instance."""
-    return rows_of(mount._parent) if isinstance(mount, InstanceMountPoint) else []
-
-
-def acting(mount: MountPoint, rows: list[Row]) -> list[Row]:
-    """Give those that act now: not paused, nor is what carries them."""
-    shared = [] if isinstance(mount, InstanceMountPoint) and mount._parent._pauses else inherited(mount)
-    return [row for row in [*shared, *([] if mount._pauses else rows)] if not cast("Hook", row.hook).paused]
-
-
-def precedes(first: Row, second: Row) -> bool:
-    """Say whether a constraint puts one before the other."""
-    return first.kind == second.kind and (_mentions(first.before, second) or _mentions(second.after, first))
-
-
-def _mentions(keys: tuple[object, ...], row: Row) -> bool:
-    return any(
-        key == row.name if isinstance(key, str) else key is row.hook or bool(key == row.function) for key in keys
-    )
-
-
-def ordered(rows: list[Row]) -> list[Row] | None:
-    """Among the hooks whose constraints are met, the lowest (priority, added) goes next. None: there is no order."""
-    left = sorted(rows, key=lambda row: row.priority)  # stable: of equal priority, the first added is the first
-    if not any(row.before or row.after for row in rows):
-        return left
-    order: list[Row] = []
-    while left:
-        met = [row for row in left if not any(precedes(other, row) for other in left)]
-        if not met:
-            return None
-        order.append(met[0])
-        left.remove(met[0])
-    return order
-
-
-def of_kind(rows: Iterable[Row], kind: str) -> list[Row]:
-    """Give the rows of one kind."""
-    return [row for row in rows if row.kind == kind]
-
-
-# Conditions that count, told naively.
-
-
-class Counts:
-    """How often hooks have been asked to act, and which of them are acting: what `once`, `times` and `every` go by.
-
-    Of a hook whose past is not known, and of one whose calls could not all be followed, anything is believed.
-    """
-
-    def __init__(self) -> None:
-        # By their ids, which nothing else may have: so they are kept.
-        self.known: dict[int, object] = {}
-        self.asked: dict[int, int] = {}
-        self.acted: dict[int, int] = {}
-        self.acting: list[object] = []
-
-    def admits(self, hook: Hook) -> bool | None:
-        """Say whether a hook acts that is asked to now, and count it; None: that is not known."""
-        options = hook.options
-        if options.get("reentrant") is False and any(one is hook for one in self.acting):
-            return False
-        every, times = options.get("every"), _times(hook)
-        if (every or times) and id(hook) not in self.known:
-            return None
-        if every:
-            self.asked[id(hook)] = self.asked.get(id(hook), 0) + 1
-            if self.asked[id(hook)] % every:
-                return False
-        if times:
-            self.acted[id(hook)] = self.acted.get(id(hook), 0) + 1
-            return self.acted[id(hook)] <= times
-        return True
-
-    def is_used_up(self, hook: Hook) -> bool | None:
-        """Say whether a hook has acted as often as it may, and so has come off; None: that is not known."""
-        times = _times(hook)
-        if not times:
-            return False
-        return self.acted.get(id(hook), 0) >= times if id(hook) in self.known else None
-
-    def forget(self) -> None:
-        """Know nothing any more, as a call was made that cannot be followed."""
-        for one in (self.known, self.asked, self.acted):
-            one.clear()
-
-    def know(self, hook: object) -> None:
-        """Know the past of a hook, which has just been added."""
-        self.known[id(hook)] = hook
-
-
-def _times(hook: Hook) -> int | None:
-    return 1 if hook.options.get("once") else hook.options.get("times")
-
+from ._streams import (
+    CLOSE,
+    DROP,
+    NEXT,
+    SEND,
+    THROW,
+    Resumption,
+    aplayed,
+    aresume,
+    completed,
+    is_astream,
+    is_own,
+    is_stream,
+    played,
+    resume,
+)
+from ._trace import TARGET, Proceeding, Step, Trace, _words, mapped, noting, place_of, with_proceed
 
 # A call played again
 
@@ -177,34 +60,79 @@ class Played(NamedTuple):
     counts: Counts
     nested: dict[int, list[Played]]  # by the hook that has made them
 
-
-def differs(played: Played) -> str | None:
-    """Say in what a traced call differs from what the laws say, if it does."""
-    mount, rows, trace, bound, given = played[:5]
-    chain = _chain(rows)
-    values = _values(mount, (*bound, *given.args), given.kwargs)
-    if values is None:
-        return None if not trace.steps and isinstance(trace.exc, TypeError) else "it ran, but its arguments do not fit"
-    style = mount._get_site().signature.style
-    is_open = _is_plain(chain, trace) and not _is_ambiguous(chain, played.counts)
-    if "generator" in style or not is_open or _is_beyond(mount, chain):
-        played.counts.forget()
-        return _phases(chain, trace)
-    with _contexts(trace) as contexts:
-        wrong = _Replay(played, chain).play(values) or contexts()
-    return wrong or _changes(mount, chain, trace, values)
+    @property
+    def values(self) -> tuple[object, ...] | None:
+        """What the parameters were given; None: it did not fit."""
+        return _values(self.mount, (*self.bound, *self.given.args), self.given.kwargs)
 
 
-def _changes(mount: MountPoint, chain: Chain, trace: Trace, values: tuple[object, ...]) -> str | None:
-    """Say which step was not given the arguments as pre hooks have left them, told without the library's own code."""
-    if chain.around:  # these may have given it anything
+def differs(*calls: Played) -> str | None:
+    """Say in what a traced call differs from what the laws say, if it does; or two that were made at once."""
+    wrong = [one for one in map(_unfit, calls) if one is not None]
+    if wrong:
+        return wrong[0] or None
+    for one in calls:
+        one.counts.has_open_streams = one.counts.has_open_streams or any(map(_leaves_open, one.trace.steps))
+    if not all(map(_is_exact, calls)):
+        for one in calls:
+            one.counts.forget()
+        return next(filter(None, [_phases(_chain(one.rows), one.trace) for one in calls]), None)
+    replays = [_Replay(one, _chain(one.rows)) for one in calls]
+    with ExitStack() as stack:
+        contexts = [stack.enter_context(_contexts(one.trace)) for one in calls]
+        playing = [replay.playing() for replay in replays]
+        while playing:  # in the order in which streams are read at once
+            for turn in [*playing]:
+                if next(turn, playing) is playing:
+                    playing.remove(turn)
+        found = next((replay.wrong for replay in replays if replay.wrong is not None), None)
+        found = found or next(filter(None, (compare() for compare in contexts)), None)
+    return found or next(filter(None, map(_changes, calls)), None)
+
+
+def _unfit(played: Played) -> str | None:
+    """Say what is wrong with a call whose arguments do not fit; empty: nothing; None: they do."""
+    if played.values is not None:
         return None
-    now = dict(zip(mount._get_site().signature.names, values, strict=True))
+    fails = not played.trace.steps and isinstance(played.trace.exc, TypeError)
+    return "" if fails else "it ran, but its arguments do not fit"
+
+
+def _leaves_open(step: Step) -> bool:
+    """Whether a hook has not read a stream to its end that it was given by `proceed`, nor closed it."""
+    last = {id(one.source): one for one in step._events if isinstance(one, Resumption) and one.source is not None}
+    return any(one.came == "item" for one in last.values())
+
+
+def _is_exact(played: Played) -> bool:
+    """Say whether a call can be played again."""
+    chain = _chain(played.rows)
+    is_open = _is_plain(played.trace) and not _is_ambiguous(chain, played.counts)
+    return is_open and not _is_beyond(played.mount, chain)
+
+
+def _changes(played: Played) -> str | None:
+    """Say which step was not given the arguments as pre hooks have left them, told without the library's own code."""
+    mount, trace, values = played.mount, played.trace, played.values
+    unfit = next((step for step in trace.steps if step._is_unfit), None)
+    if unfit is not None:
+        return f"{unfit!r} was not called with what it takes"
+    if values is None or _chain(played.rows).around:  # these may have given it anything
+        return None
+    now: dict[str, object] = dict(zip(mount._get_site().signature.names, values, strict=True))
+    result: object = _UNKNOWN
     for step in trace.steps:
-        if step.kind in ("pre", TARGET):
-            for name, value in step.given.items():
-                if name in now and name not in _RESERVED and not _same(value, now[name]):
-                    return f"{step!r} should have been given {name}={shortened(now[name])}"
+        expected = now if step.kind not in ("on", "item") else {}  # an event may change what it tells on the way
+        if step.kind == "post" and result is not _UNKNOWN:
+            expected = {**{name: now[name] for name in now if name not in RESERVED}, "result": result}
+        for name, value in step.given.items():
+            is_meant = name in expected and (name not in RESERVED or step.kind == "post")
+            if is_meant and not _same(value, expected[name]):
+                return f"{step!r} should have been given {name}={shortened(expected[name])}"
+        if step.kind == TARGET:
+            result = step.answer
+        elif step.kind in ("pre", "post") and type(step.answer) not in (Args, NoneType):
+            result = cast("Return[object]", step.answer).value if type(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
             if not step.answer.changes.keys() <= now.keys():
                 return None  # refused, unless the target takes any name
@@ -212,7 +140,7 @@ def _changes(mount: MountPoint, chain: Chain, trace: Trace, values: tuple[object
     return None
 
 
-_RESERVED = {"call", "args", "kwargs"}
+_UNKNOWN: Any = object()
 
 
 def interpreted(
@@ -282,21 +210,14 @@ def _values(mount: MountPoint, args: tuple[object, ...], kwargs: dict[str, Any])
     return tuple([bound.arguments[name] for name in mount._get_site().signature.names])
 
 
-# What a generator raises when it is closed, and what Python makes into another exception where it leaves one.
-_UNCLEAR = (GeneratorExit, StopIteration, StopAsyncIteration)
-
-
-def _is_plain(chain: Chain, trace: Trace) -> bool:
+def _is_plain(trace: Trace) -> bool:
     """Say whether the steps tell all that came of them, so that the call can be played again.
 
-    What an async generator came to is not in its step, nor what an awaitable gave that a sync hook answered. Of what
-    proceeds several times at once, nothing tells which steps are whose.
+    Of what proceeds several times at once, nothing tells which steps are whose.
     """
-    if any(hook.flavour == "async generator" for hook in chain.around):
-        return False
-    if any(isinstance(step.answer, Awaitable) or isinstance(step.raised, _UNCLEAR) for step in trace.steps):
-        return False
-    return all(one.has_ended for step in trace.steps for one in step._proceeded)
+    events = [event for step in trace.steps for event in step._events]
+    ended = [event.came if isinstance(event, Resumption) else event.has_ended for event in [*events, *trace._resumed]]
+    return trace._is_clear and all(ended)
 
 
 def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
@@ -304,6 +225,8 @@ def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
     names = Counter((hook.kind, hook.name) for hook in chain.everything())
     counted = {"once", "times", "every"}
     unknown = [hook for hook in chain.everything() if id(hook) not in counts.known and hook.options.keys() & counted]
+    if counts.has_open_streams:
+        unknown += [hook for hook in chain.everything() if hook.options.get("reentrant") is False]
     gated = [hook for hook in chain.everything() if hook.gate is not None]
     return any(names[hook.kind, hook.name] > 1 for hook in [*unknown, *gated])
 
@@ -339,7 +262,8 @@ def _contexts(trace: Trace) -> Generator[Callable[[], str | None]]:
     answer is refused are made anew.
     """
     errors = [step.raised for step in trace.steps]
-    raised = {id(one): one for one in errors if one is not None and not isinstance(one, HookAnswerError)}
+    anew = (HookAnswerError, GeneratorExit)
+    raised = {id(one): one for one in errors if one is not None and not isinstance(one, anew)}
     before = [(error, error.__context__, error.__traceback__) for error in raised.values()]
 
     def first(error: BaseException) -> BaseException | None:
@@ -397,6 +321,7 @@ class _Replay:
 
     def __init__(self, played: Played, chain: Chain) -> None:
         self.mount = played.mount
+        self.values = played.values or ()
         self.trace = played.trace
         self.counts = played.counts
         self.nested = played.nested
@@ -404,142 +329,281 @@ class _Replay:
         self.at = 0
         self.asked = 0
         self.wrong: str | None = None
+        self.is_over = False
+        self.acting: list[object] = []
         self.site = _site(self.mount)
+        self.style = self.site.signature.style
         self.hooked = bool(chain.everything())
         self.chain = mapped(chain, self.double)
 
-    def play(self, values: tuple[object, ...]) -> str | None:
-        """Play the call, and say in what it differs."""
+    def playing(self) -> Generator[None]:
+        """Play the call, and note in what it differs; halt after each time that a stream is resumed."""
+        call = Call(self.site, self.values)
         try:
-            result: object = _law.run(self.chain, Call(self.site, values), self.target)
-            exc = None
+            if self.style == "generator":
+                yield from self.read(_law.generate(self.chain, call, self.stream))
+            elif self.style == "async generator":
+                yield from self.read(_law_async.generate(self.chain, call, self.astream))
+            else:
+                self.call(call)
+            if self.at < len(self.trace.steps):
+                self.wrong = self.wrong or f"{self.trace.steps[self.at]!r} ran, and nothing should have"
+            if self.asked < len(self.trace._asked):
+                who = _who(self.trace._asked[self.asked])
+                self.wrong = self.wrong or f"the `when` of {who} was asked, and should not have been"
         except _Astray:
-            return self.wrong
+            pass  # it is noted
+        finally:
+            while self.acting:  # those around streams that were never read
+                self.counts.acting.remove(self.acting.pop())
+
+    def call(self, call: Call) -> None:
+        """Make the call, and compare its end."""
+        result: object = None
+        exc: BaseException | None = None
+        try:
+            if self.style == "coroutine":
+                result = completed(_law_async.run(self.chain, call, self.atarget))
+            else:
+                result = _law.run(self.chain, call, self.target)
+        except _Astray:
+            raise
         except BaseException as error:
-            result, exc = None, error
-        if self.wrong is None and self.at < len(self.trace.steps):
-            return f"{self.trace.steps[self.at]!r} ran, and nothing should have"
-        if self.wrong is None and self.asked < len(self.trace._asked):
-            return f"the `when` of {_who(self.trace._asked[self.asked])} was asked, and should not have been"
-        if self.wrong is None and not (_same(result, self.trace.result) and _same(exc, self.trace.exc)):
-            return f"it should have {'raised ' + shortened(exc) if exc is not None else 'given ' + shortened(result)}"
-        return self.wrong
+            exc = error
+        if not (_same(result, self.trace.result) and _same(exc, self.trace.exc)):
+            came = f"raised {shortened(exc)}" if exc is not None else f"given {shortened(result)}"
+            # Unless a step ran too much: that is what is wrong then.
+            self.wrong = self.wrong or (f"it should have {came}" if self.at == len(self.trace.steps) else None)
+
+    def read(self, stream: Any) -> Generator[None]:
+        """Read a stream as it was read, and compare what it gives each time."""
+        try:
+            if self.trace.exc is not None and not self.trace._resumed:
+                raise self.astray("it should have given a stream")
+            for number, noted in enumerate(self.trace._resumed, 1):
+                self.resume(stream, noted, f"{noted.how} number {number}")
+                if self.at != noted.until:
+                    raise self.astray(self.misplaced(noted, number))
+                yield
+        finally:
+            self.is_over = True
+            with suppress(BaseException):  # it has ended, or what comes of it now is nobody's
+                completed(stream.aclose()) if self.style == "async generator" else stream.close()
+
+    def misplaced(self, noted: Resumption, number: int) -> str:
+        """Say which step ran too early, or too late."""
+        ran = self.trace.steps[min(self.at, noted.until)]
+        when = "before" if self.at > noted.until else "after"
+        return f"{ran!r} should have run {when} {noted.how} number {number} had come to its end"
+
+    def resume(self, stream: Any, noted: Resumption, what: str) -> None:
+        """Resume a stream as it was resumed, and compare what comes of it."""
+        if self.style == "async generator":
+            came, answer, raised = outcome_of(lambda: completed(aresume(stream, noted.how, noted.value)), noted)
+        else:
+            came, answer, raised = outcome_of(lambda: resume(stream, noted.how, noted.value), noted)
+        self.compare_resumed(noted, came, answer, raised, what)
+
+    def compare_resumed(
+        self, noted: Resumption, came: str, answer: object, raised: BaseException | None, what: str
+    ) -> None:
+        """Compare what comes of a stream with what came of it."""
+        if isinstance(raised, _Astray) or self.wrong is not None:
+            raise _Astray
+        if came != noted.came or not (
+            _same(raised, noted.raised) if raised is not None else _same(answer, noted.answer)
+        ):
+            words = {"item": "given", "end": "ended with", "raised": "raised"}
+            raise self.astray(f"{what} should have {words[came]} {shortened(raised or answer)}")
 
     def double(self, hook: Hook) -> Hook:
         """Make a hook that answers what this one has answered, where its turn is."""
         double = copy.copy(hook)
-        double.guard = cast("Any", _Admission(self.counts, hook, lambda: self.is_next(hook.kind, hook.name)))
+        double.guard = None
+        if hook.options.keys() & {"once", "times", "every", "reentrant"}:
+            double.guard = cast("Any", _Admission(self.counts, hook, lambda: self.is_next(hook.kind, hook.name)))
         if hook.gate is not None:  # nobody notes what it says
             double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
             double.when, double.when_awaits = self.predicate, False
-        double.flavour = "generator" if hook.flavour == "generator" else "plain"
-        if double.flavour == "generator":
-            double.function = self.generator(hook)
+        is_async = self.style in ("coroutine", "async generator")
+        is_generator = hook.flavour in ("generator", "async generator")
+        double.flavour = "plain"
+        if is_generator and not hook.proceeds:  # with one `yield`
+            double.asks = (*hook.asks, ("=proceed", "proceed"))
+        if hook.kind == "around" and "generator" in self.style:
+            self.decide_later(hook, double)
+        elif is_generator:
+            double.flavour = "async" if is_async else "plain"
+            double.function = self.aone_yield(hook) if is_async else self.one_yield(hook)
+        elif is_async:
+            double.flavour, double.function = "async", self.awaited(hook)
         else:
             double.function = self.stand_in(hook)
-        return _noting(double, self.site.signature.names, self.shadow)
+        return noting(double, self.site.signature, self.shadow)
 
     def predicate(self, *_args: object, **_kwargs: object) -> object:
         """Answer what a `when` has answered, if it was asked when and for what it should be."""
-        should = self.shadow._asked[-1]
+        return self.answer_of_when(self.shadow._asked[-1])
+
+    def answer_of_when(self, should: Step) -> object:
+        """Answer what a `when` has answered, which should have been asked now."""
         known = self.trace._asked[self.asked] if self.asked < len(self.trace._asked) else None
         if known is None or _who(known) != _who(should) or known._at != self.at:
             steps = self.trace.steps
             place = f"before {_who(steps[self.at])}" if self.at < len(steps) else "at the end"
             raise self.astray(f"the `when` of {_who(should)} should have been asked {place}")
         self.asked += 1
-        self.compare_given(f"the `when` of {_who(known)}", should, known)
+        if should.given:
+            self.compare_given(f"the `when` of {_who(known)}", should, known)
         return _outcome(known)
 
     def stand_in(self, hook: Hook) -> Callable[..., object]:
-        """Make a function that takes anything and answers what the hook has answered."""
-        words = _words(hook.asks, self.site.signature.names)
-        proceeds: list[Callable[..., object]] = []
-
-        def keep(proceed: Callable[..., object]) -> None:
-            proceeds.append(proceed)
+        """Make a function that takes anything and does what the hook has done."""
 
         def stand_in(*args: Any, **kwargs: Any) -> object:
-            if hook.proceeds:
-                with_proceed(words, args, kwargs, keep)
-            step = self.begin(hook)
-            try:
-                for noted in step._proceeded:
-                    self.proceed(step, noted, proceeds[-1])
-                return self.answer(hook, step)
-            finally:
-                self.counts.acting.remove(hook)
+            with self.part(hook, args, kwargs) as part:
+                for event in part.events:
+                    part.act(event)
+                return part.answered()
 
         return stand_in
 
-    def generator(self, hook: Hook) -> Callable[..., Generator[None, Any, object]]:
-        """Make a generator that does what the hook has done, which is one."""
+    def awaited(self, hook: Hook) -> Callable[..., Awaitable[object]]:
+        """Make a coroutine function that does what the hook has done."""
 
-        def generator(*_args: object, **_kwargs: object) -> Generator[None, Any, object]:
-            step = self.begin(hook)
-            try:
-                for noted in step._proceeded:
-                    try:
-                        result = yield
-                    except BaseException as error:
-                        self.compare(step, noted, None, error)
-                    else:
-                        self.compare(step, noted, result, None)
-                return self.answer(hook, step)
-            finally:
+        async def stand_in(*args: Any, **kwargs: Any) -> object:
+            with self.part(hook, args, kwargs) as part:
+                for event in part.events:
+                    await part.aact(event)
+                answer = part.answered()
+                is_result = any(answer is event.answer for event in part.events)
+                # An async around hook may answer a coroutine, which has been awaited then.
+                return _ready(answer) if hook.kind == "around" and not is_result else answer
+
+        return stand_in
+
+    # Hooks with one `yield`, and conditions on streams, are told here without the library's own code.
+
+    def one_yield(self, hook: Hook) -> Callable[..., object]:
+        """Make an around hook that does what the hook has done, which is a generator with one `yield`."""
+
+        def one_yield(*args: Any, proceed: Callable[..., object], **kwargs: Any) -> object:
+            with self.part(hook, args, kwargs) as part:
+                part.come_to_its_yield()
+                try:
+                    result = proceed()
+                except BaseException as error:
+                    answer = part.go_on(THROW, error)
+                    if answer is None:
+                        raise
+                    return answer
+                answer = part.go_on(SEND, result)
+                return Return(result) if answer is None else answer
+
+        return one_yield
+
+    def aone_yield(self, hook: Hook) -> Callable[..., Awaitable[object]]:
+        """Make a coroutine function of such a hook."""
+
+        async def one_yield(*args: Any, proceed: Callable[..., Any], **kwargs: Any) -> object:
+            with self.part(hook, args, kwargs) as part:
+                part.come_to_its_yield()
+                try:
+                    result = await proceed()
+                except BaseException as error:
+                    answer = part.go_on(THROW, error)
+                    if answer is None:
+                        raise
+                    return _ready(answer)
+                answer = part.go_on(SEND, result)
+                return Return(result) if answer is None else _ready(answer)
+
+        return one_yield
+
+    def decide_later(self, hook: Hook, double: Hook) -> None:
+        """Give a hook around a stream a function that decides by itself whether it acts, as the stream begins."""
+        has_conditions = double.gate is not None or double.when is not None or double.guard is not None
+        is_due, guard = double.gate, double.guard
+        double.gate = double.gate_asks = double.when = double.when_asks = double.guard = None
+        words = _words(double.asks, self.site.signature.names)
+
+        def holds() -> bool:
+            if is_due is not None and not is_due():
+                return False
+            if hook.when is not None and not self.answer_of_when(Step(hook.kind, hook.name, {}, self.at)):
+                return False
+            return guard is None or bool(guard.admit())
+
+        def stream(*args: Any, **kwargs: Any) -> object:
+            proceeds: list[Callable[..., Any]] = []
+            with_proceed(words, args, kwargs, proceeds.append)
+            should = self.shadow.steps[-1]
+            if not has_conditions:
+                return self.stream_of(hook, should, proceeds[0])
+            make = partial(self.stream_of, hook, should, proceeds[0])
+            return (_alazily if self.style == "async generator" else _lazily)(holds, make, proceeds[0])
+
+        double.function = stream
+
+    def stream_of(self, hook: Hook, should: Step, proceed: Callable[..., Any]) -> object:
+        """Give a stream that does what that of the hook has done."""
+        opened = partial(self.part_of, hook, should, proceed)
+        if hook.flavour in ("generator", "async generator"):
+            is_async = self.style == "async generator"
+            if hook.proceeds:
+                return (aplayed if is_async else played)(opened)
+            return (_awithin if is_async else _within)(opened, proceed())  # opened before it begins itself
+        with ExitStack() as stack:
+            part = stack.enter_context(opened())
+            while part.events and not is_own(part.events[0]):
+                part.act(part.events.pop(0))
+            answer = part.step.answer
+            if not is_stream(answer) and not is_astream(answer):
+                return part.answered()
+            left = stack.pop_all()  # when the stream ends
+            return (played if is_stream(answer) else aplayed)(lambda: _left(part, left))
+
+    def part(self, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[_Part]:
+        """Begin what a hook does, and end it."""
+        proceeds: list[Callable[..., object]] = []
+        if hook.proceeds:
+            with_proceed(_words(hook.asks, self.site.signature.names), args, kwargs, proceeds.append)
+        return self.part_of(hook, self.shadow.steps[-1], *proceeds)
+
+    @contextmanager
+    def part_of(self, hook: Hook, should: Step, *proceeds: Callable[..., object]) -> Generator[_Part]:
+        """Begin what should be the step of a hook, and end it."""
+        part = _Part(self, hook, self.begin(hook, should), proceeds)
+        try:
+            yield part
+        finally:
+            if hook in self.acting:
+                self.acting.remove(hook)
                 self.counts.acting.remove(hook)
 
-        return generator
-
-    def begin(self, hook: Hook) -> Step:
+    def begin(self, hook: Hook, should: Step) -> Step:
         """Begin what a hook does, if it was its turn and it was given what it should be."""
-        should = self.shadow.steps[-1]
         step = self.take(should.kind, should.name)
         self.compare_given(repr(step), should, step)
+        self.acting.append(hook)
         self.counts.acting.append(hook)
         for one in self.nested.pop(id(hook), ()):  # the calls that it makes before it does anything else
             wrong = differs(one)
             if wrong is not None:
-                self.counts.acting.remove(hook)
                 raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
         return step
-
-    def answer(self, hook: Hook, step: Step) -> object:
-        """Answer what the hook has answered."""
-        try:
-            return _outcome(step)
-        except Exception:
-            if not hook.isolate:
-                raise
-            return None  # here, so that nobody logs it a second time
 
     def compare_given(self, who: str, should: Step, step: Step) -> None:
         """Check what a hook or its predicate was given."""
         for name, value in should.given.items():
             if name != "call" and not _same(value, step.given.get(name)):
                 raise self.astray(f"{who} should have been given {name}={shortened(value)}")
+        for name in sorted(step.given.keys() - should.given.keys()):
+            raise self.astray(f"{who} should not have been given {name!r}")
         if not _same(should._call, step._call):
             raise self.astray(f"{who} should see arguments, result and exception {shortened(should._call)} in `call`")
-
-    def proceed(self, step: Step, noted: Proceeding, proceed: Callable[..., object]) -> None:
-        """Proceed as an around hook has done, and check what comes of it."""
-        try:
-            result = proceed(*noted.args, **noted.kwargs)
-        except _Astray:
-            raise
-        except BaseException as error:
-            self.compare(step, noted, None, error)
-        else:
-            self.compare(step, noted, result, None)
-
-    def compare(self, step: Step, noted: Proceeding, result: object, error: BaseException | None) -> None:
-        """Check what came of what is inside of an around hook."""
-        has_failed = error is not None or noted.raised is not None
-        if not (_same(error, noted.raised) if has_failed else _same(result, noted.answer)):
-            came = f"raised {shortened(error)}" if error is not None else f"given {shortened(result)}"
-            raise self.astray(f"what is inside of {_who(step)} should have {came}")
 
     def is_next(self, kind: str, name: str) -> bool:
         """Say whether this is what ran next."""
@@ -560,15 +624,262 @@ class _Replay:
         self.wrong = self.wrong or wrong
         return _Astray()
 
-    def target(self, *args: Any, **kwargs: Any) -> object:
-        """Give what came of the target, if it was given what it should be."""
+    def begin_target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Part:
+        """Begin what the target does, if it was given what it should be."""
         step, signature = self.take(TARGET, self.mount.function.__name__), self.site.signature
         if self.hooked:  # without hooks it is called as it was written, defaults left out
             named = signature.names[: signature.positional]
             for name, value in [*zip(named, args, strict=False), *kwargs.items()]:
                 if not _same(value, step.given.get(name)):
                     raise self.astray(f"{step!r} should have been given {name}={shortened(value)}")
-        return _outcome(step)
+        return _Part(self, None, step, ())
+
+    def target(self, *args: Any, **kwargs: Any) -> object:
+        """Give what came of the target."""
+        return self.begin_target(args, kwargs).answered()
+
+    async def atarget(self, *args: Any, **kwargs: Any) -> object:
+        """Give what came of a coroutine function."""
+        return self.target(*args, **kwargs)
+
+    def stream(self, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        """Do what the target has done, which is a generator."""
+        return played(lambda: nullcontext(self.begin_target(args, kwargs)))
+
+    def astream(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        """Do what the target has done, which is an async generator."""
+        return aplayed(lambda: nullcontext(self.begin_target(args, kwargs)))
+
+
+@final
+class _Part:
+    """What one hook, or the target, has done in a call, to be done again."""
+
+    def __init__(
+        self, replay: _Replay, hook: Hook | None, step: Step, proceeds: Sequence[Callable[..., object]]
+    ) -> None:
+        self.replay = replay
+        self.hook = hook
+        self.step = step
+        self.proceeds = proceeds  # one, if it has something inside
+        self.events = [*step._events]
+        self.resumed = [event for event in self.events if isinstance(event, Resumption)]
+        self.streams: dict[int, Any] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call has been played."""
+        return self.replay.is_over
+
+    def answered(self) -> object:
+        """Answer what the hook has answered, or raise what it has raised."""
+        step = self.step
+        if step._is_pending:
+            raise self.replay.astray(f"{_who(step)} answered an awaitable, which should have been awaited")
+        if step.raised is None:
+            return step.answer
+        try:
+            raise step.raised
+        except BaseException as error:
+            own = self.own_context()
+            if own is not None:
+                error.__context__ = own
+            if self.hook is not None and self.hook.isolate and isinstance(error, Exception):
+                return None  # here, so that nobody logs it a second time
+            raise
+
+    def own_context(self) -> BaseException | None:
+        """Give what the hook was handling by itself when it raised, if that came from inside of it."""
+        came = [one.value if isinstance(one, Resumption) and is_own(one) else one.raised for one in self.step._events]
+        known = {id(one) for one in came if isinstance(one, BaseException) and one is not self.step.raised}
+        context, seen = self.step._context, set[int]()
+        while context is not None and id(context) not in known and id(context) not in seen:
+            seen.add(id(context))
+            context = context.__context__
+        return context if context is not None and id(context) in known else None
+
+    def end(self, last: Resumption) -> object:
+        """Return what the stream returned, or raise what it raised."""
+        if last.how == CLOSE and isinstance(last.raised, GeneratorExit):
+            raise GeneratorExit
+        self.answered()  # or it has raised
+        return last.answer  # that of the step may be the stream itself
+
+    def come_to_its_yield(self) -> None:
+        """Do what comes before the one `yield`."""
+        if self.resumed and self.resumed[0].came != "item":
+            self.answered()  # or it has raised
+            raise HookAnswerError("it has not come to its yield")
+
+    def go_on(self, how: str, value: object) -> object:
+        """Go on behind the one `yield`, and give what the hook answers then."""
+        if self.is_over or isinstance(value, _Astray):
+            raise _Astray
+        event = self.resumed[1] if len(self.resumed) > 1 else None
+        self.receive(event, CLOSE if isinstance(value, GeneratorExit) else how, value)
+        if event is not None and event.came == "item":
+            raise HookAnswerError("it has yielded twice")
+        is_stop = isinstance(value, (StopIteration, StopAsyncIteration))
+        if is_stop and getattr(self.step.raised, "__cause__", None) is value:  # Python lets none out of a generator
+            return None
+        return self.answered()
+
+    def receive(self, event: Resumption | None, how: str, value: object) -> None:
+        """Check that a stream is resumed as it was."""
+        who = _who(self.step)
+        sends = (NEXT, SEND)
+        value = None if how == CLOSE else value
+        is_alike = event is not None and (how == event.how or (how in sends and event.how in sends))
+        if event is None or not is_alike or not _same(value, event.value):
+            if self.hook is not None and not self.hook.proceeds:
+                came = f"raised {shortened(value)}" if how in (THROW, CLOSE) else f"given {shortened(value)}"
+                raise self.replay.astray(f"what is inside of {who} should have {came}")
+            raise self.replay.astray(f"{who} should have {_RECEIVED[how]}{'' if value is None else shortened(value)}")
+        if event.at != self.replay.at:
+            when = "before" if event.at > self.replay.at else "after"
+            near = self.replay.trace.steps[min(event.at, self.replay.at)]
+            raise self.replay.astray(f"{who} should have {_RECEIVED[how].strip()} {when} {_who(near)} ran")
+
+    def act(self, event: Proceeding | Resumption) -> None:
+        """Do what the hook did, and compare what comes of it."""
+        if isinstance(event, Resumption):
+            stream = self.streams[id(event.source)]
+            came = outcome_of(lambda: resume(stream, *_asked_of(event)), event)
+            self.replay.compare_resumed(event, *came, f"what is inside of {_who(self.step)}")
+            return
+        try:
+            result = self.proceeds[-1](*event.args, **event.kwargs)
+        except _Astray:
+            raise
+        except BaseException as error:
+            self.compare(event, None, error)
+        else:
+            self.compare(event, result, None)
+
+    async def aact(self, event: Proceeding | Resumption) -> None:
+        """Do it where it is awaited."""
+        if isinstance(event, Resumption):
+            stream = self.streams[id(event.source)]
+            came = outcome_of(lambda: completed(aresume(stream, *_asked_of(event))), event)
+            self.replay.compare_resumed(event, *came, f"what is inside of {_who(self.step)}")
+            return
+        made: Any = None
+        try:
+            made = self.proceeds[-1](*event.args, **event.kwargs)
+            result = await made if self.replay.style == "coroutine" else made
+        except _Astray:
+            raise
+        except BaseException as error:
+            self.compare(event, None, error)
+        else:
+            self.compare(event, result, None)
+
+    def compare(self, event: Proceeding, result: object, error: BaseException | None) -> None:
+        """Check what came of what is inside of an around hook."""
+        has_failed = error is not None or event.raised is not None
+        if "generator" in self.replay.style and not has_failed:
+            self.streams[id(event)] = result
+        elif not (_same(error, event.raised) if has_failed else _same(result, event.answer)):
+            came = f"raised {shortened(error)}" if error is not None else f"given {shortened(result)}"
+            raise self.replay.astray(f"what is inside of {_who(self.step)} should have {came}")
+
+
+def _asked_of(event: Resumption) -> tuple[str, object]:
+    """Give what tells what comes of a stream that is closed, which `close` does not."""
+    return (THROW, GeneratorExit()) if event.how == CLOSE else (event.how, event.value)
+
+
+_RECEIVED = {NEXT: "been resumed", SEND: "been sent ", THROW: "been thrown ", CLOSE: "been closed"}
+
+
+def outcome_of(resumed: Callable[[], object], event: Resumption) -> tuple[str, object, BaseException | None]:
+    """Resume a stream, and give what comes of it as `Resumption` notes it."""
+    try:
+        answer = resumed()
+    except StopIteration as stop:
+        return "end", stop.value, None
+    except StopAsyncIteration:
+        return "end", None, None
+    except BaseException as error:
+        return "raised", None, error
+    return "end" if event.how in (CLOSE, DROP) else "item", answer, None
+
+
+def _lazily(holds: Callable[[], bool], make: Callable[[], Any], proceed: Callable[[], Any]) -> Generator[Any, Any, Any]:
+    """Decide as a stream begins whether it is this one or what is inside of it."""
+    made = make() if holds() else proceed()
+    return (yield from made) if is_stream(made) else made
+
+
+async def _alazily(
+    holds: Callable[[], bool], make: Callable[[], Any], proceed: Callable[[], Any]
+) -> AsyncGenerator[Any, Any]:
+    made = make() if holds() else proceed()
+    step = made.asend(None)
+    while True:
+        try:
+            item = await step
+        except StopAsyncIteration:
+            return
+        try:
+            step = made.asend((yield item))
+        except BaseException as error:
+            step = made.athrow(error)
+
+
+def _within(opened: Callable[[], AbstractContextManager[_Part]], source: Any) -> Generator[Any, Any, Any]:
+    """Run a stream at the one `yield` of a hook."""
+    with opened() as part:
+        part.come_to_its_yield()
+        try:
+            result = yield from source
+        except BaseException as error:
+            answer = part.go_on(THROW, error)
+            if answer is None:
+                raise
+            return answer
+        answer = part.go_on(SEND, result)
+        return Return(result) if answer is None else answer
+
+
+async def _awithin(opened: Callable[[], AbstractContextManager[_Part]], source: Any) -> AsyncGenerator[Any, Any]:
+    with opened() as part:
+        part.come_to_its_yield()
+        try:
+            step = source.asend(None)
+            while True:
+                try:
+                    item = await step
+                except StopAsyncIteration:
+                    break
+                try:
+                    step = source.asend((yield item))
+                except GeneratorExit:
+                    await source.aclose()
+                    raise
+                except BaseException as error:
+                    step = source.athrow(error)
+        except BaseException as error:
+            answer = part.go_on(THROW, error)
+            if type(answer) is Args:
+                raise HookAnswerError("it has answered Args") from None
+            if answer is None:
+                raise
+        else:
+            if type(part.go_on(SEND, None)) is Args:
+                raise HookAnswerError("it has answered Args")
+
+
+@contextmanager
+def _left(part: _Part, left: ExitStack) -> Generator[_Part]:
+    with left:
+        yield part
+
+
+# Any: whatever it is.
+async def _ready(answer: Any) -> Any:
+    """Make a coroutine that gives this."""
+    return answer
 
 
 def _who(step: Step) -> str:
@@ -603,4 +914,6 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         first, second = cast("tuple[dict[str, object], dict[str, object]]", (one, other))
         return first.keys() == second.keys() and all(_same(value, second[key]) for key, value in first.items())
-    return isinstance(one, HookAnswerError)  # made anew by whoever refuses the answer
+    if type(one) in (RuntimeError, TypeError) and "generator" in str(one):  # Python's own, made anew each time
+        return str(one) == str(other)
+    return isinstance(one, (HookAnswerError, GeneratorExit))  # made anew by whoever refuses the answer, or closes

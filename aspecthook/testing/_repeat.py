@@ -7,7 +7,6 @@ reported as such, and never as a difference between orders.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import AspecthookError, HookTypeError
 
-from ._calls import finished
+from ._calls import run_to_end
 from ._shortened import shortened
 from ._trace import Trace
 
@@ -45,7 +44,7 @@ class NotRepeatableError(AspecthookError, RuntimeError):
 
 def wait_for(awaitable: Awaitable[Trace]) -> Trace:
     """Run what a call of an async target gives in an event loop of its own."""
-    trace: Trace = asyncio.run(finished(awaitable))
+    trace: Trace = run_to_end(awaitable)
     return trace
 
 

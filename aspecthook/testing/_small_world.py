@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice, permutations
+from itertools import cycle, islice, permutations
 from math import perm
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +18,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ._calls import Given, outcome
-from ._draws import is_ours
+from ._draws import SETTINGS, is_ours
+from ._laws import check_refusals, unchanged
+from ._lifetimes import check_death, check_lifetimes
 from ._story import with_story
 
 if TYPE_CHECKING:
@@ -44,12 +46,28 @@ def explored(machine: type[HookMachine]) -> None:
         if left_out or prepared:
             return
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
+        _play(machine, _refuse)
         for added, removed in _stories(keys):
             _play(machine, partial(_come_and_go, added=added, removed=removed))
-        guests = list(map(str, first._guests))
+        for key in keys[:1]:
+            _play(machine, partial(_pause_twice, key=key))
+        _play(machine, _let_go)
+        check_death(machine)
+        for key, other in _pairs(machine, first):
+            _play(machine, partial(_have_twins, key=key, other=other))
+            _play(machine, partial(_contradict, key=key, other=other))
+            if first._expected.parent is not None and first._is_plain():
+                _play(machine, partial(_share, key=key, other=other))
         for key in keys:
-            for guest in guests[:: 1 + len(keys) * len(guests) // (_MOST + 1)]:
+            _play(machine, partial(_change, key=key))
+        guests = list(map(str, first._guests))
+        step = 1 + len(keys) * len(guests) // (_MOST + 1)
+        drives = cycle(first._drives)
+        for number, key in enumerate(keys):
+            for guest in guests[number % step :: step]:  # of many guests, others for each hook
                 _play(machine, partial(_have_guest, key=key, guest=guest))
+                if first._drives:
+                    _play(machine, partial(_have_guest, key=key, guest=guest, drive=next(drives)))
     finally:
         machine._in_small_world = before
 
@@ -75,11 +93,19 @@ def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> N
         raise with_story(error, machine, state._lines)  # noqa: B904
 
 
+def _refuse(state: HookMachine) -> None:
+    """Refuse what is wrong on any mount point."""
+    with unchanged(state.mount, "refusing hooks"):
+        check_refusals(state.mount)
+
+
 def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str) -> None:
     for key in added:
         state.add(key)
     for sample in state._samples:
         state.call(sample)
+    for drive in state._drives if len(added) == 1 else ():
+        state.call(state._samples[-1], drive=drive)
     present = {state._key(row) for row in state._own_rows()}
     if len(added) == 2 and present == {*added} and type(state).pause is not None and type(state).resume is not None:
         for key in added:
@@ -91,9 +117,105 @@ def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str) -> No
         state.call(state._samples[0])
 
 
-def _have_guest(state: HookMachine, key: str, guest: str) -> None:
+def _pairs(machine: type[HookMachine], first: HookMachine) -> Iterator[tuple[str, str]]:
+    """Yield for each hook one that it names, or may name, in ``before``."""
+    if "before" not in machine.vary or machine.remove is None:
+        return
+    for key, candidate in first._keys.items():
+        named: Any = candidate.options.get("before") or candidate.options.get("after") or ()
+        alike = [one for one, other in first._keys.items() if other.kind == candidate.kind and one != key]
+        meant = [one for one in alike if first._keys[one].name in ((named,) if isinstance(named, str) else named)]
+        if meant or (alike and candidate.leaves_open("before")):
+            yield key, meant[0] if meant else alike[0]
+
+
+def _named(state: HookMachine, key: str, other: str) -> dict[str, Any]:
+    """Return the options with which one hook comes before another, if it says nothing itself."""
+    candidate = state._keys[key]
+    is_open = candidate.leaves_open("before") and candidate.leaves_open("after")
+    return {"before": state._keys[other].name} if is_open else {}
+
+
+def _have_twins(state: HookMachine, key: str, other: str) -> None:
+    """Have two hooks of one name, and one that names them; take them off one by one, and by their name."""
+    for _ in range(2):
+        state.add(other)
+    state.add(key, **_named(state, key, other))
+    for _ in range(2):
+        state.add(other)
+    state.call(state._samples[0])
+    for by in ("handle", "block", "name") if state._is_plain() else (None,):
+        _take_off(state, other, by)
+        state.call(state._samples[0])
+
+
+def _contradict(state: HookMachine, key: str, other: str) -> None:
+    """Have hooks contradict each other: they are refused until there is nothing more to contradict."""
+    state.add(key, **_named(state, key, other))
+    state.add(key, **_named(state, key, other))
+    contrary = {"before": state._keys[key].name} if state._keys[other].leaves_open("before") else {}
+    for _ in range(2):
+        state.remove(key)
+        state.add(other, **contrary)
+    state.call(state._samples[0])
+
+
+def _take_off(state: HookMachine, key: str, by: str | None = None) -> None:
+    """Take a hook off, unless it has acted as often as it may."""
+    if key in {state._key(row) for row in state._own_rows()}:
+        state.remove(key, by=by)
+
+
+def _share(state: HookMachine, key: str, other: str) -> None:
+    """Have hooks of an instance and of its class: they run as one chain, come and go, and contradict each other."""
     state.add(key)
-    state.call(state._samples[0], guest=guest)
+    state.call(state._samples[0])
+    state.add(other, of="class")
+    state.call(state._samples[0])
+    if None not in (type(state).pause_all, type(state).resume_all):
+        state.pause_all(of="class")
+        state.call(state._samples[0])
+        state.resume_all()
+    _take_off(state, key)
+    state.call(state._samples[0])
+    _take_off(state, other)
+    if not state._keys[other].leaves_open("before"):
+        return
+    contrary = {"before": state._keys[key].name}
+    for first, second in (("class", None), (None, "class")):
+        state.add(key, of=first, **_named(state, key, other))
+        state.add(other, of=second, **contrary)
+        state.remove(key)
+
+
+def _let_go(state: HookMachine) -> None:
+    """Let go of hooks, and of what calls raise."""
+    check_lifetimes(state, state._samples[0])
+
+
+def _pause_twice(state: HookMachine, key: str) -> None:
+    """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
+    state.add(key)
+    if None not in (type(state).pause_all, type(state).resume_all):
+        state.pause_all()
+        state.pause_all()
+        state.resume_all()
+        state.call(state._samples[0])
+        state.resume_all(fails=True)
+        state.call(state._samples[0])
+
+
+def _change(state: HookMachine, key: str) -> None:
+    """Add a hook again, as it is and with other options."""
+    state.add(key)
+    if state._is_plain() and type(state).repeat is not None:
+        for options in SETTINGS:
+            state.repeat(key, options)
+
+
+def _have_guest(state: HookMachine, key: str, guest: str, drive: str = "") -> None:
+    state.add(key)
+    state.call(state._samples[-1 if drive else 0], guest=guest, drive=drive)
 
 
 def _calls_itself(machine: type[HookMachine], key: str) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, cast, final
 from aspecthook._core.law.answers import Args
 from aspecthook._core.law.asks import Flavour, Kind
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Hook, Options
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.options import Options
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 

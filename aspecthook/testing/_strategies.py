@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import RESERVED, Flavour, Kind
-from aspecthook._core.law.hook import Options, Priority
+from aspecthook._core.law.options import Options, Priority
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._core.mount.hookable import hooks
 

@@ -16,7 +16,7 @@ from types import EllipsisType, FrameType, TracebackType
 from typing import Any, Self, TypeAlias, Unpack, cast, final
 
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import plural
 from aspecthook.weave import weave

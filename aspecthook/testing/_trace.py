@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from types import FunctionType
-from typing import Any, cast, final
+from types import CoroutineType, FunctionType, MethodType
+from typing import Any, TypeVar, cast, final
 
 from aspecthook._core.law.asks import KINDS, Asks
 from aspecthook._core.law.call import Call
+from aspecthook._core.law.gather import at_once
 from aspecthook._core.law.guard import Guard
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Signature
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.lock import under_lock
@@ -28,10 +31,24 @@ from aspecthook._errors import HookLookupError, nearest, plural
 from ._calls import Given, blank_of, bound_of
 from ._copies import copy_of, kept_of
 from ._shortened import shortened
+from ._streams import (
+    Fail,
+    Note,
+    Resumption,
+    anoted,
+    areading,
+    cancelled_after,
+    is_iterator,
+    is_own,
+    noted,
+    noting_stream,
+    reading,
+)
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _PENDING: Any = object()
+_Traces = TypeVar("_Traces", "Trace", "tuple[Trace, Trace]")
 TARGET = "target"
 
 
@@ -48,7 +65,19 @@ class Step:
         target double(n=3) → 6
     """
 
-    __slots__ = ("_at", "_call", "_proceeded", "answer", "given", "kind", "name", "raised")
+    __slots__ = (
+        "_at",
+        "_call",
+        "_context",
+        "_events",
+        "_is_pending",
+        "_is_unfit",
+        "answer",
+        "given",
+        "kind",
+        "name",
+        "raised",
+    )
 
     def __init__(self, kind: str, name: str, given: dict[str, object], at: int = 0) -> None:
         self.kind = kind
@@ -57,7 +86,11 @@ class Step:
         self.answer: object = None
         self.raised: BaseException | None = None
         self._at = at  # how many steps had begun before
-        self._proceeded: list[Proceeding] = []
+        # What a hook that has something inside did, and what was asked of a stream, in the order in which it happened.
+        self._events: list[Proceeding | Resumption] = []
+        self._is_unfit = False  # whether it could not be called with what it was given
+        self._is_pending = False  # whether it has answered an awaitable that nobody has awaited
+        self._context: BaseException | None = None  # of what it raised, as it raised it
         call: Any = given.get("call")
         # What `call` says now; it goes on changing.
         self._call = (tuple(call.arguments.values()), call.result, call.exc) if isinstance(call, Call) else None
@@ -72,10 +105,13 @@ class Step:
         came = f"raised {shortened(self.raised)}" if self.raised is not None else f"→ {shortened(self.answer)}"
         return f"{self.name}({given}) {came}"
 
+    def _fail(self, error: BaseException) -> None:
+        self.raised, self._context = error, error.__context__
+
 
 @final
 class Proceeding:
-    """One time that an around hook proceeded: with what, and what came of it; the `yield` of a generator is one."""
+    """One time that an around hook proceeded: with what, and what came of it."""
 
     __slots__ = ("answer", "args", "kwargs", "raised")
 
@@ -84,6 +120,9 @@ class Proceeding:
         self.kwargs = dict(kwargs or {})
         self.answer: object = _PENDING
         self.raised: BaseException | None = None
+
+    def _fail(self, error: BaseException) -> None:
+        self.raised = error
 
     @property
     def has_ended(self) -> bool:
@@ -118,6 +157,8 @@ class Trace:
         "_again",
         "_asked",
         "_chain",
+        "_is_clear",
+        "_resumed",
         "_target",
         "args",
         "arguments",
@@ -138,6 +179,8 @@ class Trace:
         self.result: Any = None
         self.exc: BaseException | None = None
         self._asked: list[Step] = []  # the predicates `when`
+        self._resumed: list[Resumption] = []  # how a stream was read, and what it gave
+        self._is_clear = True  # whether all that happened could be noted
         self._target = ""  # its name
         # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
         self._chain = Chain(())
@@ -211,7 +254,11 @@ def trace_of(function: Any, /) -> Callable[..., Any]:
 
 
 def make_call(
-    mount: MountPoint, bound: tuple[object, ...], given: Given, chain: Chain | None = None
+    mount: MountPoint,
+    bound: tuple[object, ...],
+    given: Given,
+    chain: Chain | None = None,
+    drive: Sequence[str] = (),
 ) -> Trace | Awaitable[Trace]:
     """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
 
@@ -220,20 +267,43 @@ def make_call(
         bound: What a bound method passes by itself.
         given: What the call is given.
         chain: The hooks, in an order that need not be that of law 2.
+        drive: How a stream is read, before it is read to its end; or when an awaited call is cancelled.
     """
-    trace = untraced(mount, bound, given)
-    call = _compiled(mount, trace, chain)
+    trace, call = _begun(mount, bound, given, chain)
     style = mount._get_site().signature.style
     if style == "coroutine":
-        return _awaited(trace, lambda: call(*bound, *given.args, **given.kwargs))
+        return _awaited(trace, call, drive)
     if style == "async generator":
-        return _collected(trace, lambda: call(*bound, *given.args, **given.kwargs))
+        return _aread_in_turn([_areading(trace, call, drive)], trace)
+    if style == "generator":
+        return _read_in_turn([_reading(trace, call, drive)], trace)
     try:
-        result = call(*bound, *given.args, **given.kwargs)
-        trace.result = list(result) if style == "generator" else result
+        trace.result = call()
     except BaseException as error:  # the trace holds it
         trace.exc = error
     return trace
+
+
+def make_two_calls(
+    mount: MountPoint, bound: tuple[object, ...], given: Given, other: Given
+) -> tuple[Trace, Trace] | Awaitable[tuple[Trace, Trace]]:
+    """Make two calls at once: two streams are read in turn, two coroutines run as tasks."""
+    (first, call), (second, beside) = _begun(mount, bound, given), _begun(mount, bound, other)
+    traces = (first, second)
+    style = mount._get_site().signature.style
+    if style == "coroutine":
+        return _awaited_at_once(traces, [call, beside])
+    if style == "async generator":
+        return _aread_in_turn([_areading(first, call, ()), _areading(second, beside, ())], traces)
+    return _read_in_turn([_reading(first, call, ()), _reading(second, beside, ())], traces)
+
+
+def _begun(
+    mount: MountPoint, bound: tuple[object, ...], given: Given, chain: Chain | None = None
+) -> tuple[Trace, Callable[[], Any]]:
+    trace = untraced(mount, bound, given)
+    call = _compiled(mount, trace, chain)
+    return trace, lambda: call(*bound, *given.args, **given.kwargs)
 
 
 def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trace:
@@ -263,29 +333,73 @@ def _arguments(mount: MountPoint, args: tuple[Any, ...], kwargs: dict[str, Any])
     return signature.arguments(tuple([bound.arguments[name] for name in signature.names]))
 
 
-async def _awaited(trace: Trace, call: Callable[[], Any]) -> Trace:
+async def _awaited(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> Trace:
     try:
-        trace.result = await call()
+        turns = len(drive)
+        trace.result = await (cancelled_after(call, turns) if turns else call())
     except BaseException as error:
         trace.exc = error
     return trace
 
 
-async def _collected(trace: Trace, call: Callable[[], Any]) -> Trace:
+async def _awaited_at_once(traces: tuple[Trace, Trace], calls: Sequence[Callable[[], Any]]) -> tuple[Trace, Trace]:
+    async def one(trace: Trace, call: Callable[[], Any]) -> None:
+        await _awaited(trace, call, ())
+
+    await at_once([partial(one, trace, call) for trace, call in zip(traces, calls, strict=True)])
+    return traces
+
+
+def _resumptions(trace: Trace) -> Callable[[str, object], Resumption]:
+    def note(how: str, value: object) -> Resumption:
+        resumed = Resumption(how, value, trace.steps)
+        trace._resumed.append(resumed)
+        return resumed
+
+    return note
+
+
+def _reading(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> Generator[None]:
+    """Read a stream, and halt after each time that it was resumed."""
     try:
-        trace.result = [item async for item in call()]
+        yield from reading(call(), drive, _resumptions(trace))
+        trace.result = [one.answer for one in trace._resumed if one.came == "item"]
     except BaseException as error:
         trace.exc = error
-    return trace
+
+
+async def _areading(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> AsyncGenerator[None]:
+    try:
+        async for _ in areading(call(), drive, _resumptions(trace)):
+            yield
+        trace.result = [one.answer for one in trace._resumed if one.came == "item"]
+    except BaseException as error:
+        trace.exc = error
+
+
+def _read_in_turn(readings: list[Generator[None]], traces: _Traces) -> _Traces:
+    while readings:
+        for one in [*readings]:
+            if next(one, _PENDING) is _PENDING:
+                readings.remove(one)
+    return traces
+
+
+async def _aread_in_turn(readings: list[AsyncGenerator[None]], traces: _Traces) -> _Traces:
+    while readings:
+        for one in [*readings]:
+            if await anext(one, _PENDING) is _PENDING:
+                readings.remove(one)
+    return traces
 
 
 @under_lock
 def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[..., Any]:
     """Compile the chain as it is now, or another one, on clones that note what they do."""
     place = place_of(mount)
-    names = mount._get_site().signature.names
+    signature = mount._get_site().signature
     trace._chain = mount._active() if chain is None else chain
-    clones = mapped(trace._chain, lambda hook: _noting(hook, names, trace, counts=chain is None))
+    clones = mapped(trace._chain, lambda hook: noting(hook, signature, trace, counts=chain is None))
     if place is None or not (place.opened or clones.everything()):
         return _noting_target(mount.function, mount, trace)
     call: Any = place.bind(clones, target=_noting_target(place.original, mount, trace))
@@ -307,31 +421,54 @@ def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
     return made
 
 
-def _noting(hook: Hook, names: tuple[str, ...], trace: Trace, *, counts: bool = True) -> Hook:
+def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = True) -> Hook:
+    """Make a hook that does what this one does, and notes it."""
     clone = copy.copy(hook)
     if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
         clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
-    words = _words(hook.asks, names)
+    words, shown = _words(hook.asks, signature.names), labels(hook, signature.names)
+    is_async = signature.style in ("coroutine", "async generator")
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-        step = Step(hook.kind, hook.name, _given(words, args, kwargs), len(trace.steps))
+        step = Step(hook.kind, hook.name, _given(shown, args, kwargs), len(trace.steps))
         trace.steps.append(step)
         return step
 
-    recorder = (_AROUND if hook.kind == "around" else _RECORDERS)[hook.flavour]
-    clone.function = recorder(hook.function, begin)
-    if hook.proceeds:
-        clone.function = _with_proceed_noted(clone.function, words, trace, waits=hook.flavour == "async")
+    def call(step: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if hook.proceeds:
+            args, kwargs = with_proceed(
+                words, args, kwargs, lambda proceed: _noting_proceed(proceed, step, trace, style)
+            )
+        try:
+            return hook.function(*args, **kwargs)
+        except TypeError as error:
+            began = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            step._is_unfit = is_python and not began
+            raise
+
+    is_python = isinstance(hook.function, (FunctionType, MethodType))
+    style = signature.style
+    if hook.kind == "around" and hook.flavour == "plain" and "generator" in style:
+        clone.function = _giving_stream(call, begin, trace)
+    elif hook.flavour == "plain" and is_async:
+        clone.function = _plain_awaited(call, begin)
+    elif hook.kind == "around" and hook.flavour == "async":
+        clone.function = _async(call, begin, _async_around)
+    elif hook.flavour in ("generator", "async generator"):
+        clone.function = _STREAMS[hook.flavour](call, begin, trace, waits=style == "coroutine")
+    else:
+        clone.function = _CALLS[hook.flavour](call, begin)
     if hook.when is not None:
         assert hook.when_asks is not None
-        asked = _words(hook.when_asks, names)
+        asked, when = _words(hook.when_asks, signature.names), hook.when
 
         def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
             step = Step(hook.kind, hook.name, _given(asked, args, kwargs), len(trace.steps))
             trace._asked.append(step)
             return step
 
-        clone.when = _RECORDERS["async" if hook.when_awaits else "plain"](hook.when, ask)
+        recorder = _async if hook.when_awaits else _plain_awaited if is_async else _plain
+        clone.when = recorder(lambda _step, args, kwargs: when(*args, **kwargs), ask)
     clone.ref = clone.inner = None  # it is kept for the length of the call
     clone.reshape()
     return clone
@@ -341,6 +478,29 @@ def _words(asks: Asks, names: tuple[str, ...]) -> list[str]:
     """Return the names of what is passed by position."""
     return [
         names[what] if isinstance(what, int) else str(what).lstrip(".:?") or names[0] for how, what in asks if not how
+    ]
+
+
+def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
+    """Return the names of what a hook is given by position: those of its own parameters, whatever was meant.
+
+    Where the hook names them as it likes, and behind the end of its parameters, it is what they are asked for.
+    """
+    words = _words(hook.asks, names)
+    inner: Any = hook.function.__func__ if isinstance(hook.function, MethodType) else hook.function
+    if type(inner) is not FunctionType or inner.__dict__.keys() & {"__wrapped__", "__signature__"}:
+        return words
+    code = inner.__code__
+    bound = inner is not hook.function
+    free = max(code.co_posonlyargcount - bound, 0)
+    own = code.co_varnames[bound : code.co_argcount]
+    given = [what for how, what in hook.asks if not how]
+    # The one argument of which a parameter without a name of the user's choice is given, and `self`, are called alike.
+    return [
+        own[place]
+        if place < len(own) and (place >= max(free, 1) or own[place] in names) and not str(given[place]).startswith(".")
+        else word
+        for place, word in enumerate(words)
     ]
 
 
@@ -359,129 +519,174 @@ def with_proceed(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
     return (*args[:place], wrap(args[place]), *args[place + 1 :]), kwargs
 
 
-def _with_proceed_noted(
-    function: Callable[..., Any], words: list[str], trace: Trace, *, waits: bool
-) -> Callable[..., Any]:
-    """Let an around hook note each time that it proceeds. Its step is the next one that begins."""
+def _noting_proceed(proceed: Callable[..., Any], step: Step, trace: Trace, style: str) -> Callable[..., Any]:
+    """Let an around hook note each time that it proceeds."""
 
-    def wrap(proceed: Callable[..., Any]) -> Callable[..., Any]:
-        place = len(trace.steps)
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proceeding:
+        noted = Proceeding(args, kwargs)
+        step._events.append(noted)
+        return noted
 
-        def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proceeding:
-            noted = Proceeding(args, kwargs)
-            trace.steps[place]._proceeded.append(noted)
-            return noted
+    def call(noted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        made = proceed(*args, **kwargs)
+        return noting_stream(made, _noting_events(step, trace, noted)) if "generator" in style else made
 
-        return _RECORDERS["async" if waits else "plain"](proceed, begin)
+    if style == "coroutine":
 
-    def around(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = with_proceed(words, args, kwargs, wrap)
-        return function(*args, **kwargs)
+        async def later(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return await proceed(*args, **kwargs)
 
-    async def later(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = with_proceed(words, args, kwargs, wrap)
-        return await function(*args, **kwargs)
+        return _async(later, begin)
+    return _plain(call, begin)
 
-    return later if waits else around
+
+def _noting_events(step: Step, trace: Trace, source: Proceeding | None = None) -> Note:
+    def note(how: str, value: object) -> Resumption:
+        own = next((one for one in reversed(step._events) if is_own(one)), None)
+        if source is not None and isinstance(own, Resumption) and own.came in ("end", "raised"):
+            trace._is_clear = False  # whenever the garbage collector, or the event loop, closes what was left open
+        resumed = Resumption(how, value, trace.steps, source)
+        step._events.append(resumed)
+        return resumed
+
+    return note
 
 
 # Begins a step, or a time that an around hook proceeds, and gives where to note what comes of it.
 Begin = Callable[[tuple[Any, ...], dict[str, Any]], "Step | Proceeding"]
+# Any: makes the call itself, which gives anything, with what was begun.
+Make = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
-def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+def _plain(call: Make, begin: Begin) -> Callable[..., Any]:
     def plain(*args: Any, **kwargs: Any) -> Any:
         step = begin(args, kwargs)
         try:
-            step.answer = function(*args, **kwargs)
+            step.answer = call(step, args, kwargs)
         except BaseException as error:
-            step.raised = error
+            step._fail(error)
             raise
         return step.answer
 
     return plain
 
 
-def _async(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+def _plain_awaited(call: Make, begin: Begin) -> Callable[..., Any]:
+    """Note what comes of an awaitable too, which a sync hook of an async function may answer."""
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        step = cast("Step", begin(args, kwargs))
+        try:
+            answer = call(step, args, kwargs)
+        except BaseException as error:
+            step._fail(error)
+            raise
+        return _watched(answer, step)
+
+    return plain
+
+
+def _async(call: Make, begin: Begin, watch: Callable[[Any, Any], Any] | None = None) -> Callable[..., Any]:
     async def later(*args: Any, **kwargs: Any) -> Any:
         step = begin(args, kwargs)
         try:
-            answer: Any = await function(*args, **kwargs)
+            answer: Any = await call(step, args, kwargs)
         except BaseException as error:
-            step.raised = error
+            step._fail(error)
             raise
         step.answer = answer
-        return answer
+        return answer if watch is None else watch(answer, step)
 
     return later
 
 
-def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        step = begin(args, kwargs)
-        made: Generator[Any, Any, Any] = function(*args, **kwargs)
+def _async_around(answer: Any, step: Step) -> Any:
+    """Note what comes of a coroutine that an async around hook answers, unless it was given it as a result."""
+    known = any(answer is one.answer for one in step._events)
+    return answer if known or type(answer) is not CoroutineType else _watched(answer, step)
+
+
+def _watched(answer: Any, step: Step) -> Any:
+    """Note what an awaitable gives that is an answer: that is the answer then."""
+    step.answer = answer
+    if type(answer) is CoroutineType:
+        step._is_pending = True
+        return _settled(answer, step)
+    if hasattr(type(answer), "__await__"):
+        step._is_pending = True
+        return _Watched(answer, step)
+    return answer
+
+
+async def _settled(answer: Awaitable[Any], step: Step) -> Any:
+    step._is_pending = False
+    try:
+        step.answer = await answer
+    except BaseException as error:
+        step._fail(error)
+        raise
+    return step.answer
+
+
+@final
+class _Watched:
+    """An awaitable, such as a future, that an answer of a sync hook is."""
+
+    def __init__(self, answer: Awaitable[Any], step: Step) -> None:
+        self.answer = answer
+        self.step = step
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return _settled(self.answer, self.step).__await__()
+
+
+def _giving_stream(call: Make, begin: Begin, trace: Trace) -> Callable[..., Any]:
+    """Note what is asked of the stream that a function around a generator answers."""
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        step = cast("Step", begin(args, kwargs))
         try:
-            step.answer = yield from made
+            step.answer = call(step, args, kwargs)
         except BaseException as error:
-            step.raised = error
+            step._fail(error)
             raise
-        return step.answer
+        if is_iterator(step.answer):
+            trace._is_clear = False  # nothing can be sent to it, and so it is left as it is
+        return noting_stream(step.answer, _noting_events(step, trace), step._fail)
+
+    return plain
+
+
+def _generator(call: Make, begin: Begin, trace: Trace, *, waits: bool) -> Callable[..., Any]:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        step = cast("Step", begin(args, kwargs))
+        try:
+            answer = yield from noted(call(step, args, kwargs), _noting_events(step, trace))
+        except BaseException as error:
+            step._fail(error)
+            raise
+        step.answer = answer
+        return _watched(answer, step) if waits else answer
 
     return generator
 
 
-def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+def _async_generator(call: Make, begin: Begin, trace: Trace, **_options: bool) -> Callable[..., Any]:
     def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        begin(args, kwargs)
-        made: AsyncGenerator[Any, Any] = function(*args, **kwargs)
-        return made
+        def open_stream() -> tuple[AsyncGenerator[Any, Any], Note, Fail]:
+            step = cast("Step", begin(args, kwargs))
+            return call(step, args, kwargs), _noting_events(step, trace), step._fail
+
+        return anoted(open_stream)
 
     return stream
 
 
-def _around_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        step = begin(args, kwargs)
-        made: Generator[Any, Any, Any] = function(*args, **kwargs)
-        try:
-            step.answer = yield from _yielding(made, cast("Step", step))
-        except BaseException as error:
-            step.raised = error
-            raise
-        return step.answer
-
-    return generator
-
-
-def _yielding(made: Generator[Any, Any, Any], step: Step) -> Generator[Any, Any, Any]:
-    """Do what `yield from` does (PEP 380), and note what the generator is given where it yields."""
-    try:
-        item = next(made)
-        while True:
-            noted = Proceeding()
-            step._proceeded.append(noted)
-            try:
-                answer = yield item
-            except GeneratorExit:
-                made.close()
-                raise
-            except BaseException as error:
-                noted.raised = error
-                item = made.throw(error)
-            else:
-                noted.answer = answer
-                item = made.send(answer)
-    except StopIteration as stop:
-        return stop.value
-
-
-_RECORDERS: dict[str, Callable[[Callable[..., Any], Begin], Callable[..., Any]]] = {
-    "plain": _plain,
-    "async": _async,
+_CALLS: dict[str, Callable[[Make, Begin], Callable[..., Any]]] = {"plain": _plain, "async": _async}
+_STREAMS: dict[str, Callable[..., Callable[..., Any]]] = {
     "generator": _generator,
     "async generator": _async_generator,
 }
-_AROUND = {**_RECORDERS, "generator": _around_generator}
 
 
 def _noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
@@ -497,7 +702,12 @@ def _noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace
         trace.steps.append(step)
         return step
 
-    return _RECORDERS[flavour](function, begin)
+    def call(_step: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return function(*args, **kwargs)
+
+    if "generator" in flavour:
+        return _STREAMS[flavour](call, begin, trace, waits=False)
+    return _CALLS[flavour](call, begin)
 
 
 def draw_chain(mount: MountPoint) -> str:

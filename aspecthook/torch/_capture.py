@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Unpack, cast, final
 
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.weave import Names, Weaving, weave
 

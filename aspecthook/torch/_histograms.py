@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Unpack, final
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError
 from aspecthook.weave import Names, Weaving, weave
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._errors import entrance
 from aspecthook._lazy import lazy
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
 from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.callables import unwrap
-from aspecthook._core.law.hook import Options
+from aspecthook._core.law.options import Options
 from aspecthook._errors import WeaveError, brief
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

@@ -7,8 +7,9 @@ from types import ModuleType
 from typing import Any, cast
 
 from aspecthook._core.law.asks import KINDS, Kind
-from aspecthook._core.law.hook import OPTIONS, Options, check_options
-from aspecthook._core.mount.point import check_types
+from aspecthook._core.law.hook import check_options
+from aspecthook._core.law.options import OPTIONS, Options
+from aspecthook._core.mount.adding import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable
 from aspecthook.torch._model import WORDS, choose, is_of_torch
 

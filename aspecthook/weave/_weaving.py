@@ -417,7 +417,7 @@ class Weaving:
                 done.append(key)
                 mount = spot.mount()
                 claim = Claim(spot.heir, self._blocks)
-                if mount.must_tell(wish.kind) and not is_shared(mount, wish, again=self._again):
+                if mount.replays(wish.kind) and not is_shared(mount, wish, again=self._again):
                     later[key] = partial(self._tell, key, mount, wish, claim)
                     continue
                 self._share(key, mount, wish, claim)
@@ -446,7 +446,7 @@ class Weaving:
             if not self._removed:
                 self._share(key, mount, wish, claim, put)
 
-        mount.tell(hook, insert)
+        mount.replay(hook, insert)
 
 
 def _things(target: Any, where: Where | None) -> list[Spot]:

@@ -17,7 +17,7 @@ from aspecthook._core.law import order as _order
 from aspecthook._core.mount import point as _mount
 from aspecthook._core.mount.place import Place
 from aspecthook.testing import LawError, Trace, law, run_laws, trace_of
-from aspecthook.testing._model import ordered, row_of
+from aspecthook.testing._rows import ordered, row_of
 from tests.properties.test_order import Row, expected, rows
 
 

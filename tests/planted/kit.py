@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any, Literal
 
 from hypothesis import Phase, seed, settings
 
-from aspecthook import Args, Return, hookable, hooks
+from aspecthook import Args, HookWarning, Return, hookable, hooks, post, pre
 from aspecthook.testing import Candidate, HookMachine, Trace, law, run_laws
 
 from .imported import check
@@ -130,6 +132,12 @@ class PriceMachine(HookMachine):
         Candidate("always", broken, after=["report", "ends"]),
     )
 
+    @pre
+    def logged(self, item: object) -> None: ...
+
+    @post(after="discount")
+    def rounded(self, result: int | None) -> None: ...
+
     @law
     def free_is_for_few(self, trace: Trace) -> bool:
         return not trace.ran("free") or trace["free"].answer is None or trace["free"].given["item"] == 3
@@ -157,6 +165,228 @@ class AccountMachine(HookMachine):
     def make(self) -> Any:
         self.account = account()
         return self.account.pay
+
+
+def delivery() -> Any:
+    """Return a function with parameters of every sort."""
+
+    @hookable
+    def deliver(item: object, /, street: object, *notes: object, qty: int = 1, tip: int = 0, **more: object) -> object:
+        return item, street, notes, qty, tip, more
+
+    return deliver
+
+
+class DeliveryMachine(HookMachine):
+    """The kit's own hooks on parameters of every sort."""
+
+    def make(self) -> Any:
+        return delivery()
+
+
+def laws_of_arguments() -> None:
+    """Check the laws of functions with parameters of every sort, and with parameters that are called as words are."""
+    deliver = delivery()
+    deliver.pre(lambda item, qty=0, nobody=None, tip=0: None, name="behind a gap")
+    deliver.pre(lambda street, **more: None, name="more")
+    deliver.pre(lambda args, kwargs: None, name="all")
+    deliver.pre(lambda tip, qty: Args(qty=qty + 1, tip=tip + 1), name="more of it")
+    deliver.post(lambda result, other=None, /: None, name="unnamed")
+    deliver.post(lambda result, *args, **kwargs: None, name="open")
+    deliver.always(lambda *, tip, qty, exc, result: None, name="keywords")
+    deliver.around(lambda proceed, street: proceed(tip=5), name="generous", when=lambda street: street == 1)
+    for street in range(2):
+        run_laws(deliver, args=("tea", street))
+        run_laws(deliver, args=("tea", street, "ring twice", "wait"), kwargs={"qty": 3, "tip": 4, "gift": True})
+
+    @hookable
+    def publish(item: object, result: object = 1, exc: object = 2) -> object:
+        return item
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HookWarning)  # it says that the word is meant, and not the parameter
+        publish.post(lambda result: None, name="published")
+        publish.always(lambda exc, result: None, name="ended")
+    run_laws(publish, args=("tea", 5, 6))
+
+
+def stock() -> Any:
+    """Return a coroutine function to be hooked: it waits, and fails for no pieces."""
+
+    @hookable
+    async def fetch(item: object, qty: int = 1) -> object:
+        await asyncio.sleep(0)
+        if qty == 0:
+            raise OutOfStock(item)
+        return 10 * qty
+
+    return fetch
+
+
+async def few(qty: int) -> bool:
+    await asyncio.sleep(0)
+    return qty < 2
+
+
+async def at_least_one_later(qty: int) -> Args | None:
+    await asyncio.sleep(0)
+    return at_least_one(qty)
+
+
+def discount_later(result: int | None) -> Any:
+    """Answer a coroutine, which is awaited."""
+
+    async def later() -> int | None:
+        return discount(result)
+
+    return later()
+
+
+async def patient(proceed: Callable[..., Any], qty: int) -> Any:
+    return await proceed(qty=qty + 1) if qty == 1 else await proceed()
+
+
+async def handed_on(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+async def careless(qty: int) -> None:
+    await asyncio.sleep(0)
+    if qty != 1:
+        raise ValueError(qty)
+
+
+async def watched() -> Any:
+    yield
+
+
+class FetchMachine(HookMachine):
+    """Hooks of a coroutine function, sync and async."""
+
+    def make(self) -> Any:
+        return stock()
+
+    candidates = (
+        Candidate("pre", at_least_one_later),
+        Candidate("pre", free, when=few),
+        Candidate("around", patient),
+        Candidate("around", handed_on),
+        Candidate("around", timed),
+        Candidate("around", careful),
+        Candidate("around", watched),
+        Candidate("post", discount_later),
+        Candidate("exception", careless),
+        Candidate("exception", unknown),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", careless),
+        Candidate("always", broken),
+        Candidate("always", report),
+    )
+
+
+def numbers() -> Any:
+    """Return a generator function to be hooked: it takes what it is sent, and gives a result."""
+
+    @hookable
+    def count(qty: int) -> Any:
+        added = 0
+        for number in range(qty):
+            try:
+                added += (yield number + added) is not None
+            except LookupError:
+                added += 2
+        if qty == 3:
+            raise OutOfStock(qty)
+        return added + qty
+
+    return count
+
+
+def doubled(item: object) -> Any:
+    return 2 * item if isinstance(item, int) else None
+
+
+def one_more(item: object) -> Any:
+    return item + 1 if isinstance(item, int) else None
+
+
+def relayed(proceed: Callable[..., Any]) -> Any:
+    result = yield from proceed()
+    return result
+
+
+def handing_on(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+def summed() -> Any:
+    result = yield
+    return (result or 0) + 1
+
+
+class CountMachine(HookMachine):
+    """Hooks of a generator."""
+
+    def make(self) -> Any:
+        return numbers()
+
+    candidates = (
+        Candidate("pre", lambda qty: Args(qty=2) if qty == 1 else None, name="at_least_two"),
+        Candidate("item", doubled),
+        Candidate("item", one_more),
+        Candidate("around", relayed),
+        Candidate("around", handing_on, reentrant=False),
+        Candidate("around", summed),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("post", discount),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", ends),
+        Candidate("always", broken),
+    )
+
+
+def anumbers() -> Any:
+    """Return an async generator function to be hooked, which waits before each item."""
+
+    @hookable
+    async def acount(qty: int) -> Any:
+        added = 0
+        for number in range(qty):
+            await asyncio.sleep(0)
+            try:
+                added += (yield number + added) is not None
+            except LookupError:
+                added += 2
+        if qty == 3:
+            raise OutOfStock(qty)
+
+    return acount
+
+
+async def arelayed(proceed: Callable[..., Any]) -> Any:
+    async with aclosing(proceed()) as items:
+        async for item in items:
+            yield item
+
+
+class AsyncCountMachine(HookMachine):
+    """Hooks of an async generator, sync and async."""
+
+    def make(self) -> Any:
+        return anumbers()
+
+    candidates = (
+        Candidate("pre", at_least_one_later),
+        Candidate("item", doubled),
+        Candidate("item", one_more),
+        Candidate("around", arelayed),
+        Candidate("around", handing_on, reentrant=False),
+        Candidate("around", watched),
+        Candidate("around", timed, when=lambda qty: qty > 1),
+        Candidate("exception", again, OutOfStock),
+        Candidate("always", careless),
+        Candidate("always", broken),
+    )
 
 
 def laws_of_functions() -> None:
@@ -219,16 +449,7 @@ def laws_of_failures() -> None:
 def laws_of_others() -> None:
     """Check the laws of a coroutine function, of generators and of a method of one instance."""
 
-    @hookable
-    async def fetch(item: object, qty: int = 1) -> int:
-        await asyncio.sleep(0)
-        if qty == 0:
-            raise OutOfStock(item)
-        return 10 * qty
-
-    async def patient(proceed: Callable[..., Any], qty: int) -> Any:
-        return await proceed(qty=qty + 1)
-
+    fetch = stock()
     fetch.pre(at_least_one)
     fetch.around(patient)
     fetch.around(timed)
@@ -237,24 +458,23 @@ def laws_of_others() -> None:
     fetch.always(report)
 
     @hookable
-    def numbers(qty: int) -> Any:
-        yield from range(qty)
-        return qty
+    async def job(qty: int) -> Any:
+        return few(qty)  # a coroutine, to be awaited later
 
-    @hookable
-    async def anumbers(qty: int) -> Any:
-        for number in range(qty):
-            yield number
-
-    for stream in (numbers, anumbers):
-        stream.item(lambda item: item + 1, name="more")
-        stream.item(lambda item: 2 * item, name="double")
+    job.around(patient)
+    job.around(watched)
+    job.post(lambda result: result.close(), name="closed")
+    run_laws(job, args=(2,))
+    counts = numbers(), anumbers()
+    for stream in counts:
+        stream.item(one_more)
+        stream.item(doubled)
         stream.post(lambda result: None, name="sum")
         stream.always(ends)
     for qty in range(4):
         run_laws(fetch, args=(1, qty))
-        run_laws(numbers, args=(qty,))
-        run_laws(anumbers, args=(qty,))
+        for stream in counts:
+            run_laws(stream, args=(qty,))
     one = account()
     hooks(one.pay).post(discount)
     hooks(one.pay).exception(unknown)
@@ -262,9 +482,12 @@ def laws_of_others() -> None:
         run_laws(one.pay, args=(amount,))
 
 
+MACHINES = (HookMachine, PriceMachine, AccountMachine, FetchMachine, CountMachine, AsyncCountMachine)
+
+
 def machines() -> None:
-    """Run the machines: the default one, one with own hooks, one on a method of an instance."""
-    for machine in (HookMachine, PriceMachine, AccountMachine):
+    """Run the machines: the default one, and one for each sort of target."""
+    for machine in MACHINES:
         seeded: Any = seed(1)(type(machine.__name__, (machine,), {}))
         seeded.TestCase.settings = SETTINGS
         seeded.TestCase().runTest()
@@ -273,7 +496,7 @@ def machines() -> None:
 def main() -> int:
     """Return 1 if the kit finds something, having printed what."""
     check()
-    for part in (laws_of_functions, laws_of_failures, laws_of_others, machines):
+    for part in (laws_of_functions, laws_of_arguments, laws_of_failures, laws_of_others, machines):
         try:
             part()
         except BaseException as error:

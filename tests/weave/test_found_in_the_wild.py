@@ -204,7 +204,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
     return False
 
 
-STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("_discard", "point.py"), ("close", "place.py")]
+STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("discard", "point.py"), ("close", "place.py")]
 STEPS += [("unwrap", "copies.py"), ("leave", "copies.py"), ("_carry", "copies.py")]
 
 

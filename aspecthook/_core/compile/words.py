@@ -6,6 +6,7 @@ generated code. Objects of the first two are put in when the code is linked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from types import CoroutineType
 
@@ -14,7 +15,7 @@ from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 
 # Builtins are in the table too: a module may have a function of its own called `type`.
-TABLE: dict[str, object] = {
+TABLE: Mapping[str, object] = {
     one.__name__: one
     for one in (
         *(Args, Call, Return, id, isinstance, type),
@@ -30,8 +31,7 @@ TABLE: dict[str, object] = {
         # The rest of a chain after a hook of it has raised; late subscribers.
         *(law_sync.finish, law_sync.missed, law_sync.recover),
     )
-}
-TABLE |= {
+} | {
     "ANSWERS": (Args, Return),
     "CoroutineType": CoroutineType,
     "afinish": law.finish,

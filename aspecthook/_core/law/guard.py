@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import weakref
 from itertools import count
-from typing import TYPE_CHECKING, final
+from typing import Protocol, final
 
 from .variables import Variable, variable
-
-if TYPE_CHECKING:
-    from .hook import Hook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
+class Removable(Protocol):
+    """What a guard knows of its hook."""
+
+    def remove(self) -> None:
+        """Remove it from its mount point."""
+        ...
+
+
 @final
-class Run:
+class Entry:
     """One run of a hook with ``reentrant=False``. It may end in another context than it began in."""
 
     __slots__ = ("_alive", "_guard")
@@ -23,20 +28,20 @@ class Run:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._alive = True
-        _running.set((*(run for run in _running.get() if run._alive), self))
+        _running.set((*(one for one in _running.get() if one._alive), self))
 
     def leave(self) -> None:
         """Note that the hook has run."""
         self._alive = False
-        _running.set(tuple(run for run in _running.get() if run._alive))
+        _running.set(tuple(one for one in _running.get() if one._alive))
 
     @staticmethod
     def is_under_way(guard: Guard) -> bool:
-        """Say whether a run of this hook is under way in this context, or in the one that it was copied from."""
-        return any(run._alive and run._guard is guard for run in _running.get())
+        """Whether this hook runs now in this context, or in the one that it was copied from."""
+        return any(one._alive and one._guard is guard for one in _running.get())
 
 
-_running: Variable[tuple[Run, ...]] = variable("aspecthook_running", ())
+_running: Variable[tuple[Entry, ...]] = variable("aspecthook_running", ())
 
 
 @final
@@ -50,7 +55,7 @@ class Guard:
 
     __slots__ = ("__weakref__", "_calls", "_hook", "_runs", "every", "is_spent", "reentrant", "times")
 
-    def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Hook) -> None:
+    def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Removable) -> None:
         self.times = times
         self.every = every
         self.reentrant = reentrant
@@ -61,21 +66,21 @@ class Guard:
         self._calls = count(1)
         self._runs = count(1)
 
-    def admit(self) -> Run | bool:
-        """Say whether the hook runs now, and count it.
+    def admit(self) -> Entry | bool:
+        """Whether the hook runs in this call, which is counted.
 
-        A hook that is not reentrant is given its run, which must be left.
+        For a hook that is not reentrant, return its entry, to be left when it has run.
         """
-        if not self.reentrant and Run.is_under_way(self):
+        if not self.reentrant and Entry.is_under_way(self):
             return False
         if self.every is not None and next(self._calls) % self.every:
             return False
         if self.times is not None and not self._is_due(next(self._runs), self.times):
             return False
-        return self.reentrant or Run(self)
+        return self.reentrant or Entry(self)
 
     def _is_due(self, number: int, times: int) -> bool:
-        """Say whether this run is one of those that the hook may have; with the last one, take the hook off."""
+        """Whether the hook may still run; at its last run it is removed."""
         if number >= times:  # not only the last: an interrupt may have kept that one from it
             self.is_spent = True
             hook = self._hook()

@@ -12,7 +12,7 @@ from aspecthook._errors import HookSignatureError
 from .answers import Args, Return, Values, hook_at, revise, wrong
 from .asks import Asks
 from .call import Call, Site
-from .guard import Run
+from .guard import Entry
 from .hook import Hook
 from .shown import ABSENT
 from .signature import ITERABLE_COROUTINE
@@ -59,10 +59,10 @@ def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
     return hook.when(*args, **kwargs)
 
 
-def leave(run: Run | bool) -> None:
+def leave(entry: Entry | bool) -> None:
     """Note that a hook with ``reentrant=False`` has run."""
-    if isinstance(run, Run):
-        run.leave()
+    if isinstance(entry, Entry):
+        entry.leave()
 
 
 def replace(hook: Hook, call: Call, answer: Args) -> None:
@@ -94,9 +94,9 @@ def awaitable(answer: object) -> bool:
 async def whole(answer: Any, results: list[Any]) -> Any:
     """Return what an async around hook has answered, awaited; what its `proceed` gave it is returned untouched."""
     answer = await answer if awaitable(answer) else answer
-    if type(answer) is CoroutineType and not any(answer is one for one in results):
-        return await answer
-    return answer
+    made: object = answer
+    untouched = type(made) is not CoroutineType or any(made is one for one in results)
+    return answer if untouched else await answer
 
 
 def without(extra: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from aspecthook._errors import HookAnswerError, described
 
 from .answers import Values, hook_at, proceed_with, settled
 from .call import Call, Site
-from .guard import Run
+from .guard import Entry
 from .hook import Hook
 from .invoke import Hooks, Target, is_due, leave, open_hook
 
@@ -303,27 +303,27 @@ def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
         return streamed(hooks[1:], call, target, values)
 
     def opened() -> Any:
-        if not is_due(hook, call, values) or not (run := hook.admit()):
+        if not is_due(hook, call, values) or not (entry := hook.admit()):
             return inner(values)
-        return _opened(hook, call, inner, values, run)
+        return _opened(hook, call, inner, values, entry)
 
     if hook.gate is None and hook.when is None and hook.guard is None:
         return opened()
     return alazy(opened) if site.signature.style == "async generator" else lazy(opened)
 
 
-def _opened(hook: Hook, call: Call, inner: Target, values: Values, run: Run | bool) -> Any:
+def _opened(hook: Hook, call: Call, inner: Target, values: Values, entry: Entry | bool) -> Any:
     """Return the stream of an around hook that acts."""
     site = call._site
     asynchronous = site.signature.style == "async generator"
-    done = run.leave if isinstance(run, Run) else None
+    done = entry.leave if isinstance(entry, Entry) else None
     source: Any = None
     try:
         made = open_hook(hook, call, _proceeding(hook, call, inner, values), values)
         if hook.proceeds:
             source = (astream if asynchronous else stream)(site, hook.function, made)
     except BaseException:
-        leave(run)
+        leave(entry)
         raise
     if not hook.proceeds:
         return (awithin if asynchronous else within)(site, hook.function, made, inner(values), done)

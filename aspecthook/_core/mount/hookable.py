@@ -10,13 +10,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
 from aspecthook._core.law.asks import KINDS, RESERVED, Kind
-from aspecthook._core.law.hook import Adding
+from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
 
+from .adding import attach
 from .instance import for_instance
 from .lock import under_lock
-from .point import MountPoint, attach, mount_of
+from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:
     from aspecthook._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable

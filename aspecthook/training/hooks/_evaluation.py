@@ -6,8 +6,8 @@ A validation in the middle of training leaves the run exactly as it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
@@ -17,6 +17,7 @@ from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
+from aspecthook.training.loop._state import preserved
 from aspecthook.training.loop._steps import averages_of
 
 from ._checkpoint import CheckpointHook
@@ -165,7 +166,7 @@ class EvalHook(Hook):
     # How
 
     def _validate(self, runner: Run) -> None:
-        with _kept(runner):
+        with preserved(runner):
             runner.logs = _without_metrics(runner.logs)  # those of the last validation
             validated = self._run(runner)
         if self.saver is not None and validated:
@@ -291,23 +292,3 @@ def _share_averages(model: Any) -> None:
         if getattr(module, "track_running_stats", False):
             group.broadcast(module.running_mean, 0)
             group.broadcast(module.running_var, 0)
-
-
-@contextmanager
-def _kept(runner: Run) -> Generator[None]:
-    """Restore the run after the block: its position, its data, and which modules are in training mode."""
-    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
-    kept = {name: getattr(runner, name) for name in names}
-    runner.loaders = dict(runner.loaders)
-    walk: Any = getattr(runner.model, "named_modules", None)
-    modules: list[Any] = [] if walk is None else [module for _, module in walk()]
-    turns = [bool(module.training) for module in modules]
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(runner, name, value)
-        if runner.mode == "train" and callable(getattr(runner.model, "train", None)):
-            runner.model.train()
-        for module, turn in zip(modules, turns, strict=True):
-            module.training = turn

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from aspecthook import hooks
-from aspecthook._core.law.hook import priority_of
+from aspecthook._core.law.options import priority_of
 from aspecthook._errors import HookSignatureError, nearest
 
 from ._stages import Stage

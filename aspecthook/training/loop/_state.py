@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -79,3 +80,26 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
         if name in states and hasattr(hook, "load_state_dict"):
             hook.load_state_dict(states[name])
     run.backend.set_rng_state(checkpoint["random"])
+
+
+@contextmanager
+def preserved(run: Run) -> Generator[None]:
+    """Validate, test or predict inside ``with``, and restore the run after it: place, data and the mode of its model.
+
+    The modules of a PyTorch model are restored one by one, since some of them may be in another mode than the model.
+    """
+    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
+    kept = {name: getattr(run, name) for name in names}
+    run.loaders = dict(run.loaders)
+    walk: Any = getattr(run.model, "named_modules", None)
+    modules: list[Any] = [] if walk is None else [module for _, module in walk()]
+    training = [bool(module.training) for module in modules]
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(run, name, value)
+        if run.mode == "train" and callable(getattr(run.model, "train", None)):
+            run.model.train()
+        for module, was_training in zip(modules, training, strict=True):
+            module.training = was_training

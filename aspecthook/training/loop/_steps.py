@@ -187,19 +187,25 @@ def averages_of(outputs: Iterable[Any]) -> dict[str, float]:
 
 def loss_of(run: Run, batch: Any) -> Any:
     """Return the loss of a batch, and put what else the model computes into ``outputs`` and ``logs``."""
-    own = hasattr(run.model, "train_step")
-    made = run.model.train_step(batch, run.optimizer) if own else _computed(run, batch)
-    if not isinstance(made, dict) or "loss" not in made:
-        raise TrainingError(
-            f"{'train_step' if own else 'the loss'} of {type(run.model).__name__} returned {type(made).__name__}, not "
-            "a dict with a 'loss'; return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
-        )
-    outputs = run.outputs = cast("dict[str, Any]", made)
-    log_vars = outputs.get("log_vars")
+    if hasattr(run.model, "train_step"):
+        made = run.model.train_step(batch, run.optimizer)
+        if not _has_loss(made):
+            raise TrainingError(
+                f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
+                "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
+            )
+    else:
+        made = _computed(run, batch)
+    run.outputs = made
+    log_vars = made.get("log_vars")
     if log_vars is None:  # only then: reading a number off a GPU waits for it
-        log_vars = {"loss": run.backend.item(outputs["loss"])}
+        log_vars = {"loss": run.backend.item(made["loss"])}
     run.logs = {**run.logs, **log_vars}
-    return outputs["loss"]
+    return made["loss"]
+
+
+def _has_loss(made: object) -> bool:
+    return isinstance(made, dict) and "loss" in made
 
 
 def outputs_of(run: Run, batch: Any) -> Any:
@@ -215,9 +221,10 @@ def outputs_of(run: Run, batch: Any) -> Any:
 
 def inputs_of(batch: Any) -> Any:
     """Return what a model is called with to predict."""
+    given = batch
     if isinstance(batch, (tuple, list)):
-        return cast("Any", batch)[0]
-    return cast("Any", batch)["inputs"] if isinstance(batch, Mapping) and "inputs" in batch else batch
+        return given[0]
+    return given["inputs"] if isinstance(batch, Mapping) and "inputs" in given else given
 
 
 def _computed(run: Run, batch: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ pass is autograd's; it ends by calling the node of the parameter with the gradie
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -233,13 +232,13 @@ class Loss:
         """Return the loss without gradients, to be used as a factor, for example."""
         return Loss(detach(self.value))
 
-    __add__ = __radd__ = _operation(operator.add)
-    __sub__ = _operation(operator.sub)
+    __add__ = __radd__ = _operation(lambda value, other: value + other)
+    __sub__ = _operation(lambda value, other: value - other)
     __rsub__ = _operation(lambda value, other: other - value)
-    __mul__ = __rmul__ = _operation(operator.mul)
-    __truediv__ = _operation(operator.truediv)
+    __mul__ = __rmul__ = _operation(lambda value, other: value * other)
+    __truediv__ = _operation(lambda value, other: value / other)
     __rtruediv__ = _operation(lambda value, other: other / value)
-    __pow__ = _operation(operator.pow)
+    __pow__ = _operation(lambda value, other: value**other)
 
     def __neg__(self) -> Loss:
         return Loss(-self.value)

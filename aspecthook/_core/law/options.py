@@ -1,0 +1,199 @@
+"""The options of a hook: one table of how each is read, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, cast
+
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest, printable
+
+from .callables import identity, name_of, who_is
+from .records import NamedTuple, TypedDict
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+class Priority(IntEnum):
+    """The names of priorities; the lowest number runs first.
+
+    Example:
+        >>> Priority.HIGH < Priority.NORMAL
+        True
+    """
+
+    HIGHEST = 0
+    VERY_HIGH = 10
+    HIGH = 30
+    ABOVE_NORMAL = 40
+    NORMAL = 50
+    BELOW_NORMAL = 60
+    LOW = 70
+    VERY_LOW = 90
+    LOWEST = 100
+
+
+class Options(TypedDict, total=False):
+    """The conditions of a hook, all optional."""
+
+    name: str
+    priority: int | str
+    before: object
+    after: object
+    when: Callable[..., object]
+    once: bool
+    times: int
+    every: int
+    isolate: bool
+    reentrant: bool
+    weak: bool
+
+
+OPTIONS = tuple(Options.__annotations__)
+
+
+class Adding(Options, total=False):
+    """What a hook may be added with: its conditions, and whether it may be added a second time."""
+
+    again: bool
+
+
+class Conditions(NamedTuple):
+    """What the options of a hook come to."""
+
+    priority: int = int(Priority.NORMAL)
+    # Keys of the hooks that `before` and `after` name: names, or the identities of handles and callables.
+    before: tuple[object, ...] = ()
+    after: tuple[object, ...] = ()
+    when: Callable[..., object] | None = None
+    times: int | None = None
+    every: int | None = None
+    isolate: bool = False
+    reentrant: bool = True
+    weak: bool = False
+
+
+class Handle:
+    """The base of `Hook`, which is defined above: `before` and `after` may name one by its handle."""
+
+    __slots__ = ()
+
+
+def read(options: Options, who: object) -> Conditions:
+    """Return what the options of a hook come to; `who` names the hook in messages.
+
+    Raises:
+        HookTypeError: An option is unknown, or has the wrong type.
+        HookOptionError: An option has a value that it cannot have.
+    """
+    if not options:
+        return _DEFAULTS
+    given = cast("Mapping[str, object]", options)
+    unknown = sorted(given.keys() - set(OPTIONS))
+    if unknown:
+        raise HookTypeError(
+            f"{who} has an option {unknown[0]!r}, which is none of {', '.join(OPTIONS)}"
+            f"{nearest(unknown[0], list(OPTIONS))}"
+        )
+    found = {option: _READERS[option](value, who, option) for option, value in given.items() if option != "name"}
+    if found.pop("once", False):
+        if found.get("times") not in (None, 1):
+            raise HookOptionError(
+                f"{who} has once=True and times={found['times']}, which contradict each other; give one"
+            )
+        found["times"] = 1
+    return Conditions(**found)
+
+
+def read_name(options: Options, function: object, kind: str, label: str) -> str:
+    """Return the name of a hook: that of its options, or that of the callable.
+
+    Raises:
+        HookTypeError: It is no string, or empty.
+    """
+    name = cast("Mapping[str, object]", options).get("name")
+    if name is None:
+        return name_of(function)
+    if not isinstance(name, str) or not name:
+        who = who_is(kind, name_of(function), function)
+        raise HookTypeError(f"{label}: {who} has the name {brief(name)}; give a string")
+    return printable(name)
+
+
+def priority_of(value: object, who: object, option: str = "priority") -> int:
+    """Return the number of a priority: an int from 0 to 100, or a name in any case.
+
+    Raises:
+        HookTypeError: It is neither an int nor a string.
+        HookOptionError: It is out of range, or no priority has that name.
+    """
+    if isinstance(value, str):
+        names = list(Priority.__members__)
+        if value.upper() not in names:
+            raise HookOptionError(
+                f"{who} has the {option} {brief(value)}, which is none of "
+                f"{', '.join(names)}{nearest(value.upper(), names)}"
+            )
+        return Priority[value.upper()].value
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise HookTypeError(f"{who} has a {option} of type {type(value).__name__}; give an int from 0 to 100 or a name")
+    if not 0 <= value <= 100:
+        raise HookOptionError(f"{who} has the {option} {brief(value)}; give an int from 0 (first) to 100 (last)")
+    return int(value)
+
+
+def several(value: object) -> tuple[object, ...]:
+    """Return what `before` or `after` name, one or several, as a tuple."""
+    many = isinstance(value, (list, tuple, set, frozenset))
+    return tuple(cast("Iterable[object]", value)) if many else (value,)
+
+
+def key_of(one: object) -> object:
+    """Return the key of what `before` or `after` name: a hook, its callable or its name."""
+    return printable(one) if isinstance(one, str) else id(one) if isinstance(one, Handle) else identity(one)
+
+
+def _keys(value: object, who: object, option: str) -> tuple[object, ...]:
+    if value is None:
+        return ()
+    for one in several(value):
+        if not isinstance(one, (str, Handle)) and not callable(one):
+            raise HookTypeError(f"{who} has {option}={brief(one)}; give the name of a hook, or the hook itself")
+    return tuple([key_of(one) for one in several(value)])
+
+
+def _predicate(value: object, who: object, option: str) -> object:
+    if value is not None and not callable(value):
+        raise HookTypeError(f"{who} has a `{option}` that is not callable: {brief(value)}; give a predicate")
+    return value
+
+
+def _flag(value: object, who: object, option: str) -> bool:
+    if not isinstance(value, bool):
+        raise HookTypeError(f"{who} has {option}={brief(value)}; give True or False")
+    return value
+
+
+def _count(value: object, who: object, option: str) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise HookTypeError(f"{who} has {option}={brief(value)}; give a whole number")
+    if value < 1:
+        raise HookOptionError(f"{who} has {option}={brief(value)}; give a number from 1 up")
+    return value
+
+
+_DEFAULTS = Conditions()
+_READERS: dict[str, Callable[[object, object, str], Any]] = {
+    "priority": priority_of,
+    "before": _keys,
+    "after": _keys,
+    "when": _predicate,
+    "once": _flag,
+    "times": _count,
+    "every": _count,
+    "isolate": _flag,
+    "reentrant": _flag,
+    "weak": _flag,
+}

@@ -1,0 +1,73 @@
+"""What a mount point should carry, and which of its hooks are paused: plain lists, which the rules of a machine change.
+
+The mount point of an instance runs its hooks in one chain with those of its class: both are here, each one level. The
+invariant: nothing here asks the library what a rule has done, except to compare.
+"""
+
+from __future__ import annotations
+
+from typing import cast, final
+
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint
+
+from ._laws import broken, check_members, named
+from ._rows import Row, rows_of
+
+
+@final
+class Expected:
+    """The hooks in the order in which they were added, and the pauses."""
+
+    def __init__(self, mount: MountPoint) -> None:
+        self.mount = mount
+        self.parent = mount._parent if isinstance(mount, InstanceMountPoint) else None
+        self.levels = (mount,) if self.parent is None else (self.parent, mount)
+        self.rows: list[Row] = []
+        self.paused: set[int] = set()
+        self.pauses: dict[int, int] = {}
+        self.take_over()
+
+    def take_over(self) -> None:
+        """Take over what somebody else has changed: the user's own rule, or a hook that has taken itself off."""
+        present = {id(row.hook): row for level in self.levels for row in rows_of(level)}
+        known = [row for row in self.rows if id(row.hook) in present]
+        for row in known:
+            del present[id(row.hook)]
+        self.rows = [*known, *present.values()]
+        self.paused = {id(row.hook) for row in self.rows if cast("Hook", row.hook).paused}
+        self.pauses = {id(level): len(level._pauses) for level in self.levels}
+
+    def of(self, level: MountPoint) -> list[Row]:
+        """Return the hooks of one level."""
+        return [row for row in self.rows if row.level is level]
+
+    def acting(self) -> list[Row]:
+        """Return the hooks that act now: not paused, nor is what carries them."""
+        return [row for row in self.rows if id(row.hook) not in self.paused and not self.pauses[id(row.level)]]
+
+    def pause(self, row: Row, *, paused: bool) -> None:
+        """Note that one hook is paused, or is not any more."""
+        self.paused = self.paused | {id(row.hook)} if paused else self.paused - {id(row.hook)}
+
+    def drop(self, rows: list[Row]) -> None:
+        """Note that hooks are off."""
+        gone = {id(row.hook) for row in rows}
+        self.rows = [row for row in self.rows if id(row.hook) not in gone]
+        self.paused -= gone
+
+    def check(self, what: str) -> None:
+        """Check that the mount point carries these hooks and no others, and that those are paused which should be."""
+        for level in self.levels:
+            check_members(level, self.of(level), what)
+            if len(level._pauses) != self.pauses[id(level)]:
+                raise broken(
+                    "pauses",
+                    level,
+                    f"{what}, it should be paused {self.pauses[id(level)]} times, and is {len(level._pauses)} times",
+                )
+        wrong = [row for row in self.rows if cast("Hook", row.hook).paused != (id(row.hook) in self.paused)]
+        if wrong:
+            should = "should" if id(wrong[0].hook) in self.paused else "should not"
+            raise broken("pauses", self.mount, f"{what}, these {should} be paused: {named(wrong)}")

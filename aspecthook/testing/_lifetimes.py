@@ -1,0 +1,150 @@
+"""Law 5 on lifetimes: no hook keeps its target alive, and no target that is gone keeps its hooks alive.
+
+The invariant: what is expected of a hooked target is what the same target does without hooks; where `make` gives
+something that lives on by itself, nothing is asked.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from aspecthook._core.law.asks import Kind, kinds_of
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint
+
+from ._calls import Given, outcome
+from ._guests import PlannedError
+from ._laws import broken
+
+if TYPE_CHECKING:
+    from ._machine import HookMachine
+
+
+def check_lifetimes(state: HookMachine, given: Given) -> None:
+    """Check that weak hooks go with what they are of, and that a call that fails leaves nothing to the collector."""
+    mount = state.mount
+    _check_weak(mount)
+    if mount._get_site().signature.style == "function":
+        _check_failures(mount, state.target, given)
+
+
+def _check_weak(mount: MountPoint) -> None:
+    before = mount.members
+    owner = _Owner()
+    hook = mount.add("pre", owner.act, weak=True)
+    seen = weakref.ref(owner)
+    del owner
+    gone = seen() is None and mount.members == before
+    hook.remove()
+    if not gone:
+        raise broken("lifetimes", mount, "a weak hook stays, though its object is gone")
+
+
+class _Owner:
+    def act(self) -> None:
+        """Do nothing."""
+
+
+def _check_failures(mount: MountPoint, target: Any, given: Given) -> None:
+    """Check that reference counting alone ends all exceptions of a call, as it does without hooks."""
+    seen: list[weakref.ref[PlannedError]] = []
+
+    def fail() -> None:
+        error = PlannedError("planned")
+        seen.append(weakref.ref(error))
+        try:
+            raise error
+        finally:
+            del error  # else this frame would keep it alive
+
+    def around() -> Generator[None]:
+        yield
+
+    def failing() -> Generator[None]:
+        fail()
+        yield
+
+    failures: list[tuple[Kind, Callable[..., object]]] = [
+        ("around", around),
+        ("around", failing),
+        ("exception", fail),
+        ("exception", fail),
+        ("always", fail),
+        ("always", fail),
+    ]
+    hooks = [mount.add(kind, function, again=True, priority=0) for kind, function in failures]
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        outcome(target, given)
+        alive = [one for one in seen if one() is not None]
+    finally:
+        if was_enabled:
+            gc.enable()
+        for hook in hooks:
+            hook.remove()
+    if alive:
+        raise broken("lifetimes", mount, "a call that failed is kept alive by itself until it is collected")
+
+
+def check_death(machine: type[HookMachine]) -> None:
+    """Check that a hooked target dies when nothing refers to it any more, and its hooks with it."""
+    with _collecting():
+        if _alive(_made(machine, hooked=False)):
+            return
+        alive = _alive(_made(machine, hooked=True))
+    if alive:
+        raise broken(
+            "lifetimes", machine().mount, f"nothing refers to it any more, and its hooks keep {alive[0]} alive"
+        )
+
+
+Remains = tuple[list[tuple[str, "weakref.ref[Any]"]], object]
+
+
+def _made(machine: type[HookMachine], *, hooked: bool) -> Remains:
+    """Make a target, hook it and call it, and drop it; give what should be gone, and what may stay."""
+    state = machine()
+    machine._last = None
+    mount, target, given = state.mount, state.target, state._samples[0]
+    is_instance = isinstance(mount, InstanceMountPoint)
+    thing: Any = target.__self__ if is_instance else mount.function
+    seen: list[tuple[str, weakref.ref[Any]]] = [("its instance" if is_instance else "its function", weakref.ref(thing))]
+    kept: list[object] = []
+    if hooked:
+        kinds = kinds_of(mount._get_site().signature)
+        own: Any = MethodType(_nothing, thing) if is_instance else lambda: target and None
+        hooks: list[Hook] = [mount.add("pre", own, name="own")]
+        hooks += [mount.add(kind, lambda: None, name="other") for kind in kinds if kind not in ("around", "item", "on")]
+        if mount._get_site().signature.style == "function":
+            outcome(target, given)
+        seen += [("a hook", weakref.ref(hook)) for hook in hooks[:-1]]
+        seen.append(("its mount point", weakref.ref(mount)))
+        kept = [hooks[-1], state._expected.parent]  # a handle keeps nothing else
+    return seen, kept
+
+
+def _nothing(_self: object) -> None:
+    """Do nothing."""
+
+
+def _alive(remains: Remains) -> list[str]:
+    gc.collect()
+    seen, _ = remains
+    return [what for what, ref in seen if ref() is not None]
+
+
+@contextmanager
+def _collecting() -> Generator[None]:
+    """Have only what is made in the block looked at by the collector, which is fast."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

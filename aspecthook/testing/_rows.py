@@ -1,0 +1,153 @@
+"""Law 2 read aloud, on plain rows, and the conditions that count.
+
+The invariant: nothing here asks the code under test; the order knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
+
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.options import Priority
+from aspecthook._core.law.weak import Mention
+from aspecthook._core.mount.instance import InstanceMountPoint
+from aspecthook._core.mount.point import MountPoint
+
+# Law 2, read aloud. It knows nothing of graphs.
+
+
+class Row(NamedTuple):
+    """One hook as plain data."""
+
+    hook: object
+    kind: str
+    name: str
+    function: object
+    priority: int
+    before: tuple[object, ...]
+    after: tuple[object, ...]
+    level: MountPoint | None = None  # which mount point carries it
+    candidate: Any = None  # what a machine has made it of
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def row_of(hook: object, kind: str, name: str, function: object, options: Any, level: MountPoint | None = None) -> Row:
+    """Make a row of what was asked for."""
+    priority: Any = options.get("priority", Priority.NORMAL)
+    number = Priority[priority.upper()] if isinstance(priority, str) else priority
+    before, after = _several(options.get("before")), _several(options.get("after"))
+    return Row(hook, kind, name, function, int(number), before, after, level)
+
+
+def _several(value: Any) -> tuple[object, ...]:
+    if value is None:
+        return ()
+    several = isinstance(value, (list, tuple, set, frozenset))
+    row = tuple(cast("Iterable[object]", value)) if several else (value,)
+    return tuple([one() if isinstance(one, Mention) else one for one in row])
+
+
+def rows_of(mount: MountPoint) -> list[Row]:
+    """Give the hooks that a mount point carries, in the order in which they were added."""
+    return [row_of(one, one.kind, one.name, one.meant, one.options, mount) for one in mount.members]
+
+
+def acting(mount: MountPoint) -> list[Row]:
+    """Give the hooks that act now, those of an instance beside those of its class."""
+    levels = [mount._parent, mount] if isinstance(mount, InstanceMountPoint) else [mount]
+    rows = [row for level in levels if not level._pauses for row in rows_of(level)]
+    if len(levels) > 1:
+        rows.sort(key=lambda row: cast("Hook", row.hook).added)
+    return [row for row in rows if not cast("Hook", row.hook).paused]
+
+
+def precedes(first: Row, second: Row) -> bool:
+    """Say whether a constraint puts one before the other."""
+    return first.kind == second.kind and (_mentions(first.before, second) or _mentions(second.after, first))
+
+
+def _mentions(keys: tuple[object, ...], row: Row) -> bool:
+    return any(
+        key == row.name if isinstance(key, str) else key is row.hook or bool(key == row.function) for key in keys
+    )
+
+
+def ordered(rows: list[Row]) -> list[Row] | None:
+    """Among the hooks whose constraints are met, the lowest (priority, added) goes next. None: there is no order."""
+    left = sorted(rows, key=lambda row: row.priority)  # stable: of equal priority, the first added is the first
+    if not any(row.before or row.after for row in rows):
+        return left
+    order: list[Row] = []
+    while left:
+        met = [row for row in left if not any(precedes(other, row) for other in left)]
+        if not met:
+            return None
+        order.append(met[0])
+        left.remove(met[0])
+    return order
+
+
+def of_kind(rows: Iterable[Row], kind: str) -> list[Row]:
+    """Give the rows of one kind."""
+    return [row for row in rows if row.kind == kind]
+
+
+# Conditions that count, told naively.
+
+
+class Counts:
+    """How often hooks have been asked to act, and which of them are acting: what `once`, `times` and `every` go by.
+
+    Of a hook whose past is not known, and of one whose calls could not all be followed, anything is believed.
+    """
+
+    def __init__(self) -> None:
+        # By their ids, which nothing else may have: so they are kept.
+        self.known: dict[int, object] = {}
+        self.asked: dict[int, int] = {}
+        self.acted: dict[int, int] = {}
+        self.acting: list[object] = []
+        # Whether a hook has left a stream open: who knows when those around it end.
+        self.has_open_streams = False
+
+    def admits(self, hook: Hook) -> bool | None:
+        """Say whether a hook acts that is asked to now, and count it; None: that is not known."""
+        options = hook.options
+        if options.get("reentrant") is False and self.has_open_streams:
+            return None
+        if options.get("reentrant") is False and any(one is hook for one in self.acting):
+            return False
+        every, times = options.get("every"), _times(hook)
+        if (every or times) and id(hook) not in self.known:
+            return None
+        if every:
+            self.asked[id(hook)] = self.asked.get(id(hook), 0) + 1
+            if self.asked[id(hook)] % every:
+                return False
+        if times:
+            self.acted[id(hook)] = self.acted.get(id(hook), 0) + 1
+            return self.acted[id(hook)] <= times
+        return True
+
+    def is_used_up(self, hook: Hook) -> bool | None:
+        """Say whether a hook has acted as often as it may, and so has come off; None: that is not known."""
+        times = _times(hook)
+        if not times:
+            return False
+        return self.acted.get(id(hook), 0) >= times if id(hook) in self.known else None
+
+    def forget(self) -> None:
+        """Know nothing any more, as a call was made that cannot be followed."""
+        for one in (self.known, self.asked, self.acted):
+            one.clear()
+
+    def know(self, hook: object) -> None:
+        """Know the past of a hook, which has just been added."""
+        self.known[id(hook)] = hook
+
+
+def _times(hook: Hook) -> int | None:
+    return 1 if hook.options.get("once") else hook.options.get("times")

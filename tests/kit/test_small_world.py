@@ -1,0 +1,178 @@
+"""The short stories: what a user may expect of hooks in general, and what the machine finds where it is not so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aspecthook import Hook, HookTypeError, MountPoint, _guard, _hook, _order, hookable, hooks, post, pre
+from aspecthook._core.compile.copies import Attributes
+from aspecthook.testing import Candidate, HookMachine, LawError, before, law, run_laws
+from aspecthook.testing._small_world import explored
+
+
+def nothing() -> None: ...
+
+
+class Small(HookMachine):
+    candidates = (Candidate("pre", nothing, name="a"), Candidate("pre", nothing, name="b", before="a"))
+
+    def make(self) -> Any:
+        @hookable
+        def handle(request: int) -> int:
+            return request
+
+        return handle
+
+
+class OfInstance(Small):
+    def make(self) -> Any:
+        class Handler:
+            @hookable
+            def handle(self, request: int) -> int:
+                return request
+
+        return Handler().handle
+
+
+class Guarded(Small):
+    candidates = (Candidate("pre", nothing, name="a", reentrant=False), Candidate("post", nothing, name="b"))
+
+
+def forget_all(self: Any, hook: Hook, step: int) -> None:
+    for counts, keys in ((self._before, hook.before), (self._after, hook.after)):
+        for key in keys:
+            counts[hook.kind, key] = 1
+            if step < 0:
+                del counts[hook.kind, key]
+
+
+def pause_all(self: MountPoint, _hooks: object, *, paused: bool) -> None:
+    def store() -> None:
+        for hook in self.members:
+            hook.paused = paused
+
+    self._change(store)
+
+
+def any_run(_guard_of_hook: object) -> bool:
+    return any(run._alive for run in _guard._running.get())
+
+
+matching = MountPoint._matching
+
+
+# What is planted, and the law that it breaks.
+PLANTED: list[tuple[object, str, Any, str, type[HookMachine]]] = [
+    (_order.Mentions, "count", forget_all, "refusal", Small),
+    (MountPoint, "set_paused", pause_all, "pauses", Small),
+    (MountPoint, "_matching", lambda self, meant: matching(self, meant)[:1], "members", Small),
+    (MountPoint, "_older", lambda *_: None, "members", Small),
+    (Attributes, "unwrap", lambda self: None, "no trace", Small),
+    (_hook, "priority_of", lambda *_: 50, "refusal", Small),
+    (Hook, "_hold_weakly", lambda *_: None, "lifetimes", Small),
+    (Hook, "__exit__", lambda self, *_: self.remove() if _[0] is None else None, "members", Small),
+    (_guard.Run, "is_under_way", staticmethod(any_run), "a call", Guarded),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "value", "broken", "machine"), PLANTED, ids=[one[1] for one in PLANTED])
+def test_a_planted_bug_breaks_a_law_in_a_short_story(
+    owner: object, name: str, value: Any, broken: str, machine: type[HookMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, value)
+    with pytest.raises(LawError) as caught:
+        explored(type("Machine", (machine,), {}))
+    assert caught.value.law == broken
+
+
+@pytest.mark.parametrize("machine", [Small, OfInstance])
+def test_the_short_stories_pass(machine: type[HookMachine]) -> None:
+    explored(type("Machine", (machine,), {}))
+
+
+def test_a_target_that_lives_on_by_itself_is_not_asked_to_die() -> None:
+    made: list[object] = []
+
+    class Keeping(Small):
+        def make(self) -> Any:
+            made.append(super().make())
+            return made[-1]
+
+    explored(Keeping)
+    assert made
+
+
+def test_methods_of_the_users_own_may_have_any_name_that_is_not_documented() -> None:
+    class Own(Small):
+        def function(self) -> None:
+            raise NotImplementedError
+
+        hook = check = begin = odd = never = steps = function
+
+    explored(Own)
+
+
+def test_a_hook_of_the_class_that_is_added_later_runs_behind_one_of_the_instance() -> None:
+    method = OfInstance().make()
+    hooks(method).add("pre", nothing, name="of the instance")
+    hooks(method.__func__).add("pre", nothing, name="of the class")
+    run_laws(method, before("of the instance", "of the class"), args=(1,))
+
+
+def test_a_hook_is_traced_with_what_it_is_given_by_the_names_of_its_own_parameters() -> None:
+    seen: list[dict[str, object]] = []
+
+    @law
+    def is_named(trace: Any) -> bool:
+        seen.append(trace["asks"].given)
+        return True
+
+    @hookable
+    def handle(request: int, user: str) -> int:
+        return request
+
+    def asks(request: int, nobody: None = None, user: str = "") -> None: ...
+
+    handle.pre(asks)
+    run_laws(handle, is_named, args=(1, "ann"))
+    assert seen == [{"request": 1, "user": "ann"}]
+
+
+async def of_async(_: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "check", [lambda f: run_laws(f, args=(1,)), lambda f: run_laws(f, before("a", "b"), args=(1,))]
+)
+def test_an_async_target_is_refused_where_an_event_loop_runs(check: Callable[[Any], None]) -> None:
+    fetch = hookable(of_async)
+    with hooks(fetch).add("pre", nothing, name="a"), hooks(fetch).add("pre", lambda: None, name="b"):
+
+        async def inside() -> None:
+            with pytest.raises(HookTypeError, match="an event loop of their own, but one is running here already"):
+                check(fetch)
+            await asyncio.to_thread(check, fetch)
+
+        asyncio.run(inside())
+
+
+def test_marked_methods_may_name_each_other() -> None:
+    class Marked(Small):
+        candidates = ()
+
+        @pre(before="audit")
+        def auth(self, request: int) -> None: ...
+
+        @pre
+        def audit(self) -> None: ...
+
+        @post
+        def log(self, result: int) -> None: ...
+
+        auth_first = before("auth", "audit")
+
+    explored(Marked)

@@ -1,0 +1,244 @@
+"""Calls of generators, async generators and coroutine functions are replayed, whatever their callers do with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from aspecthook import Args, Return, hookable, hooks
+from aspecthook.testing import Trace, run_laws
+from aspecthook.testing._calls import Given
+from aspecthook.testing._guests import MARK, Later
+from aspecthook.testing._model import Played, differs
+from aspecthook.testing._rows import Counts, acting
+from aspecthook.testing._streams import DRIVES, drives_of
+from aspecthook.testing._trace import make_call, make_two_calls
+
+
+def one_more(item: Any) -> Any:
+    return item + 1 if isinstance(item, int) else None
+
+
+def one_yield() -> Any:
+    yield
+
+
+async def async_yield() -> Any:
+    yield
+
+
+def handed_on(proceed: Any) -> Any:
+    return proceed()
+
+
+def relayed(proceed: Any) -> Any:
+    return (yield from proceed())
+
+
+async def arelayed(proceed: Any) -> Any:
+    async with aclosing(proceed()) as items:
+        async for item in items:
+            yield item
+
+
+async def proceeding(proceed: Any) -> Any:
+    return await proceed()
+
+
+async def answering_a_coroutine(proceed: Any) -> Any:
+    return proceed()
+
+
+async def later() -> None:
+    await asyncio.sleep(0)
+
+
+def generator() -> Any:
+    @hookable
+    def count(n: int) -> Any:
+        sent = []
+        for number in range(n):
+            try:
+                sent.append((yield number))
+            except LookupError:
+                sent.append("thrown")
+        return sent
+
+    for hook in (one_yield, relayed, handed_on):
+        count.around(hook)
+    count.item(one_more)
+    return count
+
+
+def async_generator() -> Any:
+    @hookable
+    async def count(n: int) -> Any:
+        for number in range(n):
+            await asyncio.sleep(0)
+            yield number
+
+    for hook in (one_yield, async_yield, handed_on, arelayed):
+        count.around(hook)
+    count.item(one_more)
+    count.pre(later)
+    return count
+
+
+def coroutine() -> Any:
+    @hookable
+    async def double(n: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * n
+
+    for hook in (one_yield, async_yield, proceeding, answering_a_coroutine):
+        double.around(hook)
+    double.pre(later)
+    double.pre(lambda: Later(lambda: Args(n=3)), name="an awaitable")
+    return double
+
+
+TARGETS = {"generator": generator, "async generator": async_generator, "coroutine": coroutine}
+
+
+def made(made: Any) -> Any:
+    async def finished() -> Any:
+        return await made
+
+    return asyncio.run(finished()) if hasattr(made, "__await__") else made
+
+
+def played(function: Any, *traces: Trace) -> str | None:
+    mount = hooks(function)
+    given = Given((3,), {})
+    return differs(*[Played(mount, acting(mount), trace, (), given, Counts(), {}) for trace in traces])
+
+
+def seen(result: Any, exc: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("style", "drive"), [(style, drive) for style in TARGETS for drive in ("", *drives_of(style, DRIVES))]
+)
+def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) -> None:
+    function = TARGETS[style]()
+    hooks(function).add("post", lambda result: None, name="post")
+    hooks(function).add("exception", lambda exc: None, name="exception")
+    hooks(function).add("always", seen)
+    mount = hooks(function)
+    if drive == "at once":
+        traces = made(make_two_calls(mount, (), Given((3,), {}), Given((3,), {})))
+    else:
+        traces = (made(make_call(mount, (), Given((3,), {}), drive=drive.split())),)
+    assert played(function, *traces) is None
+    assert len(traces[0].steps) > 1 or drive == "close"
+
+
+def test_what_is_sent_thrown_and_closed_reaches_the_target() -> None:
+    function = generator()
+    mount = hooks(function)
+    sent = made(make_call(mount, (), Given((2,), {}), drive=("next", "send")))
+    assert sent.result == [1, 2] and sent._resumed[-1].answer == [MARK, None]
+    assert made(make_call(mount, (), Given((3,), {}), drive=("next", "throw"))).exc.args == ("thrown",)
+    assert isinstance(
+        made(make_call(mount, (), Given((3,), {}), drive=("next", "close")))["count"].raised, GeneratorExit
+    )
+
+
+def another_item(trace: Trace) -> None:
+    trace._resumed[0].answer = object()
+
+
+def another_end(trace: Trace) -> None:
+    trace._resumed[-1].answer = object()
+
+
+def a_step_too_few(trace: Trace) -> None:
+    del trace.steps[-1]
+
+
+def a_step_earlier(trace: Trace) -> None:
+    trace._resumed[0].until -= 1
+
+
+def another_thing_sent(trace: Trace) -> None:
+    trace["count"]._events[1].value = object()  # type: ignore[union-attr]
+
+
+def nothing_closed(trace: Trace) -> None:
+    del trace["count"]._events[1:]
+
+
+@pytest.mark.parametrize(
+    ("change", "drive", "says"),
+    [
+        (another_item, "", "next number 1 should have given 1"),
+        (another_end, "", "next number 4 should have ended with"),
+        (a_step_too_few, "", "should have run at the end"),
+        (a_step_earlier, "", "number 1 had come to its end"),
+        (another_thing_sent, "next send", "target count should have been sent <a mark>"),
+        (nothing_closed, "next close", "target count should have been closed"),
+    ],
+)
+def test_what_a_generator_should_not_have_done_is_found(change: Callable[[Trace], None], drive: str, says: str) -> None:
+    function = generator()
+    trace = made(make_call(hooks(function), (), Given((3,), {}), drive=drive.split()))
+    assert played(function, trace) is None
+    change(trace)
+    assert says in str(played(function, trace))
+
+
+def test_an_answer_that_nobody_awaits_is_found() -> None:
+    function = coroutine()
+    trace = made(make_call(hooks(function), (), Given((3,), {})))
+    assert trace["an awaitable"].answer == Args(n=3) and trace.result == 6
+    trace["an awaitable"]._is_pending = True
+    assert "answered an awaitable, which should have been awaited" in str(played(function, trace))
+
+
+def test_an_around_hook_may_raise_another_exception_than_it_caught() -> None:
+    """It was reported, since the context of what it raised is not what the library gives it."""
+
+    @hookable
+    def fail(n: int) -> Any:
+        raise KeyError(n)
+
+    @hookable
+    def failing(n: int) -> Any:
+        yield n
+        raise KeyError(n)
+
+    def translating(proceed: Any) -> Any:
+        try:
+            return proceed()
+        except KeyError:
+            raise ValueError("translated")  # noqa: B904
+
+    def translating_late() -> Any:
+        try:
+            yield
+        except KeyError:
+            raise ValueError("translated")  # noqa: B904
+
+    for function, hook in ((fail, translating), (fail, translating_late), (failing, translating_late)):
+        with hooks(function).add("around", hook):
+            run_laws(function, args=(1,))
+
+
+def test_a_stream_that_a_hook_leaves_open_is_not_followed() -> None:
+    @hookable
+    async def count(n: int) -> Any:
+        for number in range(n):
+            yield number
+
+    @count.around
+    async def first_alone(proceed: Any) -> Any:
+        async for item in proceed():
+            yield item
+            return
+
+    count.exception(lambda exc: Return(None), name="handles")
+    run_laws(count, args=(3,))
