@@ -7,7 +7,7 @@ StopIteration that a hook raises must reach the caller as it is, and a generator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, cast
 
@@ -162,20 +162,24 @@ def _without_first(loader: Any, count: int) -> Iterator[Any]:
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
-    """Go through one pass without gradients, and log the means of the model's numbers over the samples."""
+    """Go through one pass without gradients, and log the averages of its numbers over the samples."""
+    with run.backend.no_grad():
+        averages = averages_of(step(batch) for batch in batches(run, mode))
+    run.logs = {**run.logs, **{f"{mode}_{name}": value for name, value in averages.items()}}
+
+
+def averages_of(outputs: Iterable[Any]) -> dict[str, float]:
+    """Return the averages over the samples of the numbers in the outputs of batches."""
     sums: dict[str, float] = {}
     seen = 0
-    with run.backend.no_grad():
-        for batch in batches(run, mode):
-            outputs = step(batch)
-            if isinstance(outputs, Mapping):
-                made = cast("Mapping[str, Any]", outputs)
-                count = int(made.get("num_samples", 1))
-                seen += count
-                for name, value in made.get("log_vars", {}).items():
-                    sums[name] = sums.get(name, 0.0) + float(value) * count
-    means = {f"{mode}_{name}": value / max(seen, 1) for name, value in sums.items()}
-    run.logs = {**run.logs, **means}
+    for made in outputs:
+        if isinstance(made, Mapping):
+            batch = cast("Mapping[str, Any]", made)
+            count = int(batch.get("num_samples", 1))
+            seen += count
+            for name, value in batch.get("log_vars", {}).items():
+                sums[name] = sums.get(name, 0.0) + float(value) * count
+    return {name: value / max(seen, 1) for name, value in sums.items()}
 
 
 # What a model computes for a batch. Any: batches, outputs and losses are those of any library.
