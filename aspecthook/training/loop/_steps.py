@@ -7,7 +7,7 @@ StopIteration that a hook raises must reach the caller as it is, and a generator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, cast
 
@@ -162,20 +162,24 @@ def _without_first(loader: Any, count: int) -> Iterator[Any]:
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
-    """Go through one pass without gradients, and log the means of the model's numbers over the samples."""
+    """Go through one pass without gradients, and log the averages of its numbers over the samples."""
+    with run.backend.no_grad():
+        averages = averages_of(step(batch) for batch in batches(run, mode))
+    run.logs = {**run.logs, **{f"{mode}_{name}": value for name, value in averages.items()}}
+
+
+def averages_of(outputs: Iterable[Any]) -> dict[str, float]:
+    """Return the averages over the samples of the numbers in the outputs of batches."""
     sums: dict[str, float] = {}
     seen = 0
-    with run.backend.no_grad():
-        for batch in batches(run, mode):
-            outputs = step(batch)
-            if isinstance(outputs, Mapping):
-                made = cast("Mapping[str, Any]", outputs)
-                count = int(made.get("num_samples", 1))
-                seen += count
-                for name, value in made.get("log_vars", {}).items():
-                    sums[name] = sums.get(name, 0.0) + float(value) * count
-    means = {f"{mode}_{name}": value / max(seen, 1) for name, value in sums.items()}
-    run.logs = {**run.logs, **means}
+    for made in outputs:
+        if isinstance(made, Mapping):
+            batch = cast("Mapping[str, Any]", made)
+            count = int(batch.get("num_samples", 1))
+            seen += count
+            for name, value in batch.get("log_vars", {}).items():
+                sums[name] = sums.get(name, 0.0) + float(value) * count
+    return {name: value / max(seen, 1) for name, value in sums.items()}
 
 
 # What a model computes for a batch. Any: batches, outputs and losses are those of any library.
@@ -183,19 +187,25 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
 
 def loss_of(run: Run, batch: Any) -> Any:
     """Return the loss of a batch, and put what else the model computes into ``outputs`` and ``logs``."""
-    own = hasattr(run.model, "train_step")
-    made = run.model.train_step(batch, run.optimizer) if own else _computed(run, batch)
-    if not isinstance(made, dict) or "loss" not in made:
-        raise TrainingError(
-            f"{'train_step' if own else 'the loss'} of {type(run.model).__name__} returned {type(made).__name__}, not "
-            "a dict with a 'loss'; return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
-        )
-    outputs = run.outputs = cast("dict[str, Any]", made)
-    log_vars = outputs.get("log_vars")
+    if hasattr(run.model, "train_step"):
+        made = run.model.train_step(batch, run.optimizer)
+        if not _has_loss(made):
+            raise TrainingError(
+                f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
+                "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
+            )
+    else:
+        made = _computed(run, batch)
+    run.outputs = made
+    log_vars = made.get("log_vars")
     if log_vars is None:  # only then: reading a number off a GPU waits for it
-        log_vars = {"loss": run.backend.item(outputs["loss"])}
+        log_vars = {"loss": run.backend.item(made["loss"])}
     run.logs = {**run.logs, **log_vars}
-    return outputs["loss"]
+    return made["loss"]
+
+
+def _has_loss(made: object) -> bool:
+    return isinstance(made, dict) and "loss" in made
 
 
 def outputs_of(run: Run, batch: Any) -> Any:
@@ -211,9 +221,10 @@ def outputs_of(run: Run, batch: Any) -> Any:
 
 def inputs_of(batch: Any) -> Any:
     """Return what a model is called with to predict."""
+    given = batch
     if isinstance(batch, (tuple, list)):
-        return cast("Any", batch)[0]
-    return cast("Any", batch)["inputs"] if isinstance(batch, Mapping) and "inputs" in batch else batch
+        return given[0]
+    return given["inputs"] if isinstance(batch, Mapping) and "inputs" in given else given
 
 
 def _computed(run: Run, batch: Any) -> dict[str, Any]:
