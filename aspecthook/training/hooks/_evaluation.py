@@ -18,7 +18,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.loop._state import preserved
-from aspecthook.training.loop._steps import averages_of
+from aspecthook.training.loop._steps import Means
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
@@ -263,8 +263,10 @@ class DistEvalHook(EvalHook):
     def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
         shares = all_gather(rows)
         everything = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        averages = averages_of(outputs for outputs, _ in everything)
-        return {**self._computed(everything), **{f"{_VAL}{name}": value for name, value in averages.items()}}
+        means = Means("val")
+        for outputs, _ in everything:
+            means.add(outputs)
+        return {**self._computed(everything), **means.now()}
 
 
 def _without_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ StopIteration that a hook raises must reach the caller as it is, and a generator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Any, cast
+from typing import Any, cast, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
@@ -162,24 +162,35 @@ def _without_first(loader: Any, count: int) -> Iterator[Any]:
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
-    """Go through one pass without gradients, and log the averages of its numbers over the samples."""
+    """Go through one pass without gradients, and log the means of the model's numbers over the samples."""
+    means = Means(mode)
     with run.backend.no_grad():
-        averages = averages_of(step(batch) for batch in batches(run, mode))
-    run.logs = {**run.logs, **{f"{mode}_{name}": value for name, value in averages.items()}}
+        for batch in batches(run, mode):
+            means.add(step(batch))
+    run.logs = {**run.logs, **means.now()}
 
 
-def averages_of(outputs: Iterable[Any]) -> dict[str, float]:
-    """Return the averages over the samples of the numbers in the outputs of batches."""
-    sums: dict[str, float] = {}
-    seen = 0
-    for made in outputs:
-        if isinstance(made, Mapping):
-            batch = cast("Mapping[str, Any]", made)
-            count = int(batch.get("num_samples", 1))
-            seen += count
-            for name, value in batch.get("log_vars", {}).items():
-                sums[name] = sums.get(name, 0.0) + float(value) * count
-    return {name: value / max(seen, 1) for name, value in sums.items()}
+@final
+class Means:
+    """Means of the model's numbers over the samples of many batches, by names such as ``val_loss``."""
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._sums: dict[str, float] = {}
+        self._seen = 0
+
+    def add(self, outputs: Any) -> None:
+        """Add what the model computes for a batch, if that has numbers."""
+        if isinstance(outputs, Mapping):
+            made = cast("Mapping[str, Any]", outputs)
+            count = int(made.get("num_samples", 1))
+            self._seen += count
+            for name, value in made.get("log_vars", {}).items():
+                self._sums[name] = self._sums.get(name, 0.0) + float(value) * count
+
+    def now(self) -> dict[str, float]:
+        """Return the means so far."""
+        return {f"{self._mode}_{name}": value / max(self._seen, 1) for name, value in self._sums.items()}
 
 
 # What a model computes for a batch. Any: batches, outputs and losses are those of any library.

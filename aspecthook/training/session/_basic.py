@@ -15,9 +15,9 @@ from aspecthook.training.hooks._hook import HOOKS
 
 from ._errors import QUIET, NanLossDuringTrainingError
 from ._fetches import mapped
-from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, Stateful
+from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._summaries import SummaryWriter, writer_of
-from ._timers import SecondOrStepTimer
+from ._timers import SecondOrStepTimer, Timed
 
 if TYPE_CHECKING:
     from ._session import Coordinator, Session
@@ -158,7 +158,7 @@ Formatter = Callable[[dict[str, Any]], str]
 
 @final
 @HOOKS.register
-class LoggingTensorHook(Stateful):
+class LoggingTensorHook(Timed):
     """Log values at the first step, and then every so many iterations or seconds. Rank 0 logs.
 
     Args:
@@ -189,24 +189,21 @@ class LoggingTensorHook(Stateful):
             raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
         # TensorFlow logs a mapping in the order of its keys.
         self.tensors = _sorted(tensors) if is_any(tensors, Mapping) else {name: name for name in tensors}
-        never = at_end and every_n_iter is None and every_n_secs is None
-        self._timer = None if never else SecondOrStepTimer(every_n_secs, every_n_iter, who="LoggingTensorHook")
+        self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
+        self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
         self.at_end = at_end
         self._formatter = formatter
         self._reset()
 
     def _reset(self) -> None:
+        super()._reset()
         self._count = 0
         self._due = False
-        if self._timer is not None:
-            self._timer.reset()
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Ask for the values, if logging is due."""
         self._due = (
-            self._timer is not None
-            and run_context.session.runner.rank == 0
-            and self._timer.should_trigger_for_step(self._count)
+            self._periodic and run_context.session.runner.rank == 0 and self._timer.should_trigger_for_step(self._count)
         )
         return SessionRunArgs(self.tensors) if self._due else None
 
@@ -222,7 +219,7 @@ class LoggingTensorHook(Stateful):
             self._log(session, session.run(self.tensors))
 
     def _log(self, session: Session, values: dict[str, Any]) -> None:
-        passed = None if self._timer is None else self._timer.update_last_triggered_step(self._count)[0]
+        passed, _ = self._timer.update_last_triggered_step(self._count)
         if self._formatter is not None:
             session.runner.logger.info("%s", self._formatter(values))
             return
@@ -231,13 +228,12 @@ class LoggingTensorHook(Stateful):
 
     def state_dict(self) -> dict[str, Any]:
         """Return how many iterations it has seen, and when it has logged last."""
-        return {"count": self._count, "timer": None if self._timer is None else self._timer.state_dict()}
+        return {**super().state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` has returned."""
-        self._count, self._loaded = state["count"], True
-        if self._timer is not None and state["timer"] is not None:
-            self._timer.load_state_dict(state["timer"])
+        super().load_state_dict(state)
+        self._count = state["count"]
 
 
 def _sorted(named: Any) -> dict[str, Any]:
@@ -251,7 +247,7 @@ def shown(value: Any) -> str:
 
 @final
 @HOOKS.register
-class StepCounterHook(Stateful):
+class StepCounterHook(Timed):
     """Log the steps per second, and write them as ``global_step/sec``. Rank 0 does.
 
     Args:
@@ -279,19 +275,10 @@ class StepCounterHook(Stateful):
         self._writer: SummaryWriter | None = writer_of(output_dir, summary_writer)
         self.steps_per_sec: float | None = None
 
-    def _reset(self) -> None:
-        self._timer.reset()
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
-        """Ask for the number of the step."""
-        return SessionRunArgs("global_step")
-
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Log the rate if it is due, and if there were steps since the last time."""
-        if not self._timer.should_trigger_for_step(run_values.results + 1) or run_context.session.runner.rank != 0:
-            return
-        step = run_context.session.run("global_step")
-        if not self._timer.should_trigger_for_step(step):
+        step = None if run_context.session.runner.rank != 0 else self._due_step(run_context, run_values)
+        if step is None:
             return
         passed, steps = self._timer.update_last_triggered_step(step)
         if passed and steps is not None:
@@ -304,15 +291,6 @@ class StepCounterHook(Stateful):
         """Flush the writer."""
         if self._writer is not None:
             self._writer.flush()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return when it has counted last."""
-        return {"timer": self._timer.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
-        self._loaded = True
-        self._timer.load_state_dict(state["timer"])
 
 
 @final

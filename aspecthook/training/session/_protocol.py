@@ -118,22 +118,4 @@ class SessionRunHook:
         """Called when the run has ended; not if it has failed."""
 
 
-class Stateful(SessionRunHook):
-    """A hook that starts afresh with each run, unless the run was resumed with a state of the hook."""
-
-    _loaded = False
-
-    def begin(self) -> None:
-        """Start afresh, unless a state was loaded for this run."""
-        if not self._loaded:
-            self._reset()
-
-    def after_create_session(self, session: Session, coord: Coordinator) -> None:  # noqa: ARG002
-        """Record that the run has begun with the state that was loaded."""
-        self._loaded = False
-
-    def _reset(self) -> None:
-        raise NotImplementedError
-
-
 METHODS = ("begin", "after_create_session", "before_run", "after_run", "end")

@@ -14,8 +14,8 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues, Stateful
-from ._timers import SecondOrStepTimer
+from ._protocol import SessionRunContext, SessionRunValues
+from ._timers import SecondOrStepTimer, Timed
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
@@ -48,7 +48,7 @@ class CheckpointSaverListener:
 
 @final
 @HOOKS.register
-class CheckpointSaverHook(Stateful):
+class CheckpointSaverHook(Timed):
     """Save checkpoints: when the session is created, every so many steps or seconds since the last one, and at the end.
 
     Each is saved when all other hooks have acted on the step, so that a run that is resumed from it continues as if it
@@ -96,9 +96,6 @@ class CheckpointSaverHook(Stateful):
         """Return the file of a step."""
         return self.checkpoint_dir / f"{self._basename}-{step}.safetensors"
 
-    def _reset(self) -> None:
-        self._timer.reset()
-
     def begin(self) -> None:
         """Start afresh, and call `begin` of the listeners."""
         super().begin()
@@ -115,17 +112,11 @@ class CheckpointSaverHook(Stateful):
         if not (resumed and self.path(step).name in self._files and is_checkpoint(self.path(step))):
             self._save(session, step)
 
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
-        """Ask for the number of the step."""
-        return SessionRunArgs("global_step")
-
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Save a checkpoint if it is due."""
         session: Session = run_context.session
-        if not self._is_due(run_values.results + 1):
-            return
-        step: int = session.run("global_step")
-        if not self._is_due(step):
+        step = self._due_step(run_context, run_values)
+        if step is None:
             return
         self._timer.update_last_triggered_step(step)
 
@@ -182,7 +173,7 @@ class CheckpointSaverHook(Stateful):
 
     def state_dict(self) -> dict[str, Any]:
         """Return when it has saved last, and the files that are kept."""
-        return {"timer": self._timer.state_dict(), "files": list(self._files)}
+        return {**super().state_dict(), "files": list(self._files)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` has returned.
@@ -196,5 +187,5 @@ class CheckpointSaverHook(Stateful):
                 f"the state of the CheckpointSaverHook names the file {brief(odd[0])}, which is outside its folder; "
                 "no run saves such a state, so load another checkpoint"
             )
-        self._files, self._loaded = list(state["files"]), True
-        self._timer.load_state_dict(state["timer"])
+        self._files = list(state["files"])
+        super().load_state_dict(state)

@@ -14,8 +14,8 @@ from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._fetches import mapped
-from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues, Stateful
-from ._timers import SecondOrStepTimer
+from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
+from ._timers import SecondOrStepTimer, Timed
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -88,7 +88,7 @@ def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> Summary
 
 @final
 @HOOKS.register
-class SummarySaverHook(Stateful):
+class SummarySaverHook(Timed):
     """Write values of the first step, and then every so many steps or seconds. Rank 0 writes.
 
     An array is written as its mean, standard deviation, minimum and maximum.
@@ -129,7 +129,7 @@ class SummarySaverHook(Stateful):
         self._reset()
 
     def _reset(self) -> None:
-        self._timer.reset()
+        super()._reset()
         self._next: int | None = None
         self._due = False
 
@@ -167,12 +167,12 @@ class SummarySaverHook(Stateful):
     def state_dict(self) -> dict[str, Any]:
         """Return when it has written last, and the length of the file."""
         size = self._writer.size() if isinstance(self._writer, JsonSummaryWriter) else None
-        return {"timer": self._timer.state_dict(), "next": self._next, "size": size}
+        return {**super().state_dict(), "next": self._next, "size": size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` has returned."""
-        self._loaded, self._next = True, state["next"]
-        self._timer.load_state_dict(state["timer"])
+        super().load_state_dict(state)
+        self._next = state["next"]
         if isinstance(self._writer, JsonSummaryWriter) and state["size"] is not None:
             self._writer.cut(state["size"])
 

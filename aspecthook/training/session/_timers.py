@@ -1,13 +1,18 @@
-"""The timer of hooks that act every so many steps or seconds."""
+"""The timer of hooks that act every so many steps or seconds, and the base of such hooks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError
 from aspecthook.training._options import finite_number, whole_number
+
+from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+
+if TYPE_CHECKING:
+    from ._session import Coordinator, Session
 
 
 def clock() -> float:
@@ -89,3 +94,49 @@ def _seconds(who: str, value: object) -> float:
     if seconds < 0:
         raise HookOptionError(f"{who}: the number of seconds={seconds}; give a number from 0 up")
     return seconds
+
+
+class Timed(SessionRunHook):
+    """A hook with a timer, which starts afresh with each run unless the run was resumed with a state of the hook."""
+
+    _timer: SecondOrStepTimer
+    _loaded = False
+
+    def begin(self) -> None:
+        """Start afresh, unless a state was loaded for this run."""
+        if not self._loaded:
+            self._reset()
+
+    def _reset(self) -> None:
+        self._timer.reset()
+
+    def after_create_session(self, session: Session, coord: Coordinator) -> None:  # noqa: ARG002
+        """Record that the run has begun with the state that was loaded."""
+        self._loaded = False
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:  # noqa: ARG002
+        """Ask for the number of the step."""
+        return SessionRunArgs("global_step")
+
+    def _due_step(self, run_context: SessionRunContext, run_values: SessionRunValues) -> int | None:
+        """Return the step that was just made if the hook is due, None otherwise.
+
+        The number that TensorFlow reads in a step is that before it. The number after it is read only if it may matter,
+        and may be the same: under gradient accumulation not every batch completes a step.
+        """
+        if not self._is_due(run_values.results + 1):
+            return None
+        step: int = run_context.session.run("global_step")
+        return step if self._is_due(step) else None
+
+    def _is_due(self, step: int) -> bool:
+        return self._timer.should_trigger_for_step(step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the timer."""
+        return {"timer": self._timer.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` has returned."""
+        self._loaded = True
+        self._timer.load_state_dict(state["timer"])
