@@ -100,15 +100,7 @@ def weave(
     """
     from . import _plans
 
-    kinds = {
-        "pre": pre,
-        "around": around,
-        "on": on,
-        "item": item,
-        "exception": exception,
-        "post": post,
-        "always": always,
-    }
+    kinds = dict(pre=pre, around=around, on=on, item=item, exception=exception, post=post, always=always)
     return _plans.begin(target, names, kinds, options, aspect=aspect, where=where, scope=scope, again=again)
 
 
