@@ -299,9 +299,9 @@ def interrupted(step: Callable[[], object], place: int, handler: Callable[[], ob
     def trace(frame: Any, what: str, _: object) -> Any:
         nonlocal left
         file = Path(frame.f_code.co_filename).name
-        if file not in ("history.py", "point.py"):
+        if file not in ("_history.py", "point.py"):
             return None
-        frame.f_trace_opcodes = file == "history.py"
+        frame.f_trace_opcodes = file == "_history.py"
         if what == ("opcode" if frame.f_trace_opcodes else "line"):
             left -= 1
             # CPython handles signals at calls and at jumps back alone, and there is none between these two lines.

@@ -17,10 +17,10 @@ from aspecthook._core.compile.source import Source
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission, Signature
-from aspecthook._core.mount.history import History
 from aspecthook._core.mount.hookable import mount_new
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import HookOptionError, MountError, brief, entrance, nearest, printable, qualified
+from aspecthook.events._history import EventPoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -109,7 +109,7 @@ def event(
     return _event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
 
-def _event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) -> Any:
+def _event(stub: Any, name: Any, *, make: ToMount = EventPoint, **options: Any) -> Any:
     function = _checked(stub)
     if name is not None and not isinstance(name, str):
         raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")
@@ -119,11 +119,12 @@ def _event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) 
     if emission.replay:
         if "history" in function.__dict__:
             raise MountError(f"{label} already has an attribute 'history', which replay needs; rename it")
-        _remember(mount, options["replay"])
+        assert isinstance(mount, EventPoint)
+        mount.keep(None if options["replay"] is True else int(options["replay"]))
     code = _code(function, emission, mount)
     mount_new(function, mount)
     function.__code__ = code
-    if mount.history is not None:
+    if isinstance(mount, EventPoint) and mount.history is not None:
         function.__dict__["history"] = mount.history
     return function
 
@@ -202,11 +203,6 @@ def _check_replay(function: FunctionType, signature: Signature, label: str, *, d
         why = "belongs to a class, and past calls would keep its instances alive"
     if why:
         raise HookOptionError(f"{label} cannot replay: it {why}; keep what late subscribers need in your own object")
-
-
-def _remember(mount: MountPoint, replay: bool | int) -> None:
-    most = None if replay is True else int(replay)
-    mount.history = History(most, mount._get_site, lambda: mount._active().on)
 
 
 # Code for stubs

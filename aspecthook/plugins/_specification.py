@@ -35,7 +35,7 @@ class Wish(NamedTuple):
     @property
     def is_told(self) -> bool:
         """Whether it will be told of past calls as it is added."""
-        return self.mark.kind == "on" and self.mount.history is not None
+        return self.mount.replays(self.mark.kind)
 
     def withdraw(self) -> None:
         """Take off what an interrupt has left of it, before anybody else knew of it."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.hook import check_options
 from aspecthook._core.law.options import OPTIONS, Options
-from aspecthook._core.mount.point import check_types
+from aspecthook._core.mount.adding import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable
 
 from ._aspects import has_marks, marked

@@ -350,7 +350,7 @@ class Weaving:
             if key not in replays and (piece is None or not piece.shared.alive):
                 done.append(key)
                 mount = spot.mount()
-                if mount.must_tell(wanted.kind) and not is_woven(mount, wanted, again=self._again):
+                if mount.replays(wanted.kind) and not is_woven(mount, wanted, again=self._again):
                     replays[key] = partial(self._replay, key, spot, mount, wanted)
                     continue
                 self._acquire(key, spot, mount, wanted)
@@ -378,4 +378,4 @@ class Weaving:
             if not self._removed:
                 self._acquire(key, spot, mount, wanted, put)
 
-        mount.tell(hook, insert)
+        mount.replay(hook, insert)

@@ -803,8 +803,8 @@ MEMBERSHIP = [
         "added-again-is-two",
         "membership",
         "_core/mount/point.py",
-        "        if older is not None:\n            return older\n        self._check",
-        "        self._check",
+        "        if older is not None:\n            return older\n        self.check",
+        "        self.check",
         _ORDER,
         reach=False,
     ),
@@ -873,13 +873,13 @@ MEMBERSHIP = [
         "refused-hook-stays",
         "membership",
         "_core/mount/point.py",
-        """        self._check_order(hook)
+        """        self.check_order(hook)
         self._mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
 """,
         """        self._mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
-        self._check_order(hook)
+        self.check_order(hook)
 """,
         _ORDER,
     ),

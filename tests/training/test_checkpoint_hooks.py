@@ -18,7 +18,8 @@ from aspecthook import Args, HookOptionError, HookTypeError
 from aspecthook.training import HOOKS, TrainingError
 from aspecthook.training.checkpoint import _format as checkpoints
 from aspecthook.training.checkpoint import load, newest
-from aspecthook.training.checkpoint._hooks import CheckpointHook, CheckpointLoaderHook, rule_of
+from aspecthook.training.checkpoint._hooks import CheckpointHook, CheckpointLoaderHook
+from aspecthook.training.hooks._monitor import rule_of
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -416,8 +417,8 @@ def test_a_number_that_a_validation_does_not_bring_is_refused_with_the_nearest(t
     with pytest.raises(TrainingError) as caught:
         Run(tmp_path, hook, scores=[1]).go()
     assert str(caught.value) == (
-        "CheckpointHook(save_best='accu'): after a validation there is no such number in the logs; did you mean "
-        "'acc'?; there are: loss, val_acc"
+        "CheckpointHook(save_best='accu'): the validation did not log this score; the logs have loss, val_acc; did you "
+        "mean 'acc'?"
     )
 
 
@@ -427,15 +428,15 @@ def test_a_number_that_never_came_is_said_at_the_end(
 ) -> None:
     Run(tmp_path, CheckpointHook(save_best=save_best, rule="less"), epochs=1).go()
     assert caplog.messages == [
-        f"CheckpointHook(save_best={save_best!r}): no best checkpoint was saved, since no number of that name was "
-        "logged; there were: loss"
+        f"CheckpointHook(save_best={save_best!r}): no best checkpoint was saved, since no score of that name was "
+        "logged; the logs have loss"
     ]
     assert names(tmp_path) == files("epoch_1")
 
 
 @pytest.mark.parametrize("score", ["good", None, [1, 2]])
 def test_what_is_no_number_is_refused(score: object, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"'val_acc' is .* in the logs, .*; log a number"):
+    with pytest.raises(TrainingError, match=r"by 'val_acc', which is .* in the logs; log a number"):
         Run(tmp_path, CheckpointHook(save_best="acc"), scores=[score]).go()
 
 
@@ -464,11 +465,11 @@ def test_the_rule_is_known_by_the_name_as_in_mmcv(key: str, rule: str) -> None:
 
 
 def test_a_rule_that_the_name_does_not_tell_is_asked_for_at_once(tmp_path: Path) -> None:
-    with pytest.raises(HookOptionError, match="'f1' is better cannot be known by its name; give rule="):
+    with pytest.raises(HookOptionError, match="the name 'f1' does not show .*; give rule="):
         CheckpointHook(save_best="f1")
     assert CheckpointHook(save_best="f1", rule="greater").best_score is None
     hook = CheckpointHook(save_best="auto")
-    with pytest.raises(HookOptionError, match="'val_f1' is better"):
+    with pytest.raises(HookOptionError, match="the name 'val_f1' does not show"):
         Run(tmp_path, hook, scores=[1], logs={"val_f1": 1}).go()
 
 
@@ -573,7 +574,7 @@ def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> Non
 )
 def test_an_option_that_cannot_be_is_refused_when_it_is_given(options: dict[str, Any], error: type[Exception]) -> None:
     (name,) = options
-    with pytest.raises(error, match=f"^{name}="):
+    with pytest.raises(error, match=rf"^CheckpointHook(: |\(){name}="):
         CheckpointHook(**options)
 
 
@@ -627,7 +628,7 @@ def test_what_is_missing_is_refused_unless_it_may_be(
     with caplog.at_level(logging.INFO):
         run = Run(None, CheckpointLoaderHook(tmp_path / name, missing_ok=True), epochs=1).go()
     assert (run.came_from, run.iter) == ([], 3)
-    assert caplog.messages[0].endswith(f"{tmp_path / name}; beginning anew")
+    assert caplog.messages[0].endswith(f"{tmp_path / name}; starting from scratch")
 
 
 @pytest.mark.parametrize("missing_ok", [True, False])

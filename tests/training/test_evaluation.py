@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
-from aspecthook.training import HOOKS, Hook, Runner, TrainingError
-from aspecthook.training.hooks._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
+from aspecthook.training import HOOKS, DistEvalHook, EarlyStoppingHook, EvalHook, Hook, Runner, TrainingError
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("autograd")
@@ -252,7 +251,7 @@ def test_a_score_of_zero_counts_and_what_is_no_number_does_not(tmp_path: Path) -
 def test_a_rule_is_known_by_the_whole_name_first_and_then_by_a_part(key: str, rule: str | None, tmp_path: Path) -> None:
     if rule is None:
         for made in (lambda: EvalHook([1.0], save_best=key), lambda: EarlyStoppingHook(key)):
-            with pytest.raises(HookOptionError, match="cannot be known by its name"):
+            with pytest.raises(HookOptionError, match="does not show whether"):
                 made()
         return
     assert EarlyStoppingHook(key).rule == rule
@@ -425,7 +424,7 @@ def test_a_number_that_is_not_there_is_a_warning_or_an_error(caplog: pytest.LogC
     runner.register_hook(EarlyStoppingHook("val_accu", patience=1))
     with caplog.at_level(logging.WARNING):
         runner.fit([1.0], [1.0])
-    assert "made no such number; there are: val_acc, val_size; did you mean 'val_acc'" in caplog.text
+    assert "did not log this score; it logged val_acc, val_size; did you mean 'val_acc'" in caplog.text
     assert runner.epoch == 2
     runner = make(max_epochs=2)
     runner.register_hook(EarlyStoppingHook("val_accu", strict=True))
@@ -437,8 +436,8 @@ def test_it_says_why_it_stops(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         stopped(EarlyStoppingHook("acc", patience=2), [0.5, 0.25, 0.25])
         stopped(EarlyStoppingHook("acc", stopping_threshold=0.75), [0.5, 0.875])
-    assert "acc was no better in 2 validations; the best was 0.5; the run ends" in caplog.text
-    assert "acc is 0.875, and 0.75 was to be reached; the run ends" in caplog.text
+    assert "acc did not improve in 2 validations; the best was 0.5; the run ends" in caplog.text
+    assert "acc is 0.875, which is better than the threshold 0.75; the run ends" in caplog.text
 
 
 # Options
@@ -457,14 +456,14 @@ def test_they_are_built_from_configs() -> None:
     ("make_hook", "error", "text"),
     [
         (lambda: EvalHook([1.0], interval=0), HookOptionError, "from 1 up"),
-        (lambda: EvalHook([1.0], interval=1.5), HookTypeError, "no whole number"),  # type: ignore[arg-type]
+        (lambda: EvalHook([1.0], interval=1.5), HookTypeError, "not a whole number"),  # type: ignore[arg-type]
         (lambda: EvalHook([1.0], start=-1), HookOptionError, "from 0 up"),
         (lambda: EvalHook([1.0], save_best="acc", rule="bigger"), HookOptionError, "bigger"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", rule="greatr"), HookOptionError, "did you mean 'greater'"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", patience=0), HookOptionError, "from 1 up"),
-        (lambda: EarlyStoppingHook("acc", patience=True), HookTypeError, "no whole number"),
+        (lambda: EarlyStoppingHook("acc", patience=True), HookTypeError, "not a whole number"),
         (lambda: EarlyStoppingHook("acc", min_delta=nan), HookOptionError, "min_delta"),
-        (lambda: EarlyStoppingHook("acc", stopping_threshold="1"), HookTypeError, "no number"),  # type: ignore[arg-type]
+        (lambda: EarlyStoppingHook("acc", stopping_threshold="1"), HookTypeError, "not a number"),  # type: ignore[arg-type]
     ],
 )
 def test_an_option_that_cannot_be_is_refused(make_hook: Any, error: type[Exception], text: str) -> None:
@@ -494,8 +493,8 @@ import json, os, sys
 import torch, torch.distributed as dist
 from aspecthook import hooks
 from aspecthook.training import Hook, Runner
-from aspecthook.training.hooks._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
-from aspecthook.training.hooks._optimizer import NanGuardHook, NanLossError
+from aspecthook.training import DistEvalHook, EarlyStoppingHook, EvalHook
+from aspecthook.training import NanGuardHook, NanLossError
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)
@@ -601,5 +600,5 @@ def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> Non
     assert first["stopped"] == [3, 0.0, 2]
     assert first["skip"] == [1, 9, True]
     assert first["stop"] == [1, 5, True]
-    assert "the loss of another rank is no number in epoch 2, iteration 2 of it (5 of the run)" in first["raise"]
+    assert "the loss of another rank is bad in epoch 2, iteration 2 of it (5 of the run)" in first["raise"]
     assert "the loss is nan in epoch 2, iteration 2 of it (5 of the run)" in second["raise"]

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, hooks
-from aspecthook.training import HOOKS, Runner, TrainingError
-from aspecthook.training.data import ArrayDataset, DataLoader
-from aspecthook.training.hooks._optimizer import (
+from aspecthook.training import (
+    HOOKS,
     AmpOptimizerHook,
     DistSamplerSeedHook,
     NanGuardHook,
     NanLossError,
     OptimizerHook,
-    agreed,
-    any_rank,
-    gathered,
+    Runner,
+    TrainingError,
 )
+from aspecthook.training._ranks import all_gather, any_rank, broadcast
+from aspecthook.training.data import ArrayDataset, DataLoader
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("autograd")
@@ -148,10 +148,10 @@ def _last(model: Any, x: Any) -> Any:
         ({"grad_clip": 1.0}, HookTypeError, "give a mapping"),
         ({"grad_clip": {"max_norm": 0}}, HookOptionError, "above 0"),
         ({"grad_clip": {"max_norm": nan}}, HookOptionError, "above 0"),
-        ({"grad_clip": {"max_norm": "1"}}, HookTypeError, "is no number"),
+        ({"grad_clip": {"max_norm": "1"}}, HookTypeError, "is not a number"),
         ({"grad_clip": {"max_norm": 1, "norm_type": -1}}, HookOptionError, "above 0"),
         ({"cumulative_iters": 0}, HookOptionError, "from 1 up"),
-        ({"cumulative_iters": 2.0}, HookTypeError, "is no whole number"),
+        ({"cumulative_iters": 2.0}, HookTypeError, "is not a whole number"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -558,11 +558,11 @@ def test_mixed_precision_is_refused_for_a_numpy_model() -> None:
     [
         ({"kind": "fp8"}, HookOptionError, "'fp16' or 'bf16'"),
         ({"kind": False}, HookOptionError, "'fp16' or 'bf16'"),
-        ({"kind": "bf16", "loss_scale": 2.0}, HookOptionError, "scales no losses"),
+        ({"kind": "bf16", "loss_scale": 2.0}, HookOptionError, "does not scale losses"),
         ({"loss_scale": 0}, HookOptionError, "above 0"),
-        ({"loss_scale": "dynamc"}, HookTypeError, "is no number"),
+        ({"loss_scale": "dynamc"}, HookTypeError, "is not a number"),
         ({"loss_scale": {"scale": 2.0}}, HookOptionError, "'scale' is unknown"),
-        ({"loss_scale": {"growth_interval": 1.5}}, HookTypeError, "is no whole number"),
+        ({"loss_scale": {"growth_interval": 1.5}}, HookTypeError, "is not a whole number"),
     ],
 )
 def test_a_precision_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -574,4 +574,4 @@ def test_a_precision_that_cannot_be_is_refused(options: dict[str, Any], error: t
 
 
 def test_one_process_agrees_with_itself() -> None:
-    assert (agreed("a"), gathered("a"), any_rank(True), any_rank(False)) == ("a", ["a"], True, False)
+    assert (broadcast("a"), all_gather("a"), any_rank(True), any_rank(False)) == ("a", ["a"], True, False)

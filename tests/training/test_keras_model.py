@@ -39,7 +39,7 @@ def test_the_model_is_what_callbacks_use_of_one_of_keras(library: str, tmp_path:
     assert len(model.weights) == len(list(runner.model.parameters()))
     model.save(tmp_path / "all.keras")
     model.save_weights(tmp_path / "w.weights.h5")
-    with pytest.raises(TrainingError, match="is there already"):
+    with pytest.raises(TrainingError, match="exists already"):
         model.save(tmp_path / "all.keras", overwrite=False)
     model.set_weights([array * 0 for array in weights])
     assert not any(array.any() for array in state(runner).values())
@@ -157,6 +157,21 @@ def test_a_callback_that_is_registered_and_given_again_is_there_once_and_stays()
     runner.max_epochs = 2
     runner.fit(data(1))
     assert short(seen.told) == ["train_begin", "epoch_end 0", "train_begin", "epoch_end 1"]
+
+
+def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
+    # The lifecycle, which the first callback puts in front of it, shifted the list of handles: an IndexError.
+    seen, other = recorder("on_epoch_end"), recorder("on_epoch_end")
+    runner = run_of("numpy", max_epochs=1)
+    for callback in (seen, other):
+        runner.register_hook(callback)
+    runner.remove_hook(seen)
+    with pytest.raises(TrainingError, match="not registered"):
+        runner.remove_hook(seen)
+    with pytest.raises(TrainingError, match="not registered"):
+        runner.remove_hook(runner.hooks[0])
+    runner.fit(data(1))
+    assert (seen.told, short(other.told)) == ([], ["epoch_end 0"])
 
 
 def test_a_fit_that_fails_takes_its_callbacks_off() -> None:

@@ -133,7 +133,7 @@ def test_what_ours_has_not_is_named(base: Any) -> None:
 
     runner = make()
     runner.register_hook(Theirs())
-    with pytest.raises(AttributeError, match="asks its runner for 'visualizer', which ours has nothing like"):
+    with pytest.raises(AttributeError, match="asks its runner for 'visualizer', which ours does not have"):
         runner.fit([1.0])
 
     class Where(base):

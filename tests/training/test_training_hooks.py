@@ -102,7 +102,7 @@ def test_each_policy_has_the_names_that_mmcv_gives_its_classes() -> None:
     load_hooks()
     lr = [name for name in HOOKS if name.endswith("LrUpdaterHook")]
     momentum = [name for name in HOOKS if name.endswith("MomentumUpdaterHook")]
-    assert len(lr) == 12 and len(momentum) == 6
+    assert len(lr) == len(momentum) == 12
     step = HOOKS.build_from_config({"type": "StepLrUpdaterHook", "step": 3})
     assert isinstance(step, LrUpdaterHook) and step.policy.step == 3  # type: ignore[attr-defined]
     cyclic = HOOKS.build_from_config("CyclicMomentumUpdaterHook")
@@ -126,7 +126,7 @@ def test_a_hook_that_is_removed_leaves_nothing_on_the_stages() -> None:
     assert (first.seen, second.seen, runner.hooks) == (0, 4, [second])
     runner.remove_hook(second)
     assert runner.hooks == [] and not len(hooks(runner.train_iter))
-    with pytest.raises(TrainingError, match=r"this Count is no hook of this run.*its hooks: none"):
+    with pytest.raises(TrainingError, match=r"this Count is not registered on this runner.*hooks: none"):
         runner.remove_hook(second)
     del runner
     assert Runner.train_iter.__code__ is code

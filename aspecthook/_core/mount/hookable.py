@@ -14,9 +14,10 @@ from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
 
+from .adding import attach
 from .instance import for_instance
 from .lock import under_lock
-from .point import MountPoint, attach, mount_of
+from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:
     from aspecthook._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final
 
 from aspecthook._core.compile.copies import Attribute, Attributes
 from aspecthook._core.compile.link import notes_of, render, template
 from aspecthook._core.law.asks import KINDS, Kind, signature_of
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import identity, name_of
+from aspecthook._core.law.callables import identity
 from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.law.order import Chain, Mentions, arrange
@@ -39,89 +39,22 @@ from aspecthook._errors import (
     warn,
 )
 
-from .history import History, Recorder
+from .adding import KindHooks, check_types, is_meant, shown_name
 from .lock import under_lock
 from .place import Place
 from .unloading import module_of, watch, watch_hook
 
 if TYPE_CHECKING:
-    from aspecthook._typing import AnyHook, Types
+    from aspecthook._core.law.call import Record
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _added = count()
 
 
-@final
-class KindHooks(tuple[Hook, ...]):
-    """The hooks of one kind, in their order; called as a decorator, it adds one."""
-
-    _mount: MountPoint
-    _kind: Kind
-
-    # A class is callable too, which is why the types of exceptions come first.
-    @overload
-    def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Callable[[AnyHook], AnyHook]: ...
-    @overload
-    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Any: the overloads say what is taken and given; nobody outside sees this line.
-    @entrance
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        """Add a hook, as the attributes of a hookable function do."""
-        return attach(self._mount, self._kind, args, cast("Adding", options))
-
-    def __contains__(self, hook: object) -> bool:
-        return any(_is_meant(one, self._mount.unbound(hook)) for one in self)
-
-
-def _is_meant(hook: Hook, meant: object) -> bool:
-    """Say whether a hook is the one meant by a `Hook`, a function or a name."""
-    if isinstance(meant, str):
-        return hook.name == printable(meant)
-    return hook is meant or (not isinstance(meant, Hook) and identity(meant) in hook.keys)
-
-
-def _shown(meant: object) -> str:
-    return repr(meant if isinstance(meant, str) else meant.name if isinstance(meant, Hook) else name_of(meant))
-
-
-def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
-    """Add a hook in decorator form: bare, or with options, and for exception hooks with the types they take."""
-    types: list[type[BaseException]] = []
-    rest = list(args)
-    while rest and kind == "exception" and _types(rest[0]):
-        types.extend(_types(rest.pop(0)))
-    if len(rest) > 1:
-        raise HookTypeError(
-            f"{mount.name}: .{kind} takes one hook, and its options by name; it was given {len(rest)} things: "
-            f"{', '.join(map(brief, rest))[:200]}"
-        )
-
-    @entrance
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount._add(kind, function, tuple(types), {**options}, lasting=True)
-        return function
-
-    return add(rest[0]) if rest else add
-
-
-def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
-    """Refuse what is no exception type.
-
-    Raises:
-        HookTypeError: Something is none, or this is no hook for exceptions.
-    """
-    if types and kind != "exception":
-        raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
-    unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
-    if unfit:
-        raise HookTypeError(f"{label}: {brief(unfit[0])} is no exception type; give classes such as KeyError")
-
-
-def _types(value: object) -> tuple[type[BaseException], ...]:
-    row = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
-    fits = row and all(isinstance(one, type) and issubclass(one, BaseException) for one in row)
-    return cast("tuple[type[BaseException], ...]", row) if fits else ()
+_PUBLIC = (
+    *("add", "clear", "displaced", "emission", "explain", "function", "history", "members", "name", "paused", "remove"),
+)
 
 
 class Dependent(Protocol):
@@ -173,11 +106,19 @@ class MountPoint(Attribute):
         "_ref",
         "_site",
         "emission",
-        "history",
         "lends",
         "name",
         "woven",
     )
+
+    # The hooks of each kind, in the order in which they run; properties, set below.
+    pre: KindHooks
+    around: KindHooks
+    on: KindHooks
+    item: KindHooks
+    exception: KindHooks
+    post: KindHooks
+    always: KindHooks
 
     def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
         self._ref: Callable[[], FunctionType | None] = weakref.ref(function)
@@ -190,9 +131,8 @@ class MountPoint(Attribute):
         self._site: Site | None = None
         self._instances: dict[int, Dependent] = {}
         self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
-        # Of an event: what it does with its subscribers, and the calls that it keeps for late ones.
+        # Of an event: what it does with its subscribers.
         self.emission = emission
-        self.history: History | None = None
         # What hooks may ask for besides the parameters.
         self.lends: dict[str, str] = {}
         # What weavings share here; kept by the mount point, so that all of it goes together.
@@ -225,7 +165,7 @@ class MountPoint(Attribute):
         return len(self._members)
 
     def __contains__(self, hook: object) -> bool:
-        return any(_is_meant(one, self.unbound(hook)) for one in self._members)
+        return any(is_meant(one, self.unbound(hook)) for one in self._members)
 
     @entrance
     def __getitem__(self, name: str) -> Hook:
@@ -236,7 +176,7 @@ class MountPoint(Attribute):
         lines = [f"{self.name}, {plural(len(self._members), 'hook')}"]
         for hook in self:
             lines.append(f"  {hook.who}, priority {hook.priority}")
-            lines += [f"    {option}={_shown(one)}{why}" for option, one, why in self._unmet(hook)]
+            lines += [f"    {option}={shown_name(one)}{why}" for option, one, why in self._unmet(hook)]
         return "\n".join(map(printable, lines))
 
     def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
@@ -254,40 +194,9 @@ class MountPoint(Attribute):
     def __repr__(self) -> str:
         return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
 
-    @property
-    def pre(self) -> KindHooks:
-        """The pre hooks."""
-        return self._of("pre")
-
-    @property
-    def around(self) -> KindHooks:
-        """The around hooks, the outermost first."""
-        return self._of("around")
-
-    @property
-    def on(self) -> KindHooks:
-        """The subscribers, if it is an event."""
-        return self._of("on")
-
-    @property
-    def item(self) -> KindHooks:
-        """The item hooks."""
-        return self._of("item")
-
-    @property
-    def exception(self) -> KindHooks:
-        """The exception hooks."""
-        return self._of("exception")
-
-    @property
-    def post(self) -> KindHooks:
-        """The post hooks."""
-        return self._of("post")
-
-    @property
-    def always(self) -> KindHooks:
-        """The always hooks."""
-        return self._of("always")
+    def __dir__(self) -> list[str]:
+        # What a user may use, for completion; the other names serve the rooms above this one.
+        return [*KINDS, *_PUBLIC]
 
     @property
     def members(self) -> tuple[Hook, ...]:
@@ -341,9 +250,9 @@ class MountPoint(Attribute):
             HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
             HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
         """
-        return self._add(kind, function, types, options, lasting=False)
+        return self.attach(kind, function, types, options, lasting=False)
 
-    def _add(
+    def attach(
         self,
         kind: Kind,
         function: Callable[..., object],
@@ -384,10 +293,10 @@ class MountPoint(Attribute):
         def insert() -> None:
             found.append(self._insert(hook))
 
-        if not self.must_tell(kind):
+        if not self.replays(kind):
             insert()
         elif (older := self._older(hook)) is None:
-            self.tell(hook, insert)
+            self.replay(hook, insert)
         else:
             found.append(older)
         if found[0] is hook:
@@ -429,15 +338,13 @@ class MountPoint(Attribute):
     def warn_of_lifetime(self, hook: Hook) -> None:
         """Warn of a hook that would keep what it is on alive for ever."""
 
-    def must_tell(self, kind: Kind) -> bool:
-        """Say whether hooks of this kind are told of the past before they are put in."""
-        return kind == "on" and self.history is not None
+    def replays(self, kind: Kind) -> bool:  # noqa: ARG002  # some events look at it
+        """Whether hooks of this kind are told of past calls before they are added; those of some events are."""
+        return False
 
-    def tell(self, hook: Hook, insert: Callable[[], None]) -> None:
-        """Tell a hook of the past, not under the lock, and then have it put in, under the lock."""
-        assert self.history is not None
-        self._check_order(hook)  # who cannot be put in is told nothing
-        self.history.tell(hook, insert)
+    def replay(self, hook: Hook, insert: Callable[[], None]) -> None:  # noqa: ARG002  # likewise
+        """Replay past calls to a subscriber, then add it."""
+        insert()
 
     def announce(self, hook: Hook) -> None:
         """Tell the pytest plugin, if pytest has loaded it, that a hook is in."""
@@ -447,7 +354,12 @@ class MountPoint(Attribute):
             hook_added(self, hook)
 
     @under_lock
-    def _check_order(self, hook: Hook) -> None:
+    def check_order(self, hook: Hook) -> None:
+        """Refuse a hook whose `before` and `after` contradict those of others.
+
+        Raises:
+            HookOrderError: They do.
+        """
         if self._mentions.may_close_cycle(hook):
             for members in self._chains():
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
@@ -460,7 +372,7 @@ class MountPoint(Attribute):
         older = self._older(hook)
         if older is not None:
             return older
-        self._check_order(hook)
+        self.check_order(hook)
         self._mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
         self._watch((hook,))
@@ -753,18 +665,29 @@ class MountPoint(Attribute):
             place = place.under
         return place
 
+    def _record(self) -> Record | None:
+        """Return what keeps the calls of an event that replays them."""
+        return None
+
     def _get_site(self) -> Site:
         if self._place is not None and self._place.opened:
             return self._place.site
         site = self._site
         if site is None or site.model is not self._code():
-            record = None if self.history is None else Recorder(self.history)
-            site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
+            site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, self._record())
             site.signature.lends = self.lends
             if not self.of_object:  # what an object carries by itself is no wrapper, and a compiler may trace it
                 site.signature.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
             self._site = site  # last: another thread may take it at once
         return site
+
+
+def _kind_property(kind: Kind) -> property:
+    return property(lambda mount: mount._of(kind), doc=f"The {kind} hooks, in the order in which they run.")
+
+
+for _kind in KINDS:
+    setattr(MountPoint, _kind, _kind_property(_kind))
 
 
 def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | None:

@@ -1,4 +1,4 @@
-"""Files beside the checkpoints: whoever reads one finds the old or the new, and never half of it."""
+"""Other files that are written atomically: readers find the old file or the new one, never a part of it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 from aspecthook._errors import HookTypeError, brief
 
-from ._format import _beside, _sweep, _write
+from ._format import replacing, sweep, write
 
 
 def path_of(who: str, path: object) -> Path:
-    """Give a path, and refuse what is none.
+    """Return a path.
 
     Raises:
-        HookTypeError: It is none.
+        HookTypeError: It is neither a string nor path-like.
     """
     given: Any = path
     if isinstance(path, (str, os.PathLike)):
         return Path(given)
-    raise HookTypeError(f"{who}: path={brief(path)} is no path")
+    raise HookTypeError(f"{who}: path={brief(path)} is not a path")
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file beside and rename it, its folder made.
+    """Write a file atomically, and make its folder.
 
     Raises:
-        OSError: It could not be written; what stood there still does.
+        OSError: It could not be written; a file that was there before is unchanged.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -38,6 +38,6 @@ def put(path: Path, data: bytes) -> None:
     """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(target.parent)
-    with _beside(target) as file:
-        _write(file, memoryview(data))
+    sweep(target.parent)
+    with replacing(target) as file:
+        write(file, memoryview(data))

@@ -1,7 +1,7 @@
-"""Checkpoints of a run: when they are saved, which are kept, which is the best, and from which one a run begins.
+"""Hooks that save checkpoints, keep the best one, and load one before the run.
 
-A file is removed only when the one that replaces it stands; and a checkpoint knows of itself, so that a run that is
-resumed from it keeps, replaces and removes the same files as one that was never interrupted.
+A file is removed only after the one that replaces it has been written. A checkpoint lists itself among the files that
+are kept, so a resumed run keeps, replaces and removes the same files as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -10,51 +10,50 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import one_of, whole_number
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._optimizer import agreed
+from aspecthook.training.hooks._monitor import RULES, Monitor, Rule
 
 from ._format import is_checkpoint, newest
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
-
-Rule: TypeAlias = Literal["greater", "less"]
+    from aspecthook.training.loop._run import Run
 
 _VAL = "val_"
-_SEPARATORS = re.compile(r"[^\w@.+-]")  # mmengine's `coco/bbox_mAP` is no name of a file
-# By mmcv, in any case of letters; of both rules those that are whole keys come before those that are parts of one.
-_NAMES: dict[Rule, tuple[str, ...]] = {
-    "greater": ("acc", "top", "ar@", "auc", "precision", "map", "mdice", "miou", "macc", "aacc"),
-    "less": ("loss",),
-}
+_SEPARATORS = re.compile(r"[^\w@.+-]")  # a metric of mmengine's such as `coco/bbox_mAP` is not a file name
 
 
 @HOOKS.register
 class CheckpointHook(Hook):
-    """Save a checkpoint every so many epochs or iterations, the last one and the best one, and keep only so many.
+    """Save a checkpoint every few epochs or iterations, the last one and the best one, and remove old ones.
 
     Args:
-        interval: Every how many epochs, or iterations; 0 for never.
-        by_epoch: Count epochs, and call the files ``epoch_3.safetensors``; else iterations: ``iter_300.safetensors``. A
-            run that ends inside an epoch leaves an ``iter_`` file in any case.
-        max_keep: How many files to keep, beside the best one; None for all. The oldest goes when the new one stands.
-        save_best: The number in the run's ``logs`` to go by: ``"val_accuracy"``, say. Where the run validates,
-            ``"accuracy"`` means that too, and ``"auto"`` the first that a validation makes. Numbers of a validation are
-            looked at after it, those of training wherever a checkpoint may be due. The file is called
-            ``best_val_accuracy_epoch_3.safetensors``; the one before it goes when it stands.
-        rule: Whether ``"greater"`` or ``"less"`` is better; else known by the name, such as ``acc`` or ``loss``.
-        save_optimizer: Save the optimizer's state too; without it, the model can be loaded and the run not be resumed.
-        out_dir: The folder; that of the run, its ``work_dir``, unless given.
-        filename_template: The names of the files, for `str.format`, which is given the number, ``epoch`` and ``iter``.
-        save_last: Save a last one as the run ends, if it is not saved already.
+        interval: Save every `interval` epochs or iterations; 0 for never.
+        by_epoch: Count epochs, and name the files ``epoch_3.safetensors``; otherwise iterations:
+            ``iter_300.safetensors``. A run that ends within an epoch always leaves an ``iter_`` file.
+        max_keep: The number of files to keep, not counting the best one; None for all. The oldest is removed when a
+            new one has been written.
+        save_best: The name of the score in the run's ``logs``, such as ``"val_accuracy"``. If the run validates,
+            ``"accuracy"`` means that too, and ``"auto"`` means the first score that a validation logs. Scores of
+            validations are judged after each of them, training scores whenever a checkpoint may be due. The file is
+            named ``best_val_accuracy_epoch_3.safetensors`` and replaces the one before it.
+        rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
+        save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
+        out_dir: The folder; the run's ``work_dir`` unless given.
+        filename_template: The names of the files: for `str.format`, called with the number, ``epoch`` and ``iter``.
+        save_last: Save when the run ends, unless that checkpoint exists already.
+
+    Attributes:
+        watched: The `Monitor` of the score; None without `save_best`, and for ``"auto"`` before the first validation.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have, or the rule cannot be known by the name.
+        HookOptionError: An option has an impossible value, or the name does not show the rule.
         HookTypeError: An option is of another type.
 
     Example:
@@ -67,7 +66,7 @@ class CheckpointHook(Hook):
         aspecthook.HookOptionError: ...; give rule="greater" or rule="less"
     """
 
-    priority: int | str = "NORMAL"  # what is saved is settled when the stage is over, after all other hooks
+    priority: int | str = "NORMAL"  # any would do: the file is written after all hooks of the stage have run
 
     def __init__(
         self,
@@ -82,28 +81,33 @@ class CheckpointHook(Hook):
         filename_template: str | None = None,
         save_last: bool = True,
     ) -> None:
-        self.interval = _whole("interval", interval, 0)
+        who = "CheckpointHook"
+        self.interval = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
-        self.max_keep = None if max_keep is None else _whole("max_keep", max_keep, 1)
+        self.max_keep = None if max_keep is None else whole_number(who, "max_keep", max_keep, 1)
+        if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"{who}: save_best={brief(save_best)} is not the name of a score, 'auto' or None")
         self.save_best = save_best
+        self._rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
+        self.watched: Monitor | None = None
+        if save_best not in (None, "auto"):
+            self.watched = Monitor(who, save_best, self._rule)
         self.save_optimizer = save_optimizer
         self.out_dir = None if out_dir is None else Path(out_dir)
         self.save_last = save_last
-        self.best_score: float | None = None
         self._template = _template(filename_template, by_epoch)
-        self._rule: Rule | None = _rule(rule, save_best)
-        self._key: str | None = None
+        self._key: str | None = None  # the name in the logs, once a score was found there
         self._files: list[str] = []
         self._best_files: list[str] = []
         self._folder: Path | None = self.out_dir
         self._running = False
-        # How many iterations were behind the run when it was last saved; None if it has changed since without any.
+        # The iteration at which the run was last saved; None if a validation has changed it since.
         self._saved_at: int | None = 0
-        self._saving: Path | None = None
+        self._saving: Path | None = None  # the file that this hook is writing
 
     @property
     def kept(self) -> tuple[Path, ...]:
-        """The files that are kept, the oldest first, without the best."""
+        """The files that are kept, the oldest first, without the best one."""
         return tuple(self._path(name) for name in self._files)
 
     @property
@@ -111,13 +115,18 @@ class CheckpointHook(Hook):
         """The file of the best checkpoint."""
         return self._path(self._best_files[-1]) if self._best_files else None
 
+    @property
+    def best_score(self) -> float | None:
+        """The score of the best checkpoint."""
+        return self.watched.best if self.watched is not None and self._best_files else None
+
     def _path(self, name: str) -> Path:
         return Path(name) if self._folder is None else self._folder / name
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
-        """Settle the folder, and finish what a run that was killed has left unfinished there."""
+    def before_run(self, runner: Run) -> None:
+        """Find the folder, and remove the old files that a killed run had no time to remove."""
         self._folder = self.out_dir if self.out_dir is not None else runner.work_dir
         if self._folder is None:
             raise TrainingError(
@@ -128,24 +137,24 @@ class CheckpointHook(Hook):
         self._prune(runner, self._best_files, 1)
         self._running = True
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Save what is due after an epoch; a run that stops inside one has its last checkpoint at its end."""
+    def after_train_epoch(self, runner: Run) -> None:
+        """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
         if self.by_epoch and runner.progress["inner_iter"] == 0:
             self._plan(runner, due=self.every_n_epochs(runner, self.interval))
 
-    def after_train_iter(self, runner: Runner) -> None:
-        """Save what is due after an iteration."""
+    def after_train_iter(self, runner: Run) -> None:
+        """Save if it is due."""
         if not self.by_epoch and self.every_n_iters(runner, self.interval):
             self._plan(runner, due=True)
 
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Save the model if it is the best so far; a validation outside a run says nothing of that."""
+    def after_val_epoch(self, runner: Run) -> None:
+        """Save if the score is the best so far; a validation outside a run does not count."""
         if self._running:
-            self._saved_at = None  # hooks have learnt from the validation what the last one does not have
+            self._saved_at = None  # the validation has changed the state of hooks, which the last file lacks
             self._plan(runner, due=False, validated=True)
 
-    def _plan(self, runner: Runner, *, due: bool, validated: bool = False) -> None:
-        """Look at the numbers now, and save when the stage is over: other hooks have acted then."""
+    def _plan(self, runner: Run, *, due: bool, validated: bool = False) -> None:
+        """Read the score now, and save when the stage is over: all its hooks have run then."""
         score = None if self.save_best is None else self._score(runner, validated)
 
         def save() -> None:
@@ -157,28 +166,28 @@ class CheckpointHook(Hook):
         if due or score is not None:
             runner.after_stage(save)
 
-    def after_run(self, runner: Runner) -> None:
+    def after_run(self, runner: Run) -> None:
         """Save the last checkpoint."""
         self._running = False
         if self.save_last and self._saved_at != runner.progress["iter"]:
             self._save(runner)
         if self.save_best is not None and self._key is None:
             runner.logger.warning(
-                "CheckpointHook(save_best=%r): no best checkpoint was saved, since no number of that name was logged; "
-                "there were: %s",
+                "CheckpointHook(save_best=%r): no best checkpoint was saved, since no score of that name was logged; "
+                "the logs have %s",
                 self.save_best,
-                ", ".join(runner.logs) or "none",
+                ", ".join(runner.logs) or "nothing",
             )
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
-        """Leave out the optimizer, if that is wished."""
+        """Leave the optimizer out, unless `save_optimizer` is set."""
         if self.save_optimizer or path != self._saving:
             return None
         return Args(checkpoint={**checkpoint, "optimizer": None})
 
     # What
 
-    def _save(self, runner: Runner) -> None:
+    def _save(self, runner: Run) -> None:
         before, self._saved_at = self._saved_at, runner.progress["iter"]
         try:
             self._put(runner, self._name(runner), self._files, self.max_keep)
@@ -186,8 +195,8 @@ class CheckpointHook(Hook):
             self._saved_at = before
             raise
 
-    def _name(self, runner: Runner) -> str:
-        """Name a checkpoint after what is behind the run."""
+    def _name(self, runner: Run) -> str:
+        """Return the file name of a checkpoint that is saved now."""
         epoch, number = runner.progress["epoch"], runner.progress["iter"]
         if not self.by_epoch:
             return self._template.format(number, epoch=epoch, iter=number)
@@ -195,8 +204,8 @@ class CheckpointHook(Hook):
             return self._template.format(epoch, epoch=epoch, iter=number)
         return f"iter_{number}.safetensors"
 
-    def _put(self, runner: Runner, name: str, files: list[str], most: int | None) -> None:
-        """Save a checkpoint, add it to those that are kept, and remove those that are too many."""
+    def _put(self, runner: Run, name: str, files: list[str], most: int | None) -> None:
+        """Save a checkpoint, add it to `files`, and remove the oldest of them beyond `most`."""
         before = list(files)
         files[:] = [*(one for one in files if one != name), name]
         self._saving = self._path(name)
@@ -210,13 +219,13 @@ class CheckpointHook(Hook):
         runner.logger.info("saved %s", self._path(name))
         self._prune(runner, files, most)
 
-    def _prune(self, runner: Runner, files: list[str], most: int | None) -> None:
+    def _prune(self, runner: Run, files: list[str], most: int | None) -> None:
         for old in files[:-most] if most is not None else ():
             if self._removed(runner, old):
                 files.remove(old)
 
-    def _removed(self, runner: Runner, name: str) -> bool:
-        """Remove an old checkpoint, and nothing else that has its name by now; what resists is tried again later."""
+    def _removed(self, runner: Run, name: str) -> bool:
+        """Remove an old file if it still is a checkpoint; return False if that failed and is to be tried again."""
         path = self._path(name)
         if runner.rank != 0 or not is_checkpoint(path):
             return True
@@ -229,30 +238,32 @@ class CheckpointHook(Hook):
 
     # The best
 
-    def _score(self, runner: Runner, validated: bool) -> float | None:
-        """Give the number to go by; None if it may still come."""
+    def _score(self, runner: Run, validated: bool) -> float | None:
+        """Return the score; None if it has not been logged yet."""
         key = self._key = self._key or self._find(runner, validated)
         if key is None:
             return None
-        self._rule = self._rule or rule_of(key)
-        return agreed(_number(key, runner.logs))
+        if self.watched is None:
+            self.watched = Monitor("CheckpointHook", key, self._rule)
+        self.watched.name = key  # which has the prefix of the validation, if there is one
+        return broadcast(_number(key, runner.logs))
 
-    def _judge(self, runner: Runner, score: float) -> None:
-        """Save the best so far, if it is that."""
+    def _judge(self, runner: Run, score: float) -> None:
+        """Save the checkpoint if its score is the best so far."""
         assert self._key is not None
-        assert self._rule is not None
-        if not _better(score, self.best_score, self._rule):
+        assert self.watched is not None
+        before = self.watched.best
+        if not self.watched.update(score):
             return
-        before, self.best_score = self.best_score, score
         try:
             self._put(runner, f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}", self._best_files, 1)
         except BaseException:
-            self.best_score = before
+            self.watched.best = before
             raise
         runner.logger.info("%s is %g, the best so far", self._key, score)
 
-    def _find(self, runner: Runner, validated: bool) -> str | None:
-        """Give the name in the logs that is meant; None if it may still come."""
+    def _find(self, runner: Run, validated: bool) -> str | None:
+        """Return the name in the logs that `save_best` means; None if it has not been logged yet."""
         assert self.save_best is not None
         logs, wanted = runner.logs, self.save_best
         if wanted == "auto":
@@ -263,55 +274,59 @@ class CheckpointHook(Hook):
             if names:
                 return names[0]
             raise TrainingError(
-                f"CheckpointHook(save_best={wanted!r}): after a validation there is no such number in the logs"
-                f"{_near(wanted, logs)}; there are: {', '.join(logs) or 'none'}"
+                f"CheckpointHook(save_best={wanted!r}): the validation did not log this score; the logs have "
+                f"{', '.join(logs) or 'nothing'}{_near(wanted, logs)}"
             )
         if wanted not in logs or wanted.startswith(_VAL) or any(mode == "val" for mode, _ in runner.workflow):
             return None
         return wanted
 
-    # What it remembers
+    # State
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the files that are kept, and what the best is."""
+        """Return the files that are kept, and the best score."""
         return {
             "files": list(self._files),
             "save_best": self.save_best,
             "key": self._key,
-            "rule": self._rule,
+            "rule": None if self.watched is None else self.watched.rule,
             "best_score": self.best_score,
             "best_files": list(self._best_files),
             "saved_at": self._saved_at,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given; if `save_best` or its rule is another now, the best begins anew.
+        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same.
 
         Raises:
-            TrainingError: It names files outside its folder, which would be removed some day.
+            TrainingError: It names files outside the folder, which this hook would later remove.
         """
-        names = [*state["files"], *state["best_files"]]
-        for name in names:
+        for name in (*state["files"], *state["best_files"]):
             if not _is_inside(name):
                 raise TrainingError(
                     f"the state of the CheckpointHook has the file {brief(name)}, which is outside its folder; no run "
-                    "has saved that, load another checkpoint"
+                    "saves such a state, so load another checkpoint"
                 )
         self._files, self._saved_at = list(state["files"]), state["saved_at"]
-        if state["save_best"] == self.save_best and self._rule in (state["rule"], None):
-            self._key, self._rule, self.best_score = state["key"], state["rule"], state["best_score"]
-            self._best_files = list(state["best_files"])
+        rule = self._rule if self.watched is None else self.watched.rule
+        if state["save_best"] != self.save_best or rule not in (state["rule"], None):
+            return
+        self._key, self._best_files = state["key"], list(state["best_files"])
+        if state["rule"] is not None:
+            self.watched = Monitor("CheckpointHook", state["key"] or state["save_best"], state["rule"])
+            if state["best_score"] is not None:
+                self.watched.best = state["best_score"]
 
 
 @HOOKS.register
 class CheckpointLoaderHook(Hook):
-    """Load a checkpoint before the run begins; with several runs, before the first.
+    """Load a checkpoint before the run begins; if the runner runs several times, before the first.
 
     Args:
-        path: A file, or a folder, of which the newest checkpoint is taken.
-        resume: Go on with the run where it was; else load the parameters of the model alone.
-        missing_ok: If there is no such file, or no checkpoint in the folder, begin anew. A file that is broken is an
-            error in any case.
+        path: A file, or a folder whose newest checkpoint is loaded.
+        resume: Resume the run; otherwise load only the parameters of the model.
+        missing_ok: Start from scratch if there is no such file, or no checkpoint in the folder. A damaged file is
+            always an error.
 
     Example:
         >>> hook = CheckpointLoaderHook("runs/digits", missing_ok=True)
@@ -319,7 +334,7 @@ class CheckpointLoaderHook(Hook):
         'HIGHEST'
     """
 
-    priority: int | str = "HIGHEST"  # as if the run had been resumed before it was begun
+    priority: int | str = "HIGHEST"  # before all hooks that read where the run is
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool = True, missing_ok: bool = False) -> None:
         self.path = Path(path)
@@ -327,17 +342,17 @@ class CheckpointLoaderHook(Hook):
         self.missing_ok = missing_ok
         self._done = False
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Load the checkpoint.
 
         Raises:
-            TrainingError: There is none, it is broken, or it is that of another model.
+            TrainingError: It is missing, damaged, or made by another model.
         """
         if self._done:
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None
         if file is None:
-            self._begin_anew(runner)
+            self._start_from_scratch(runner)
         elif self.resume:
             runner.resume(file)
             runner.logger.info("resumed from %s, after iteration %d", file, runner.iter)
@@ -346,56 +361,13 @@ class CheckpointLoaderHook(Hook):
             runner.logger.info("loaded %s", file)
         self._done = True
 
-    def _begin_anew(self, runner: Runner) -> None:
+    def _start_from_scratch(self, runner: Run) -> None:
         missing = f"there is no checkpoint in {self.path}" if self.path.is_dir() else f"there is no {self.path}"
         if not self.missing_ok:
             raise TrainingError(
-                f"CheckpointLoaderHook: {missing}; give another path, or missing_ok=True to begin anew then"
+                f"CheckpointLoaderHook: {missing}; give another path, or missing_ok=True to start from scratch"
             )
-        runner.logger.info("%s; beginning anew", missing)
-
-
-def rule_of(key: str) -> Rule:
-    """Say whether a greater or a lesser number of this name is better.
-
-    Raises:
-        HookOptionError: The name does not tell.
-
-    Example:
-        >>> rule_of("val_loss"), rule_of("bbox_mAP_50"), rule_of("top1")
-        ('less', 'greater', 'greater')
-    """
-    name = key.lower()
-    for rule, names in _NAMES.items():
-        if name in names:
-            return rule
-    for rule, names in _NAMES.items():
-        if any(part in name for part in names):
-            return rule
-    raise HookOptionError(
-        f"whether a greater or a lesser {key!r} is better cannot be known by its name; give "
-        'rule="greater" or rule="less"'
-    )
-
-
-def _rule(rule: object, save_best: object) -> Rule | None:
-    if save_best is not None and not isinstance(save_best, str):
-        raise HookTypeError(f"save_best={brief(save_best)} is no name of a number, 'auto' or None")
-    if rule == "greater":
-        return "greater"
-    if rule == "less":
-        return "less"
-    if rule is not None:
-        raise HookOptionError(f"rule={brief(rule)} is neither 'greater', 'less' nor None")
-    return rule_of(save_best) if save_best is not None and save_best != "auto" else None
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise HookTypeError(f"{name}={brief(value)} is no whole number")
-    if value < least:
-        raise HookOptionError(f"{name}={value} is less than {least}")
-    return value
+        runner.logger.info("%s; starting from scratch", missing)
 
 
 def _template(given: str | None, by_epoch: bool) -> str:
@@ -405,11 +377,13 @@ def _template(given: str | None, by_epoch: bool) -> str:
         name = given.format(1, epoch=1, iter=1)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise HookOptionError(
-            f"filename_template={brief(given)} cannot be filled in ({brief(error)}); there are {{}}, "
+            f"CheckpointHook: filename_template={brief(given)} cannot be filled in ({brief(error)}); it may use {{}}, "
             "{epoch} and {iter}"
         ) from error
     if not _is_inside(name):
-        raise HookOptionError(f"filename_template={brief(given)} is no name inside a folder; give that as out_dir")
+        raise HookOptionError(
+            f"CheckpointHook: filename_template={brief(given)} leads outside the folder; give the folder as out_dir"
+        )
     return given
 
 
@@ -425,16 +399,9 @@ def _number(key: str, logs: Mapping[str, Any]) -> float:
         return float(logs[key])
     except (KeyError, TypeError, ValueError) as error:
         raise TrainingError(
-            f"CheckpointHook: {key!r} is {brief(logs.get(key))} in the logs, and by it the best checkpoint is chosen; "
-            "log a number"
+            f"CheckpointHook chooses the best checkpoint by {key!r}, which is {brief(logs.get(key))} in the logs; log "
+            "a number"
         ) from error
-
-
-def _better(score: float, best: float | None, rule: Rule) -> bool:
-    """Compare; the first counts unless it is as bad as can be, and what is not a number never does."""
-    if rule == "greater":
-        return score > (float("-inf") if best is None else best)
-    return score < (float("inf") if best is None else best)
 
 
 def _near(wanted: str, logs: Mapping[str, Any]) -> str:

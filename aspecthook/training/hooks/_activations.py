@@ -8,14 +8,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
     from aspecthook.torch import Histogram, HistogramWatch, Neurons, NeuronWatch
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
     from aspecthook.weave import Names
 
 
@@ -24,22 +24,22 @@ class _Watching(Hook):
 
     def __init__(self, names: Names | None, interval: int) -> None:
         self._names = names
-        self._interval = _positive(type(self).__name__, "interval", interval)
-        self._runner: Runner | None = None
+        self._interval = whole_number(type(self).__name__, "interval", interval, 1)
+        self._runner: Run | None = None
         self._watch: Any = None
         # What was seen of a pass that is not at its end.
         self._seen: dict[str, Any] = {}
 
     # Any: what watches has a state, can be removed, and is known to `end`.
-    def begin(self, runner: Runner) -> Any:
+    def begin(self, runner: Run) -> Any:
         """Put hooks on the model."""
         raise NotImplementedError
 
-    def end(self, runner: Runner, watch: Any) -> None:
+    def end(self, runner: Run, watch: Any) -> None:
         """Look at what was seen of one pass."""
         raise NotImplementedError
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def before_train_epoch(self, runner: Run) -> None:
         """Begin to watch, or go on."""
         if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
             raise TrainingError(
@@ -51,7 +51,7 @@ class _Watching(Hook):
             self._watch = self.begin(runner)
             self._watch.load_state_dict(self._seen)
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
         """Look at what was seen, if the pass is at its end."""
         if self._watch is not None and not runner.progress["inner_iter"]:
             self.end(runner, self._watch)
@@ -117,13 +117,13 @@ class DeadNeuronHook(_Watching):
         self._warn_at = warn_at
         self.neurons: dict[str, Neurons] = {}
 
-    def begin(self, runner: Runner) -> NeuronWatch:
+    def begin(self, runner: Run) -> NeuronWatch:
         """Begin to look."""
         from aspecthook.torch import watch_neurons
 
         return watch_neurons(runner.model, self._names, when=lambda: runner.mode == "train", **self._options)
 
-    def end(self, runner: Runner, watch: NeuronWatch) -> None:
+    def end(self, runner: Run, watch: NeuronWatch) -> None:
         """Say what was found."""
         watch.fired = _on_any_rank(watch.fired, runner.world_size)
         self.neurons = dict(watch)
@@ -188,20 +188,20 @@ class ActivationHistogramHook(_Watching):
         if find_spec("matplotlib") is None:
             raise TrainingError("ActivationHistogramHook needs matplotlib; pip install matplotlib")
         super().__init__(names, interval)
-        self._every = _positive("ActivationHistogramHook", "every", every)
-        self._bins = _positive("ActivationHistogramHook", "bins", bins)
+        self._every = whole_number("ActivationHistogramHook", "every", every, 1)
+        self._bins = whole_number("ActivationHistogramHook", "bins", bins, 1)
         self._path = path
         self._title = title
         self.histograms: dict[str, Histogram] = {}
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Take a place in the report."""
         for hook in runner.hooks:
             section = getattr(hook, "section", None)
             if callable(section):
                 section(self._title, self.figure)
 
-    def begin(self, runner: Runner) -> HistogramWatch:
+    def begin(self, runner: Run) -> HistogramWatch:
         """Begin to count."""
         from aspecthook.torch import watch_histograms
 
@@ -210,7 +210,7 @@ class ActivationHistogramHook(_Watching):
 
         return watch_histograms(runner.model, self._names, bins=self._bins, when=due)
 
-    def end(self, runner: Runner, watch: HistogramWatch) -> None:
+    def end(self, runner: Run, watch: HistogramWatch) -> None:
         """Draw what was counted."""
         self.histograms = dict(watch)
         if self._path is not None and runner.work_dir is not None and runner.rank == 0:
@@ -222,9 +222,3 @@ class ActivationHistogramHook(_Watching):
         from aspecthook.torch import drawn
 
         return drawn(self.histograms) if self.histograms else "no epoch has been counted yet"
-
-
-def _positive(who: str, option: str, value: int) -> int:
-    if value < 1:
-        raise HookOptionError(f"{who}: {option}={brief(value)}; give a whole number from 1 up")
-    return value

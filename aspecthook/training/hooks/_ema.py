@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.loop._state import named
 
 from ._hook import HOOKS, Hook
-from ._optimizer import number, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 Kind: TypeAlias = Literal["warm_up", "constant", "annealing", "exponential", "stochastic"]
 
@@ -117,12 +117,12 @@ class EMAHook(Hook):
         words = ("momentum", "warm_up", "gamma", "begin_step", "begin_epoch")
         given = (momentum, warm_up, gamma, begin_step, begin_epoch)
         options = _options(self.kind, dict(zip(words, given, strict=True)))
-        self.interval = whole("EMAHook", "interval", interval, 1)
-        self.momentum = number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
-        self.warm_up = whole("EMAHook", "warm_up", options.get("warm_up", 1), 1)
-        self.gamma = number("EMAHook", "gamma", options.get("gamma", 1), above=0)
-        self.begin_step = whole("EMAHook", "begin_step", options.get("begin_step", 0), 0)
-        self.begin_epoch = whole("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
+        self.interval = whole_number("EMAHook", "interval", interval, 1)
+        self.momentum = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
+        self.warm_up = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
+        self.gamma = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
+        self.begin_step = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
+        self.begin_epoch = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
         self.update_buffers = update_buffers
         self.steps = 0
         # Arrays, or tensors where the model is; and, while the average is in the model, what belongs there.
@@ -157,7 +157,7 @@ class EMAHook(Hook):
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Refuse a second average.
 
         Raises:
@@ -166,13 +166,13 @@ class EMAHook(Hook):
         if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
             raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def before_train_epoch(self, runner: Run) -> None:
         """Train the parameters, and not the average."""
         self._put_back(runner)
         if self.kind == "warm_up" and self._average is None:
             self._copy(runner)
 
-    def after_optimizer_step(self, runner: Runner) -> None:
+    def after_optimizer_step(self, runner: Run) -> None:
         """Average."""
         if self.kind == "warm_up":
             self._mix(runner, runner.step)
@@ -184,17 +184,17 @@ class EMAHook(Hook):
             self._mix(runner, self.steps)
         self.steps += 1
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
         """Put the average in, if it is to stay there until the next epoch."""
         if self.kind == "warm_up":
             self._put_in(runner)
 
-    def before_val_epoch(self, runner: Runner) -> None:
+    def before_val_epoch(self, runner: Run) -> None:
         """Validate with the average."""
         self._stays = self._aside is not None
         self._put_in(runner)
 
-    def after_val_epoch(self, runner: Runner) -> None:
+    def after_val_epoch(self, runner: Run) -> None:
         """Have the model as it was."""
         if not self._stays:
             self._put_back(runner)
@@ -204,24 +204,24 @@ class EMAHook(Hook):
 
     # How
 
-    def _copy(self, runner: Runner) -> None:
+    def _copy(self, runner: Run) -> None:
         state = runner.backend.state(runner.model)
         names = state if self.update_buffers else runner.backend.parameters(runner.model)
         self._average, self._placed = {name: _wide(state[name]) for name in names}, False
 
-    def _arrays(self, runner: Runner) -> dict[str, Any] | None:
+    def _arrays(self, runner: Run) -> dict[str, Any] | None:
         """Give the average, where the model is."""
         if not self._placed:
             self._average = runner.backend.to_device(self._average, runner.model)
             self._placed = True
         return self._average
 
-    def _mix(self, runner: Runner, step: int) -> None:
+    def _mix(self, runner: Run, step: int) -> None:
         average = self._arrays(runner)
         if average is not None and step % self.interval == 0:
             runner.backend.mix(runner.model, average, self.weight(step))
 
-    def _put_in(self, runner: Runner) -> None:
+    def _put_in(self, runner: Run) -> None:
         average = self._arrays(runner)
         if average is not None and self._aside is None:
             # A copy: the model may have less precision, which the average is not to lose by being validated.
@@ -229,14 +229,14 @@ class EMAHook(Hook):
             runner.backend.swap(runner.model, aside)
             self._aside = aside
 
-    def _put_back(self, runner: Runner) -> None:
+    def _put_back(self, runner: Run) -> None:
         if self._aside is not None:
             runner.backend.swap(runner.model, self._aside)
             self._aside = None
 
     # Checkpoints
 
-    def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> Args | None:
+    def before_save_checkpoint(self, runner: Run, checkpoint: dict[str, Any]) -> Args | None:
         """Have the average where the model's tensors are, and the parameters here."""
         name, state = self._own(runner, checkpoint)
         if self._average is None or state is None:
@@ -253,7 +253,7 @@ class EMAHook(Hook):
         model = {key: averaged.get(key, value) for key, value in checkpoint["model"].items()}
         return _changed(checkpoint, model, name, own)
 
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any], resume: bool) -> Args | None:
+    def after_load_checkpoint(self, runner: Run, checkpoint: dict[str, Any], resume: bool) -> Args | None:
         """Have each set where it was, if the run is resumed; else begin the average anew."""
         name, state = self._own(runner, checkpoint)
         if not resume or state is None:
@@ -270,7 +270,7 @@ class EMAHook(Hook):
         own = {"steps": state["steps"], "average": average, "aside": aside}
         return _changed(checkpoint, model if aside else {**model, **weights}, name, own)
 
-    def _own(self, runner: Runner, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    def _own(self, runner: Run, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
         name = next(name for name, hook in named(runner) if hook is self)
         return name, checkpoint.get("hooks", {}).get(name)
 

@@ -19,8 +19,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._bindings import rows
-
 if TYPE_CHECKING:
     from ._basic import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
     from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
@@ -59,7 +57,6 @@ __all__ = [
     "SummarySaverHook",
     "TrainSpec",
     "UnavailableError",
-    "rows",
     "train_and_evaluate",
 ]
 

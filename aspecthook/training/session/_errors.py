@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._optimizer import NanLossError
+from aspecthook.training.hooks._nan import NanLossError
 
 
 class OutOfRangeError(TrainingError):

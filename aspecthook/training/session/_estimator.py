@@ -12,8 +12,8 @@ from aspecthook import hooks as hooks_of
 from aspecthook._core.law.asks import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
-from aspecthook.training.checkpoint._frozen import is_any
 from aspecthook.training.loop._runner import Runner
 
 from ._basic import LoggingTensorHook, NanTensorHook, StopAtStepHook

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Any: names are nested as who asks for them likes, and batches are whatever the user trains on.
 
@@ -45,7 +45,7 @@ def names_in(fetches: Any, who: str) -> list[str]:
     return names
 
 
-def check_name(name: str, runner: Runner, who: str) -> None:
+def check_name(name: str, runner: Run, who: str) -> None:
     """Refuse a name of nothing.
 
     Raises:
@@ -69,19 +69,19 @@ def check_name(name: str, runner: Runner, who: str) -> None:
     )
 
 
-def _near(name: str, runner: Runner) -> str:
+def _near(name: str, runner: Run) -> str:
     known = {kind: list(_known(kind, runner)) for kind in KINDS}
     exact = [f"{kind}:{name}" for kind in KINDS if name in known[kind]]
     return nearest(name, exact[:1] or [*WORDS, *(f"{kind}:{rest}" for kind in KINDS for rest in known[kind])])
 
 
-def _known(kind: str, runner: Runner) -> Iterable[str]:
+def _known(kind: str, runner: Run) -> Iterable[str]:
     if kind == "output":
         return modules(runner)
     return runner.backend.parameters(runner.model) if kind in ("param", "grad") else ()
 
 
-def modules(runner: Runner) -> dict[str, Any]:
+def modules(runner: Run) -> dict[str, Any]:
     """Give the layers of the model that is trained, by name; the model itself by the empty one."""
     if runner.backend.name == "torch":
         from aspecthook.training.backends._torch import _parts

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
 from ._bindings import several
@@ -19,7 +20,6 @@ from ._errors import QUIET, OutOfRangeError
 from ._fetches import check_name, names_in
 from ._protocol import SessionRunArgs
 from ._running import running_of
-from ._signals import Signals
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -95,8 +95,8 @@ class MonitoredTrainingSession:
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._running = running_of(self.runner)
         self._registered: list[Any] = []
-        self._signals = Signals(self.runner._interrupts)
         self._closed = False
+        self._in_step = False
         if self._running.entered:
             raise TrainingError("this runner has a session already; close it first")
         saving = _either(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
@@ -112,7 +112,7 @@ class MonitoredTrainingSession:
             raise
 
     def _begin(self, train: Any, val: Any, grace: float) -> None:
-        self.runner._prepare(train, val)
+        self.runner.prepare(train, val)
         saved = None if self._folder is None else newest(self._folder)
         if saved is not None:
             self.runner.resume(saved)
@@ -120,7 +120,7 @@ class MonitoredTrainingSession:
         running = self._running
         running.entered, running.quiet = True, None
         running.checkpoint_dir, running.grace = self._folder, grace
-        self._signals.take()
+        self.runner.interrupts.take()
         self._drive = Drive(self.runner, running)
         self._go_on()
 
@@ -156,7 +156,7 @@ class MonitoredTrainingSession:
         """
         if self.should_stop():
             raise TrainingError("run was called after the session was asked to stop; look at should_stop() before")
-        if self._signals.in_step:
+        if self._in_step:
             raise TrainingError("a step is under way; what is known in it, run_context.session.run(...) gives")
         for name in names_in(fetches, "session.run"):
             check_name(name, self.runner, "session.run")
@@ -191,21 +191,22 @@ class MonitoredTrainingSession:
 
     def _go_on(self) -> None:
         """Go on to where the next step would begin, or to the end of the run."""
-        self._signals.in_step = True
+        interrupts = self.runner.interrupts
+        self._in_step, interrupts.at_once = True, False
         try:
             next(self._drive.pauses)
         except StopIteration:
             self._leave()
         except BaseException as error:
-            came = self.runner._interrupts.came
+            came = interrupts.came
             self._interrupted(came or error)
             self._leave()
-            self._signals.end_process(came or error)
+            interrupts.end_process(came or error)
             if came is not None and came is not error:
                 raise came from error  # a hook has failed while the stages that were interrupted ended
             raise
         finally:
-            self._signals.in_step = False
+            self._in_step, interrupts.at_once = False, True
 
     def _fail(self, error: BaseException) -> bool:
         """End the run by what the user's code has raised; say whether an exception hook has handled it."""
@@ -222,27 +223,21 @@ class MonitoredTrainingSession:
         finally:
             self._leave()
             error.__traceback__ = trace  # it rises from where it was raised, not from here
-        self._signals.end_process(error)
+        self.runner.interrupts.end_process(error)
         return False
 
     def _interrupted(self, error: BaseException) -> None:
-        """Save what an interrupt has ended, where checkpoints are looked for."""
-        runner = self.runner
-        if isinstance(error, runner._interrupts.kinds):
-            kept, runner.work_dir = runner.work_dir, self._folder or runner.work_dir
-            try:
-                runner._save_interrupted()
-            finally:
-                runner.work_dir = kept
+        """Save an interrupted run where checkpoints are looked for."""
+        if isinstance(error, INTERRUPTS):
+            self.runner.save_interrupted(self._folder or self.runner.work_dir)
 
     def _leave(self) -> None:
         """Leave nothing on the runner."""
         self._closed = True
-        self._signals.leave()
+        self.runner.interrupts.release()
         self._running.entered, self._running.checkpoint_dir = False, None
         self._running.close()
-        self.runner._running = False
-        self.runner._later.clear()
+        self.runner.leave()
         while self._registered:
             self.runner.remove_hook(self._registered.pop())
 

@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
+from aspecthook.training.loop._run import Run
 
 from ._driving import Pauses, create, staged
 from ._reading import numbers
 from ._running import running_of
 
-if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
-
 # Any: what a model predicts is its own.
 
 
-def predicting(runner: Runner, data: Iterator[Any], made: list[Any]) -> Pauses:
+def predicting(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
     """Predict batch by batch, with a pause after each; what was made of it goes to `made`."""
-    running = running_of(runner, "predict")
+    running = running_of(run, "predict")
     running.entered = True
     try:
-        running.open(runner)
-        create(runner, "predict_loop")
-        yield from staged(runner, "predict_epoch", lambda: _going_through(runner, data, made))
+        running.open(run)
+        create(run, "predict_loop")
+        yield from staged(run, "predict_epoch", lambda: _going_through(run, data, made))
     finally:
         running.entered = False
 
 
-def _going_through(runner: Runner, data: Iterator[Any], made: list[Any]) -> Pauses:
+def _going_through(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
     for place, batch in enumerate(data):
-        runner._loaders["predict"] = ()
-        runner._begin("predict")
-        runner.inner_iter = place
-        with runner.backend.no_grad():
-            outputs = runner.predict_iter(runner.backend.to_device(batch, runner.model))
+        run.loaders["predict"] = ()
+        run.set_mode("predict")
+        run.inner_iter = place
+        with run.backend.no_grad():
+            outputs = run.predict_iter(run.backend.to_device(batch, run.model))
         if outputs is not None:
             made.append(numbers(outputs))
         yield

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook import hooks, weave
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 
 from ._fetches import modules
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Any: models and what they compute are the user's.
 _LAST = 100  # after all other hooks on a stage: what they have made of it is what counts
@@ -45,7 +45,7 @@ class Reader:
         self._wanted = set()
         self._fresh = set()
 
-    def want(self, name: str, runner: Runner) -> None:
+    def want(self, name: str, runner: Run) -> None:
         """Have something caught in the step that begins."""
         if name in _KNOWN:
             return
@@ -62,13 +62,13 @@ class Reader:
         self._wanted = set()
         self._caught = {name: numbers(value) for name, value in self._caught.items()}
 
-    def read(self, names: Iterable[str], runner: Runner, global_step: int) -> dict[str, Any]:
+    def read(self, names: Iterable[str], runner: Run, global_step: int) -> dict[str, Any]:
         """Give values by name."""
         return {name: self._read(name, runner, global_step) for name in names}
 
     # Catching
 
-    def _catching(self, name: str, runner: Runner) -> Callable[[], object] | None:
+    def _catching(self, name: str, runner: Run) -> Callable[[], object] | None:
         kind, _, rest = name.partition(":")
         if kind == "output":
             return self._on_layer(name, rest, runner)
@@ -85,7 +85,7 @@ class Reader:
         return catch
 
     def _catch_gradient(self, name: str, parameter: str) -> Callable[..., None]:
-        def catch(runner: Runner) -> None:  # before the gradients are set to zero
+        def catch(runner: Run) -> None:  # before the gradients are set to zero
             self._keep(name, _gradient(runner, parameter))
 
         return catch
@@ -93,7 +93,7 @@ class Reader:
     def _on_stage(self, stage: Any, function: Callable[..., None]) -> Callable[[], object]:
         return hooks(stage).add("post", function, name=_NAME, priority=_LAST).remove
 
-    def _on_layer(self, name: str, layer: str, runner: Runner) -> Callable[[], object]:
+    def _on_layer(self, name: str, layer: str, runner: Run) -> Callable[[], object]:
         module = modules(runner)[layer]
         if runner.backend.name == "torch":
             _refuse_compiled(runner, name)
@@ -112,7 +112,7 @@ class Reader:
 
     # Reading
 
-    def _read(self, name: str, runner: Runner, global_step: int) -> Any:
+    def _read(self, name: str, runner: Run, global_step: int) -> Any:
         if name == "global_step":
             return global_step
         kind, _, rest = name.partition(":")
@@ -126,7 +126,7 @@ class Reader:
             return _logged(rest, runner)
         return self._word(name, runner)
 
-    def _word(self, name: str, runner: Runner) -> Any:
+    def _word(self, name: str, runner: Run) -> Any:
         if name == "lr":
             groups: Any = getattr(runner.optimizer, "param_groups", None) or [{}]
             rate = groups[0].get("lr")
@@ -135,7 +135,7 @@ class Reader:
             return self._loss(runner)
         return getattr(runner, name) if name in ("iter", "epoch") else None
 
-    def _loss(self, runner: Runner) -> float | None:
+    def _loss(self, runner: Run) -> float | None:
         if "loss" in self._fresh:
             return runner.backend.item(self._number("loss"))
         made = runner.outputs
@@ -178,12 +178,12 @@ def _array_of(value: Any) -> Any:
     return np.array(value) if is_any(value, np.ndarray) else value
 
 
-def _gradient(runner: Runner, name: str) -> Any:
+def _gradient(runner: Run, name: str) -> Any:
     gradient = getattr(runner.backend.parameters(runner.model)[name], "grad", None)
     return None if gradient is None else numbers(gradient)
 
 
-def _unscaled(gradient: Any, runner: Runner) -> Any:
+def _unscaled(gradient: Any, runner: Run) -> Any:
     """Take the scale of mixed precision out of a gradient whose step is still to come."""
     scale = 1.0 if runner.amp is None else runner.amp.state_dict().get("scale", 1.0)
     return gradient if gradient is None or scale == 1.0 else gradient / gradient.dtype.type(scale)
@@ -201,7 +201,7 @@ def _copied(output: Any) -> Any:
     return output
 
 
-def _logged(name: str, runner: Runner) -> Any:
+def _logged(name: str, runner: Run) -> Any:
     if name not in runner.logs:
         from aspecthook._errors import nearest
 
@@ -212,7 +212,7 @@ def _logged(name: str, runner: Runner) -> Any:
     return numbers(runner.logs[name])
 
 
-def _refuse_compiled(runner: Runner, name: str) -> None:
+def _refuse_compiled(runner: Run, name: str) -> None:
     """Compiled code does not see a hook that is put on a layer later."""
     for part in (runner.model, *modules(runner).values()):
         if hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None:

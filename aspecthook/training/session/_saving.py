@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import agreed, whole
 
 from ._basic import Stateful
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 from ._timers import SecondOrStepTimer
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._session import Coordinator, Session
 
@@ -87,7 +88,7 @@ class CheckpointSaverHook(Stateful):
             )
         self.checkpoint_dir = Path(checkpoint_dir)
         self.listeners = list(listeners)
-        self.max_keep = None if max_keep is None else whole("CheckpointSaverHook", "max_keep", max_keep, 1)
+        self.max_keep = None if max_keep is None else whole_number("CheckpointSaverHook", "max_keep", max_keep, 1)
         self._basename = checkpoint_basename
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="CheckpointSaverHook")
         self._files: list[str] = []
@@ -130,14 +131,14 @@ class CheckpointSaverHook(Stateful):
         self._timer.update_last_triggered_step(step)
 
         def save() -> None:
-            if agreed(self._save(session, step)):
+            if broadcast(self._save(session, step)):
                 session.runner.request_stop()
 
         session.runner.after_stage(save)
 
     def _is_due(self, step: int) -> bool:
         due = self._timer.should_trigger_for_step(step)
-        return due if self._timer.every_secs is None else agreed(due)  # clocks of ranks differ
+        return due if self._timer.every_secs is None else broadcast(due)  # clocks of ranks differ
 
     def end(self, session: Session) -> None:
         """Save what the session ends with."""
@@ -160,7 +161,7 @@ class CheckpointSaverHook(Stateful):
         wishes = [bool(listener.after_save(session, step)) for listener in listeners]
         return any(wishes)
 
-    def _put(self, runner: Runner, path: Path) -> None:
+    def _put(self, runner: Run, path: Path) -> None:
         before = list(self._files)
         self._files = [*(name for name in before if name != path.name), path.name]
         try:
@@ -172,7 +173,7 @@ class CheckpointSaverHook(Stateful):
         while self.max_keep is not None and len(self._files) > self.max_keep:
             self._remove(runner, self.checkpoint_dir / self._files.pop(0))
 
-    def _remove(self, runner: Runner, path: Path) -> None:
+    def _remove(self, runner: Run, path: Path) -> None:
         if runner.rank != 0 or not is_checkpoint(path):
             return
         try:

@@ -11,7 +11,7 @@ from aspecthook.training._errors import TrainingError
 from ._fetches import check_name, mapped, names_in
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._reading import Reader
 
@@ -30,12 +30,12 @@ class Session:
         ...         print(session.run({"step": "global_step", "rate": "lr"}))
     """
 
-    def __init__(self, runner: Runner, reader: Reader) -> None:
-        self._runner: Runner | None = runner
+    def __init__(self, runner: Run, reader: Reader) -> None:
+        self._runner: Run | None = runner
         self._reader = reader
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> Run:
         """The runner.
 
         Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training.hooks._optimizer import whole
+from aspecthook.training._options import whole_number
 
 # Any: an input_fn gives a loader, or whatever else can be iterated and gives batches.
 InputFn = Callable[..., Any]
@@ -25,7 +25,7 @@ def checked_input(input_fn: Any, who: str) -> InputFn:
 
 def checked_count(who: str, name: str, value: Any) -> int | None:
     """Refuse a number of steps that is none."""
-    return None if value is None else whole(who, name, value, 1)
+    return None if value is None else whole_number(who, name, value, 1)
 
 
 @final

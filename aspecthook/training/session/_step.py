@@ -13,7 +13,7 @@ from ._fetches import check_name, entry_of, fed, foreign_feed, mapped, names_in
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._running import Running
 
@@ -38,7 +38,7 @@ class Step:
         "over",
     )
 
-    def __init__(self, running: Running, runner: Runner, args: SessionRunArgs) -> None:
+    def __init__(self, running: Running, runner: Run, args: SessionRunArgs) -> None:
         self.context = SessionRunContext(args, running.session)
         self.over = False  # a hook has ended the loop in it: the others hear nothing of it any more
         self._running = running
@@ -52,7 +52,7 @@ class Step:
 
     # Before it
 
-    def take(self, key: object, who: str, answer: Any, batch: Any, runner: Runner) -> Args | None:
+    def take(self, key: object, who: str, answer: Any, batch: Any, runner: Run) -> Args | None:
         """Take what a hook has answered.
 
         Raises:
@@ -67,7 +67,7 @@ class Step:
         feed = foreign_feed(answer)
         return Args(batch=self.feed(batch, feed, who, runner)) if feed else None
 
-    def ask(self, key: object, who: str, fetches: Any, runner: Runner) -> None:
+    def ask(self, key: object, who: str, fetches: Any, runner: Run) -> None:
         """Have something read of this step.
 
         Raises:
@@ -86,7 +86,7 @@ class Step:
                 self._names[name] = None
                 self._running.reader.want(name, runner)
 
-    def feed(self, batch: Any, feed: Mapping[Any, Any], who: str, runner: Runner) -> Any:
+    def feed(self, batch: Any, feed: Mapping[Any, Any], who: str, runner: Run) -> Any:
         """Give the batch with entries replaced.
 
         Raises:
@@ -106,17 +106,17 @@ class Step:
 
     # After it
 
-    def was_made(self, runner: Runner) -> bool:
+    def was_made(self, runner: Run) -> bool:
         """Say whether it was made, and not skipped by a hook before it."""
         if not self._made:
             self._made = not self._running.training or runner.progress["iter"] > runner.iter
         return self._made
 
-    def values(self, key: object, who: str, runner: Runner) -> SessionRunValues:
+    def values(self, key: object, who: str, runner: Run) -> SessionRunValues:
         """Give what a hook is told."""
         return SessionRunValues(self.results(key, who, runner)) if key in self._asked else _NO_VALUES
 
-    def results(self, key: object, who: str, runner: Runner) -> Any:
+    def results(self, key: object, who: str, runner: Run) -> Any:
         """Give what was asked for; all of it is read when the first asks."""
         fetches = self._asked.get(key)
         if fetches is None:
@@ -125,7 +125,7 @@ class Step:
             self._values = self._running.reader.read(self._names, runner, self._global_step)
         return self._values[fetches] if type(fetches) is str else mapped(fetches, self._values.__getitem__, who)
 
-    def stop(self, runner: Runner) -> None:
+    def stop(self, runner: Run) -> None:
         """End the run after this step, unless the session is lost in it, and the step is made again."""
         if not self._stops:
             self._stops = True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._basic import Stateful

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training.hooks._optimizer import whole
+from aspecthook.training._options import whole_number
 
 
 def clock() -> float:
@@ -44,7 +44,7 @@ class SecondOrStepTimer:
             given = "neither" if every_secs is None else "both"
             raise HookOptionError(f"{who}: give either a number of seconds or one of steps; {given} is given")
         self.every_secs = None if every_secs is None else _seconds(who, every_secs)
-        self.every_steps = None if every_steps is None else whole(who, "the number of steps", every_steps, 1)
+        self.every_steps = None if every_steps is None else whole_number(who, "the number of steps", every_steps, 1)
         self.reset()
 
     def reset(self) -> None:

@@ -92,7 +92,7 @@ def test_a_run_with_an_end_of_its_own_ends_there() -> None:
         ({"steps": 1, "max_steps": 1}, HookOptionError, "both are given"),
         ({"steps": 0}, HookOptionError, "steps=0; give a number from 1 up"),
         ({"max_steps": -1}, HookOptionError, "max_steps=-1"),
-        ({"steps": 1.5}, HookTypeError, "no whole number"),
+        ({"steps": 1.5}, HookTypeError, "not a whole number"),
         ({"input_fn": DATA}, HookTypeError, "give a function that gives the data"),
         ({"saving_listeners": [CheckpointSaverListener()]}, ConfigError, "give Estimator\\(model_dir=...\\)"),
         ({"input_fn": lambda x: DATA}, HookTypeError, "asks for 'x', and an Estimator offers mode, params"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError
 from aspecthook.training import HOOKS, Runner, TrainingError
-from aspecthook.training.hooks._optimizer import NanLossError
+from aspecthook.training.hooks._nan import NanLossError
 from aspecthook.training.session import (
     AbortedError,
     CheckpointSaverHook,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import generator
+from aspecthook.training.backends._random import generator
 
 from ._module import Module
 from ._values import Array, Buffer, Parameter, anp, detach

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from aspecthook.training.backends._backends import check_arrays
+from aspecthook.training.backends._state import check_arrays
 
 from ._values import QUIET, Array, Buffer, Parameter
 

@@ -19,13 +19,15 @@ from aspecthook._core.law.answers import settled
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.law_sync import ask
 from aspecthook._core.law.tally import together
+from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import plural
 
-from .lock import under_lock
-
 if TYPE_CHECKING:
-    from aspecthook._core.law.call import Site
+    from aspecthook._core.law.asks import Kind
+    from aspecthook._core.law.call import Record, Site
     from aspecthook._core.law.hook import Hook
+    from aspecthook._core.law.signature import Emission
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -213,3 +215,30 @@ class Recorder:
     def __call__(self, values: tuple[object, ...], row: tuple[Hook, ...]) -> tuple[Hook, ...]:
         history = self._history()
         return () if history is None else history.record(values, row)
+
+
+class EventPoint(MountPoint):
+    """The mount point of an event, which may keep its calls for late subscribers."""
+
+    __slots__ = ("history",)
+
+    def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
+        super().__init__(function, name, emission)
+        self.history: History | None = None
+
+    def keep(self, most: int | None) -> None:
+        """Keep calls from now on: the last `most`, or all of them."""
+        self.history = History(most, self._get_site, lambda: self._active().on)
+
+    def replays(self, kind: Kind) -> bool:
+        """Whether hooks of this kind are told of past calls before they are added."""
+        return kind == "on" and self.history is not None
+
+    def replay(self, hook: Hook, insert: Callable[[], None]) -> None:
+        """Replay past calls to a subscriber (without the lock), then add it (under the lock)."""
+        self.check_order(hook)  # one that cannot be added is told nothing
+        assert self.history is not None
+        self.history.tell(hook, insert)
+
+    def _record(self) -> Record | None:
+        return None if self.history is None else Recorder(self.history)
