@@ -225,6 +225,9 @@ class EventPoint(MountPoint):
         super().__init__(function, name, emission)
         self.history: History | None = None
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), "history"]
+
     def keep(self, most: int | None) -> None:
         """Keep calls from now on: the last `most`, or all of them."""
         self.history = History(most, self._get_site, lambda: self._active().on)

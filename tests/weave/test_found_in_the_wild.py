@@ -286,7 +286,7 @@ def test_what_is_built_on_mount_points_can_be_woven_and_what_runs_them_cannot() 
         assert kit.draw_chain(hooks(json.dumps)) == "drawn"
     for name in (
         "aspecthook:weave",
-        "aspecthook._core.mount.point:attach",
+        "aspecthook._core.mount.adding:attach",
         "aspecthook.weave._shared_hooks:acquire",
         "wrapt:decorator",
     ):
