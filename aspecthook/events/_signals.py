@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal as signals
 from types import FrameType
 from typing import TYPE_CHECKING, Any, final
 
@@ -66,8 +67,6 @@ def _received(signum: int, frame: FrameType | None) -> None:
 
 
 def _number(which: object) -> int:
-    import signal as signals
-
     known = {name: int(one) for name, one in signals.Signals.__members__.items()}
     if isinstance(which, str) and which in known:
         return known[which]
@@ -80,8 +79,6 @@ def _number(which: object) -> int:
 
 
 def _name(number: int) -> str:
-    import signal as signals
-
     try:
         return signals.Signals(number).name
     except ValueError:
@@ -101,14 +98,10 @@ class _Handler(Slot):
 
     def get(self) -> Any:
         """Return the handler: a callable, SIG_DFL, SIG_IGN, or None if it was not set by Python."""
-        import signal as signals
-
         return signals.getsignal(self._number)
 
     def put(self, value: Any) -> None:
         """Set the handler."""
-        import signal as signals
-
         try:
             signals.signal(self._number, value)
         except (ValueError, OSError) as error:
@@ -132,8 +125,6 @@ class _Handler(Slot):
 
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
         """Call the handler that was there before, or do what the system does."""
-        import signal as signals
-
         if before is signals.SIG_DFL:
             if self.name not in _IGNORED:
                 self._default()
@@ -142,8 +133,6 @@ class _Handler(Slot):
 
     def _default(self) -> None:
         """Let the system do what it does about this signal, which for most signals ends the process."""
-        import signal as signals
-
         now = self.get()
         signals.signal(self._number, signals.SIG_DFL)
         signals.raise_signal(self._number)

@@ -365,15 +365,16 @@ def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
     label = qualified(function) if hasattr(function, "__qualname__") else kind_of(function)
+    no_code = "has no Python code, and so no hooks for one instance"
     if proxied(function) is not None:
-        raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
+        raise _refusal(label, no_code, "weave the method of the class")
     if isinstance(instance, type):
         for base in instance.__mro__:
             for name, member in list(vars(base).items()):
                 if isinstance(member, classmethod) and cast("Any", member).__func__ is function:
                     return spot_of(_in_owner(base, name, vars(base)[name], instance))
     if type(function) is not FunctionType:
-        raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
+        raise _refusal(label, no_code, "weave the method of the class")
     return _of_instance(function, instance, label)
 
 

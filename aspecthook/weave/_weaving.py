@@ -28,7 +28,8 @@ from ._spots import Spot, shown
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
+# Modules that messages need are loaded now. An import under the lock could wait for a thread that is importing too and
+# waits for the lock.
 _LOADED = (inspect, nearest("", []))
 
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
@@ -118,7 +119,7 @@ class Weaving:
     @staticmethod
     @under_lock
     def _find_displaced(mounts: Iterable[MountPoint]) -> tuple[MountPoint, ...]:
-        # All are asked, since a mount point that is displaced no longer heals when it is asked.
+        # A list and no `any`: a mount point that is no longer displaced heals when it is asked.
         return with_index(lambda: tuple([mount for mount in mounts if mount.displaced]))
 
     def check(self) -> None:
