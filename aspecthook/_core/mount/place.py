@@ -13,7 +13,8 @@ from types import CodeType, FunctionType
 from typing import Any, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
-from aspecthook._core.compile.link import FREE_THREADED, Linker, Template, hide, template
+from aspecthook._core.compile.link import Linker, Template, template
+from aspecthook._core.compile.show import FREE_THREADED, hide
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
