@@ -1284,10 +1284,13 @@ def test_answers_takes_what_the_event_takes(plugins: Plugins) -> None:
     odd.register(Listens())
     for args, kwargs in (((1,), {"c": 3}), ((1, 5, 6, 7), {"c": 3, "event": 8, "self": 9, "x": 10})):
         assert [answer for _, answer in odd.answers("odd", *args, **kwargs)] == host.odd(*args, **kwargs)
-    text = message(TypeError, lambda: plugins.answers("sold"))
-    assert text == "Shop: the event 'sold' was given what it does not take: missing a required argument: 'item'"
+    for registered in (False, True):
+        if registered:
+            plugins.register(Seller())
+        text = message(TypeError, lambda: plugins.answers("sold"))
+        assert text == "Shop.sold() missing 1 required positional argument: 'item'"
     text = message(TypeError, lambda: plugins.answers("sold", "tea", prise=2))
-    assert text.endswith("got an unexpected keyword argument 'prise'")
+    assert text == "Shop.sold() got an unexpected keyword argument 'prise'"
 
 
 def test_answers_of_an_event_that_says_it_takes_something_else(plugins: Plugins) -> None:
@@ -1316,8 +1319,23 @@ def test_answers_of_a_class_are_those_of_the_instance_too() -> None:
     Plugins(mine).register(Seller("mine"), name="mine")
     assert plugins.answers("sold", mine, "tea") == [("all", "seller"), ("mine", "mine")]
     assert mine.sold("tea") == ["seller", "mine"]
+    assert plugins.answers("sold", item="tea", self=mine) == [("all", "seller"), ("mine", "mine")]
     assert plugins.answers("sold", Shop(), "tea") == [("all", "seller")]
     plugins.unregister("all")
+
+
+def test_answers_name_the_right_one_of_two_plugins_with_one_function(plugins: Plugins) -> None:
+    class Every:
+        @staticmethod
+        @on(every=2)
+        def sold(item: str) -> str:
+            return item
+
+    plugins.register(Every(), name="first")
+    assert plugins.answers("sold", "tea") == []
+    plugins.register(Every(), name="second")
+    named = [[name for name, _ in plugins.answers("sold", "tea")] for _ in range(3)]
+    assert named == [["first"], ["second"], ["first"]]
 
 
 def test_what_is_no_event_has_no_answers(shop: Any, plugins: Plugins) -> None:
@@ -1325,7 +1343,7 @@ def test_what_is_no_event_has_no_answers(shop: Any, plugins: Plugins) -> None:
     called: list[str] = []
     hooks(shop.restock).pre(lambda item: called.append(item))
     assert message(PluginError, lambda: plugins.answers("restock", "tea")) == (
-        "Shop: 'restock' is hookable but no event, so nobody answers; call it"
+        "Shop: 'restock' is hookable but not an event, so nobody answers; call it instead"
     )
     assert not called
     assert "did you mean 'sold'?" in message(PluginError, lambda: plugins.answers("sodl"))

@@ -35,8 +35,8 @@ from aspecthook import (
 )
 from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import is_changing
+from aspecthook.plugins import Registry
 from aspecthook.plugins._config import load_toml
-from aspecthook.plugins._plugins import Registry
 
 from .threads import at_once
 

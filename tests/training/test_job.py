@@ -87,8 +87,8 @@ def test_every_policy_can_be_named_alone(policy: str, epochs: int, tmp_path: Pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("run.max_epoch=3", r"\[run\] has no 'max_epoch'.*did you mean 'max_epochs'"),
-        ("rnu.seed=3", "there is no section 'rnu'.*did you mean 'run'"),
+        ("run.max_epoch=3", r"\[run\] takes no 'max_epoch'.*did you mean 'max_epochs'"),
+        ("rnu.seed=3", "the config takes no 'rnu'.*did you mean 'run'"),
         ("run.max_epochs=abc", "max_epochs is 'abc'; give a whole number"),
         ("run.amp=1", "amp is 1; give true or false"),
         ("run.seed=1.5", "seed is 1.5; give a whole number"),
@@ -107,13 +107,13 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
     ("change", "message"),
     [
         ("run.backend=nmpy", "did you mean 'numpy'"),
-        ("model.type=cnn", "for PyTorch; give --backend torch"),
+        ("model.type=cnn", "needs PyTorch; use --backend torch"),
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
         ("optimizer.lrr=1", "did you mean 'lr'"),
         ("lr.policy=cosin", "there is no policy 'cosin'"),
         ("data.type=digts", "did you mean 'digits'"),
-        ("data.held_out=1", "give a part from 0 up to"),
+        ("data.held_out=1", "give a fraction of at least 0"),
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
         ("checkpoint.intervall=1", "did you mean 'interval'"),
         ("clip.max_nrom=1", "did you mean 'max_norm'"),
@@ -149,7 +149,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     given = settings(tmp_path, "run.max_epochs=1")
     train(given)
     before = sorted((file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir())
-    with pytest.raises(TrainingError, match="holds a run already.*--resume.*--overwrite"):
+    with pytest.raises(TrainingError, match="already holds a run.*--resume.*--overwrite"):
         train(given)
     assert sorted((file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir()) == before
     train(given, overwrite=True)
@@ -200,11 +200,11 @@ def test_the_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_command_trains_and_says_where_everything_is(tmp_path: Path) -> None:
     done = run("--epochs", 2, "--work-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    assert "accuracy on 355 images held out: " in done.stdout and str(tmp_path / "run") in done.stdout
+    assert "accuracy on 355 test images: " in done.stdout and str(tmp_path / "run") in done.stdout
     names = {file.name for file in (tmp_path / "run").iterdir()}
     assert {"config.json", "log.jsonl", "log.csv", "epoch_2.safetensors", "report.html"} <= names
     again = run("--epochs", 2, "--work-dir", tmp_path / "run")
-    assert again.returncode == 1 and "holds a run already" in again.stderr and "Traceback" not in again.stderr
+    assert again.returncode == 1 and "already holds a run" in again.stderr and "Traceback" not in again.stderr
 
 
 def test_the_command_ends_with_one_line_where_a_setting_is_wrong(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_the_command_can_be_interrupted_and_goes_on(number: signal.Signals, tmp_
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     if number == signal.SIGINT:
-        assert process.returncode == 130 and "go on with" in said and "--resume" in said
+        assert process.returncode == 130 and "continue with" in said and "--resume" in said
     else:
         assert process.returncode == -signal.SIGTERM
     assert (folder / "interrupted.ckpt").exists()

@@ -130,7 +130,7 @@ def test_the_rates_of_all_groups_keep_their_ratio() -> None:
     assert [group["lr"] for group in runner.optimizer.param_groups] == [0.5, 0.5]
 
 
-def test_which_way_is_better_is_known_by_metrics_or_by_the_name() -> None:
+def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
     class Metric:
         name, _direction = "f1", "up"
 
@@ -296,7 +296,7 @@ def test_a_backup_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: Path
         made().fit(data(2))
 
 
-def test_what_else_is_in_the_folder_of_backups_stays(tmp_path: Path) -> None:
+def test_other_files_in_the_backup_folder_stay(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     fitted(k.BackupAndRestore(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -321,7 +321,7 @@ def test_terminate_on_nan_stops_or_raises(capsys: pytest.CaptureFixture[str]) ->
                     runner.fit(data(2))
             else:
                 runner.fit(data(2))
-                assert "training ends" in capsys.readouterr().out
+                assert "training stops" in capsys.readouterr().out
             assert runner.iter == (3 if raising else 4)
 
 
@@ -339,7 +339,7 @@ def test_a_schedule_sets_the_rate_of_each_epoch(old: bool) -> None:
 
 @pytest.mark.parametrize("rate", [1, True, None, "0.1"])
 def test_a_schedule_that_gives_no_float_is_refused(rate: Any) -> None:
-    with pytest.raises(TrainingError, match="which is no float"):
+    with pytest.raises(TrainingError, match="return a float"):
         fitted(k.LearningRateScheduler(lambda epoch, lr: rate))
 
 
@@ -381,8 +381,8 @@ def test_progress_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     bar.on_epoch_end(0, {"loss": 0.00001, "name": "x"})
     drawn = terminal.text.split("\r")
     assert [line.split(" ")[0] for line in drawn] == ["1/4", "3/4", "4/4", "4/4"]
-    assert drawn[0].startswith("1/4 ━━━━━···············") and "2s 2s/step - loss: 0.1000" in drawn[0]
-    assert drawn[-1].rstrip().endswith("- 6s 2s/step - loss: 1.0000e-05 - name: x")
+    assert drawn[0].startswith("1/4 ━━━━━···············") and "2.0 s, 2.0 s/step - loss: 0.1000" in drawn[0]
+    assert drawn[-1].rstrip().endswith("- 6.0 s, 1.5 s/step - loss: 1.000e-05 - name: x")
 
 
 def events(folder: Path) -> list[Any]:
@@ -458,6 +458,19 @@ def test_tensorboard_goes_on_in_its_files(tmp_path: Path) -> None:
 
 
 @needs_tensorboard
+def test_a_checkpoint_may_be_saved_before_a_new_event_file_is_written(tmp_path: Path) -> None:
+    board = k.TensorBoard(tmp_path / "logs")
+    board.load_state_dict({"batches": 2, "files": {"train": ("events.gone", 100)}})
+    board.on_train_begin()
+    again = k.TensorBoard(tmp_path / "logs")
+    again.load_state_dict(board.state_dict())
+    again.set_model(k.Model(run_of("numpy")))
+    again.on_train_begin()
+    again.on_epoch_end(0, {"loss": 0.5})
+    assert names(tmp_path / "logs" / "train") == [("epoch_loss", 0), ("epoch_learning_rate", 0)]
+
+
+@needs_tensorboard
 @pytest.mark.parametrize("options", [{"profile_batch": 2}, {"update_freq": 0}, {"write_graph": True}])
 def test_tensorboard_refuses_what_it_cannot_do(options: dict[str, Any]) -> None:
     with pytest.raises(HookOptionError, match="=".join(map(str, *options.items()))):
@@ -479,12 +492,12 @@ def test_tensorboard_needs_what_writes_and_a_place(monkeypatch: pytest.MonkeyPat
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainingError, match="cannot be written: Not a directory"):
         fitted(k.TensorBoard(tmp_path / "file"))
-    monkeypatch.setattr("aspecthook.training.keras._tensorboard.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"pip install 'aspecthook\[tensorboard\]'"):
         k.TensorBoard()
 
 
-def test_what_they_do_is_said_if_that_is_wished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_callbacks_print_what_they_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runner = run_of("numpy", max_epochs=4)
     runner.register_hook(Constant(val_x=[1.0, 2.0, 2.0, 0.5]))
     watch: dict[str, Any] = {"monitor": "val_x", "mode": "min", "verbose": 1}
@@ -501,10 +514,10 @@ def test_what_they_do_is_said_if_that_is_wished(tmp_path: Path, capsys: pytest.C
         f"ModelCheckpoint: saved {tmp_path / '1'} in epoch 1",
         "LearningRateScheduler: the learning rate of epoch 2 is 0.5",
         "ReduceLROnPlateau: the learning rate after epoch 2 is 0.25",
-        "ModelCheckpoint: val_x is 2.00000, and was 1.00000 at best",
+        "ModelCheckpoint: val_x is 2.00000; the best was 1.00000",
         "LearningRateScheduler: the learning rate of epoch 3 is 0.5",
         "ReduceLROnPlateau: the learning rate after epoch 3 is 0.25",
-        "ModelCheckpoint: val_x is 2.00000, and was 1.00000 at best",
+        "ModelCheckpoint: val_x is 2.00000; the best was 1.00000",
         "EarlyStopping: ended after epoch 3; the best was 1.0",
         "EarlyStopping: the weights are those of epoch 1",
     ]

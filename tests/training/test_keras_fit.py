@@ -136,7 +136,7 @@ def test_params_are_those_of_keras() -> None:
     assert mine.params == real.params
 
 
-def test_what_a_real_callback_does_not_override_is_no_hook() -> None:
+def test_only_overridden_methods_of_a_real_callback_become_hooks() -> None:
     class Nothing(theirs.callbacks.Callback):  # type: ignore[misc]
         pass
 
@@ -235,7 +235,7 @@ def test_on_our_runner_and_on_keras_they_do_the_same(
 # What Keras decides by what it has compiled
 
 
-def test_which_way_is_better_is_known_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_auto_works_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
     model = keras_model()
     model.compile("sgd", "mse", metrics=["mae", theirs.metrics.R2Score(name="precise")])
     stops = [ours.EarlyStopping(name, patience=9) for name in ("val_mae", "val_precise", "val_loss")]
@@ -310,7 +310,8 @@ def test_a_warning_is_logged_of_a_method_that_keras_never_calls(caplog: pytest.L
         def on_epoch_ends(self, epoch: int, logs: Any = None) -> None: ...
 
     run_of().register_hook(Typo())
-    assert "'on_epoch_ends'; did you mean 'on_epoch_end'" in caplog.text
+    assert "Typo has a method 'on_epoch_ends', which would never be called" in caplog.text
+    assert "did you mean 'on_epoch_end'?" in caplog.text
 
 
 # Backups

@@ -297,7 +297,7 @@ def test_the_middle_of_other_data_is_refused_and_its_beginning_is_not() -> None:
         (lambda: DataLoader(range(3), True), "from 1 up"),
         (lambda: DataLoader(iter([1]), 2), "__len__ and __getitem__"),
         (lambda: check_loader(3), "int, which cannot be iterated"),
-        (lambda: check_loader([], "the val loader"), "the val loader gives no batches: it is empty"),
+        (lambda: check_loader([], "the val loader"), "the val loader has no batches: it is empty"),
         (lambda: check_loader(DataLoader([], 4)), "it is empty"),
         (lambda: check_loader(DataLoader(range(3), 4, drop_last=True)), "3 samples, fewer than one batch of 4"),
     ],
@@ -461,7 +461,7 @@ def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
     with pytest.raises(TrainingError, match="Stream is a stream"):
         Resumable(TorchLoader(Stream()))
     dataset: Any = Counting(3)
-    with pytest.raises(TrainingError, match="makes no batches"):
+    with pytest.raises(TrainingError, match="does not make batches"):
         Resumable(TorchLoader(dataset, batch_size=None))
     check_loader(Resumable(TorchLoader(dataset)))
     assert repr(Resumable(TorchLoader(dataset, 2))) == "Resumable(3 samples, 2 batches)"

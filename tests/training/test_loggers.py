@@ -36,8 +36,7 @@ from aspecthook.training import (
     TrainingError,
 )
 from aspecthook.training.checkpoint import load, save
-from aspecthook.training.logging import _files as log_files
-from aspecthook.training.logging import _tensorboard as tensorboard
+from aspecthook.training.logging import _line_files as log_files
 from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
 from aspecthook.training.logging._timers import IterTimerHook
@@ -534,7 +533,7 @@ def test_lines_of_text_say_what_a_reader_looks_for(tmp_path: Path, caplog: pytes
     runner.register_hook(TextLoggerHook(interval=2))
     runner.register_hook(TextLoggerHook(interval=2, by_epoch=False, path=tmp_path / "by_iter.txt"))
     runner.fit([0] * 2, [1])
-    found = [re.sub(r"(time|eta): [\d.:e-]+", r"\1: …", line) for line in lines(tmp_path / "log.txt")]
+    found = [re.sub(r"(time|eta): [\d.e-]+( [mµn]?s)?", r"\1: …", line) for line in lines(tmp_path / "log.txt")]
     texts = [
         "Epoch [1][2/2]  lr: 1.000e-01, loss: 0.2500, tiny: 3.000e-05, data_time: …, time: …, eta: …",
         "Epoch(val) [1][2]  lr: 1.000e-01, val_acc: 0.5000",
@@ -628,7 +627,7 @@ def test_validations_before_any_run_touch_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [JsonLoggerHook, CsvLoggerHook])
 def test_a_file_needs_a_folder(kind: type[LoggerHook], tmp_path: Path) -> None:
     with pytest.raises(
-        TrainingError, match=rf"no folder for its file; give Runner\(..., work_dir=...\) or {kind.__name__}"
+        TrainingError, match=rf"no folder for its files; give Runner\(..., work_dir=...\) or {kind.__name__}"
     ):
         make(logged, kind()).fit([0])
     file = tmp_path / "deep" / "rows"
@@ -641,7 +640,7 @@ def test_a_file_needs_a_folder(kind: type[LoggerHook], tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_an_error_before_the_run(kind: type[LoggerHook], tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     runner = make(logged, kind(path=tmp_path / "there"))  # type: ignore[call-arg]
-    with pytest.raises(TrainingError, match="the log .*there cannot be written: Is a directory; make room"):
+    with pytest.raises(TrainingError, match="the log .*there cannot be written: Is a directory; free disk space"):
         runner.fit([0])
     assert runner.iter == 0
 
@@ -824,7 +823,7 @@ def test_a_file_of_another_run_is_kept_and_not_cut(tmp_path: Path, caplog: pytes
         path.rename(tmp_path / "kept" / path.name.replace(".1", ""))
     assert contents(tmp_path / "kept") == before
     assert [row["iter"] for row in objects(tmp_path / "o" / "log.jsonl")] == [2, 3]
-    assert "log.csv is not of the run that goes on; a new one is begun" in caplog.text
+    assert "log.csv does not belong to the resumed run; a new file is begun" in caplog.text
 
 
 def test_a_resumed_run_in_another_folder_begins_files_there(tmp_path: Path) -> None:
@@ -913,7 +912,7 @@ def test_a_full_disk_ends_no_run_and_what_is_missing_is_written_later(
     runner.fit([0] * 5)
     assert runner.iter == 10
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    full_disk, room = "cannot be written: No space left on device; the run goes on", "is written again, and 5 lines"
+    full_disk, room = "cannot be written: No space left on device; the run continues", "is written again, with 5 lines"
     assert len(warnings) == 3
     assert all(text in message for text, message in zip((full_disk, room, full_disk), warnings, strict=True))
     saved = runner.save_checkpoint(tmp_path / "saved")
@@ -944,7 +943,7 @@ def test_a_line_that_fits_in_part_is_taken_back(tmp_path: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path), str(Path(__file__).parents[2])]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("the run goes on") == 3
+    assert done.stderr.count("the run continues") == 3
     assert all(800 < path.stat().st_size <= 1000 for path in tmp_path.iterdir())
     assert all(path.read_bytes().endswith(b"\n") for path in tmp_path.iterdir())
     assert [row["iter"] for row in objects(tmp_path / "log.jsonl")][:4] == [1, 2, 3, 1]
@@ -1043,14 +1042,14 @@ def test_events_that_cannot_be_written_end_no_run(
             raise OSError(errno.ENOSPC, "No space left on device")
         log_files.append(path, data)
 
-    monkeypatch.setattr(tensorboard, "append", failing)
+    monkeypatch.setattr("aspecthook.training.logging._event_files.append", failing)
     runner = make(logged, TensorboardLoggerHook(interval=1), work_dir=tmp_path, max_epochs=1)
     hooks(runner.train_iter).pre(lambda runner: full.append(True) if runner.iter == 1 else None)
     hooks(runner.train_iter).pre(lambda runner: full.clear() if runner.iter == 3 else None)
     runner.fit([0] * 4)
     assert [step for step, tag, _ in events(tmp_path / "tf_logs") if tag == "train/loss"] == [1, 2, 3, 4]
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 1 and "No space left on device; the run goes on" in warnings[0]
+    assert len(warnings) == 1 and "No space left on device; the run continues" in warnings[0]
 
 
 @needs_tensorboard
@@ -1060,7 +1059,7 @@ def test_tensorboard_needs_a_folder() -> None:
 
 
 def test_without_tensorboardx_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aspecthook.training.logging._tensorboard.find_spec", lambda name: None)
+    monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"needs tensorboardX; pip install 'aspecthook\[tensorboard\]'"):
         TensorboardLoggerHook()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import pairwise
 from math import cos, inf, isclose, nan, pi
 
@@ -17,7 +18,7 @@ from aspecthook.training.schedules import (
     Cyclic,
     Exp,
     Fixed,
-    FlatCosine,
+    FlatCosineAnnealing,
     Inv,
     LinearAnnealing,
     OneCycle,
@@ -38,7 +39,9 @@ annealed = st.one_of(
     st.builds(lambda ratio: (CosineAnnealing(min_ratio=ratio), ratio), ratios),
     st.builds(lambda ratio: (LinearAnnealing(min_ratio=ratio), ratio), ratios),
     st.builds(
-        lambda ratio, start: (FlatCosine(min_ratio=ratio, start_percent=start), ratio), ratios, st.floats(0, 0.99)
+        lambda ratio, start: (FlatCosineAnnealing(min_ratio=ratio, start_percent=start), ratio),
+        ratios,
+        st.floats(0, 0.99),
     ),
     st.builds(lambda power: (Poly(power=power), 0.0), st.floats(0.1, 5)),
 )
@@ -125,7 +128,7 @@ def test_flat_cosine_is_flat_and_then_a_cosine_over_the_rest(
 ) -> None:
     progress = data.draw(st.integers(0, maximum - 1))
     start = round(maximum * percent)
-    value = FlatCosine(min_ratio=ratio, start_percent=percent)(base, progress, maximum)
+    value = FlatCosineAnnealing(min_ratio=ratio, start_percent=percent)(base, progress, maximum)
     if progress < start:
         assert value == base
     else:
@@ -184,7 +187,7 @@ def test_a_cycle_is_what_the_specification_says_at_every_step() -> None:
 
 @given(st.one_of(annealed.map(lambda row: row[0]), endless), bases, lengths)
 def test_a_schedule_begins_with_what_it_starts_from(policy: Policy, base: float, maximum: int) -> None:
-    assume(not isinstance(policy, FlatCosine) or round(maximum * policy.start_percent) < maximum)
+    assume(not isinstance(policy, FlatCosineAnnealing) or round(maximum * policy.start_percent) < maximum)
     assert near(policy(base, 0, maximum), base)
 
 
@@ -256,7 +259,7 @@ def test_one_cycle_has_no_jumps_at_its_borders(policy: OneCycle, base: float, to
 @given(one_cycles, bases, st.integers(10, 100))
 def test_one_cycle_takes_its_own_length_if_it_is_given_one(policy: OneCycle, base: float, total: int) -> None:
     longer = OneCycle(
-        **{name: getattr(policy, name) for name in policy.__dataclass_fields__} | {"total_steps": total + 20}
+        **{field.name: getattr(policy, field.name) for field in fields(policy)} | {"total_steps": total + 20}
     )
     assert [longer(base, step, total) for step in range(total)] == [
         policy(base, step, total + 20) for step in range(total)
@@ -322,8 +325,12 @@ _MIN = {"min_value": 0.0}
         (CosineAnnealing, {**_MIN, "min_ratio": 0.1}, "CosineAnnealing is given both"),
         (LinearAnnealing, {}, "LinearAnnealing is given neither"),
         (LinearAnnealing, {"min_ratio": -0.1}, "LinearAnnealing(min_ratio=-0.1)"),
-        (FlatCosine, {"start_percent": 0.5}, "FlatCosine is given neither"),
-        (FlatCosine, {**_MIN, "start_percent": 75}, "FlatCosine(start_percent=75): give a number from 0 to 1"),
+        (FlatCosineAnnealing, {"start_percent": 0.5}, "FlatCosineAnnealing is given neither"),
+        (
+            FlatCosineAnnealing,
+            {**_MIN, "start_percent": 75},
+            "FlatCosineAnnealing(start_percent=75): give a number from 0 to 1",
+        ),
         (CosineRestart, {"periods": [5]}, "CosineRestart is given neither"),
         (CosineRestart, {**_MIN, "periods": []}, "CosineRestart(periods=[])"),
         (CosineRestart, {**_MIN, "periods": 5}, "CosineRestart(periods=5): give a list"),
@@ -358,7 +365,7 @@ def test_options_at_their_bounds_are_taken() -> None:
     assert Step(step=[6], gamma=0)(0.1, 5) == 0.1
     assert Step(step=1, gamma=0, min_value=0)(0.1, 1) == 0
     assert Poly(power=0)(0.1, 5, 10) == 0.1
-    assert FlatCosine(min_value=0, start_percent=1)(0.1, 9, 10) == 0.1
+    assert FlatCosineAnnealing(min_value=0, start_percent=1)(0.1, 9, 10) == 0.1
     assert Cyclic(target_ratio=5.0).target_ratio == (5.0, 5e-5)
     assert Cyclic(target_ratio=[5]).target_ratio == (5, 5e-5)
     assert Cyclic(step_ratio_up=0)(0.1, 0, 10) == pytest.approx(1.0)
@@ -368,7 +375,7 @@ def test_options_at_their_bounds_are_taken() -> None:
 
 @pytest.mark.parametrize(
     "policy",
-    [Poly(), CosineAnnealing(**_MIN), LinearAnnealing(**_MIN), FlatCosine(**_MIN), Cyclic(), OneCycle()],
+    [Poly(), CosineAnnealing(**_MIN), LinearAnnealing(**_MIN), FlatCosineAnnealing(**_MIN), Cyclic(), OneCycle()],
     ids=lambda policy: type(policy).__name__,
 )
 def test_a_policy_that_must_know_the_end_says_so_where_there_is_none(policy: Policy) -> None:

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, HookOptionError, HookTypeError, Return, hookable, hooks
-from aspecthook.training import EvalHook, Hook, LrUpdaterHook, Runner
+from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training.loop._stages import STATE
 from aspecthook.training.profile._hook import STAGES, ProfilerHook
-from aspecthook.training.profile._measure import costs
-from aspecthook.training.profile._profile import Cost, Part, Profile
+from aspecthook.training.profile._profile import Part, Profile
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -411,7 +410,6 @@ def test_if_measuring_cannot_begin_nothing_is_left(monkeypatch: pytest.MonkeyPat
     bench = Bench()
     code = Slow.after_iter.__code__
     monkeypatch.setattr(Profile, "begin", lambda self: 1 / 0)
-    monkeypatch.setattr("aspecthook.training.profile._hook.costs", lambda clock: (Cost(), Cost()))
     with pytest.raises(ZeroDivisionError):
         bench.fit()
     assert Slow.after_iter.__code__ is code and not len(hooks(bench.runner.forward))
@@ -506,36 +504,6 @@ def test_windows_that_cannot_be_are_refused(options: tuple[Any, ...], error: typ
         ProfilerHook(*options)
 
 
-# What measuring costs
-
-
-class Ticks:
-    """A clock on which looking at it takes a second, and nothing else takes any time."""
-
-    def __init__(self) -> None:
-        self.now = 0
-
-    def __call__(self) -> int:
-        self.now += 1_000_000_000
-        return self.now
-
-
-def test_what_measuring_takes_is_taken_off() -> None:
-    of_hook, of_stage = costs(Ticks())
-    assert of_hook == pytest.approx((1e9, 1e9), rel=0.01)  # from one look to the other, and up to the next first
-    assert of_stage == pytest.approx((3e9, 1e9), rel=0.01)  # the body is measured in the stage
-    bench = Bench()
-    hook, runner = bench.hook, bench.runner
-    hook.profile.clock = Ticks()
-    runner.register_hook(LrUpdaterHook("fixed"))
-    bench.fit(50)
-    profile = hook.profile
-    assert profile.parts["run", "", ""].total > 5e11  # in nanoseconds, as it was measured
-    assert max(line.own for line in profile.lines()) < 10
-    assert profile.seconds < 20 and profile.overhead > 500
-    assert "measuring took about" in profile.told()
-
-
 # What is told
 
 
@@ -606,6 +574,18 @@ def test_a_stage_in_itself_is_counted_whole_once() -> None:
     profile.leave(outer)
     (line,) = profile.lines()
     assert (line.calls, line.own, line.total) == (2, 3, 3)
+
+
+def test_the_time_of_measuring_a_call_is_own_time_of_the_call_around_it() -> None:
+    ticks = iter(range(0, 10**11, 10**9))
+    profile = Profile(lambda: next(ticks))  # reading the clock takes a second, and nothing else takes any time
+    outer, inner = profile.part("train_iter"), profile.part("train_iter", "hook", "pre")
+    profile.begin()
+    outer_call = profile.enter(outer)
+    profile.leave(profile.enter(inner))
+    profile.leave(outer_call)
+    seconds = {line.hook: (line.own, line.total) for line in profile.lines()}
+    assert seconds == {"": (2, 3), "hook": (1, 1)}
 
 
 @pytest.mark.torch

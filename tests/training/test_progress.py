@@ -122,7 +122,7 @@ def run(
 
 
 def without_times(line: str) -> str:
-    return re.sub(r"  [\d.]+s$|  \d+:\d\d:\d\d$", "", line)
+    return re.sub(r"  [\d.]+ [mµn]?s$|  \d+ min \d+ s$", "", line)
 
 
 # Lines that last
@@ -214,12 +214,12 @@ def test_the_time_since_the_line_before_is_said(clock: Clock) -> None:
     hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
     hooks(runner.val_iter).pre(lambda: setattr(clock, "now", clock.now + 50))
     runner.fit([0] * 4, [1])
-    assert [line.rpartition("  ")[2] for line in file.lines] == ["0:01:00", "0:01:00"]
+    assert [line.rpartition("  ")[2] for line in file.lines] == ["1 min 0 s", "1 min 0 s"]
     file = File()
     runner = run(file)
     hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
     runner.fit([0] * 4)
-    assert [line.rpartition("  ")[2] for line in file.lines] == ["10.0s", "10.0s"]
+    assert [line.rpartition("  ")[2] for line in file.lines] == ["10 s", "10 s"]
 
 
 def test_a_run_that_is_resumed_in_an_epoch_has_the_means_of_all_of_it(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_elsewhere_a_line_is_shown_every_so_many_iterations() -> None:
         "epoch 1/1 4/6  loss 0.7500  lr 0.1000  accuracy 0.2500",
         "epoch 1/1 val 2/4",
     ]
-    assert all("  eta 0:00:" in line for line in file.lines[:-1])
+    assert all(re.search(r"  eta [\d.]+ [mµn]?s", line) for line in file.lines[:-1])
 
 
 def test_elsewhere_a_line_is_shown_after_so_many_seconds_without_one(clock: Clock) -> None:
@@ -366,7 +366,7 @@ def test_a_bar_moves_below_the_lines_and_is_gone_after_the_run() -> None:
     looks = list(dict.fromkeys(file.seen))
     for start in ("epoch 1/2 0/4 ━", "epoch 1/2 3/4 ━", "epoch 1/2 val 1/2 ━", "epoch 2/2 4/4 ━"):
         assert any(line.startswith(start) for line in looks)
-    assert any(re.search(r"━  loss 0.5000  eta 0:00:\d\d  lr 0.1000  accuracy 0.2500$", line) for line in looks)
+    assert any(re.search(r"━  loss 0.5000  eta [\d.]+ [mµn]?s  lr 0.1000  accuracy 0.2500$", line) for line in looks)
     assert "\x1b[?25l" in file.raw
     ends = [line.partition(" ━")[0] for line in looks if "4/4" in line]
     assert set(ends) == {"epoch 1/2 4/4", "epoch 2/2 4/4"}
@@ -597,7 +597,7 @@ def test_a_terminal_that_is_closed_does_not_end_the_run(
     assert runner.iter == 8
     assert before == program()
     (record,) = caplog.records
-    assert re.match(r"the progress cannot be shown any more: .*gone; the run goes on", record.message)
+    assert re.match(r"the progress cannot be shown any more: .*gone; the run continues", record.message)
 
 
 def test_a_file_that_is_closed_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -606,7 +606,7 @@ def test_a_file_that_is_closed_does_not_end_the_run(caplog: pytest.LogCaptureFix
     hooks(runner.train_iter).pre(lambda runner: file.close() if runner.iter == 5 else None)
     runner.fit([0] * 4)
     assert runner.iter == 8
-    assert "I/O operation on closed file; the run goes on" in caplog.text
+    assert "I/O operation on closed file; the run continues" in caplog.text
 
 
 def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

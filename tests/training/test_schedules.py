@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aspecthook._errors import ConfigError
 from aspecthook.training import HOOKS, Runner, TrainingError
-from aspecthook.training.schedules import CosineAnnealing, Exp, FlatCosine, LinearAnnealing, OneCycle, Step
+from aspecthook.training.schedules import CosineAnnealing, Exp, FlatCosineAnnealing, LinearAnnealing, OneCycle, Step
 from aspecthook.training.schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_lr.json").read_text())
@@ -124,7 +124,7 @@ def test_a_policy_goes_by_epoch_unless_told_or_unable_to() -> None:
 
 def test_what_goes_by_steps_alone_is_refused_for_epochs() -> None:
     for policy in ("cyclic", "one_cycle"):
-        with pytest.raises(ConfigError, match="goes by steps alone"):
+        with pytest.raises(ConfigError, match="only counts steps"):
             LrUpdaterHook(policy, by_epoch=True, **({"max_lr": 1} if policy == "one_cycle" else {}))
 
 
@@ -296,8 +296,8 @@ def test_what_one_cycle_is_given_counts_more_than_what_a_checkpoint_has() -> Non
         ("cosine annealing", CosineAnnealing),
         ("cosine", CosineAnnealing),
         ("LinearAnnealing", LinearAnnealing),
-        ("FlatCosineAnnealing", FlatCosine),
-        ("flat_cosine", FlatCosine),
+        ("FlatCosineAnnealing", FlatCosineAnnealing),
+        ("flat_cosine", FlatCosineAnnealing),
         ("OneCycle", OneCycle),
         ("one-cycle", OneCycle),
     ],
@@ -324,7 +324,7 @@ def test_what_is_left_over_of_a_warm_up_that_is_taken_out_is_nothing_to_refuse()
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"policy": "stp", "step": 3}, "LrUpdaterHook: there is no policy 'stp'; what there is: 'fixed', 'step'"),
+        ({"policy": "stp", "step": 3}, "LrUpdaterHook: there is no policy 'stp'; the policies are 'fixed', 'step'"),
         ({"policy": "stp", "step": 3}, "; did you mean 'step'?"),
         ({"policy": "CosineAnealing"}, "did you mean 'cosine_annealing'?"),
         ({"policy": 3}, "LrUpdaterHook: the policy is 3; give the name of one, or a function"),

@@ -15,7 +15,7 @@ from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _VAL = "val_"
 
@@ -95,7 +95,7 @@ class EarlyStoppingHook(Hook):
         """The best score so far; before the first, the baseline or infinity."""
         return self.watched.best
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Start counting; a stopped run that is resumed stops again."""
         self._running, self.stop_reason = True, None
         if self.wait_count >= self.patience:
@@ -105,7 +105,7 @@ class EarlyStoppingHook(Hook):
         """Stop counting."""
         self._running = False
 
-    def after_val_epoch(self, runner: Runner) -> None:
+    def after_val_epoch(self, runner: Run) -> None:
         """Judge the validation, and ask the run to stop if it is time.
 
         Raises:
@@ -139,12 +139,12 @@ class EarlyStoppingHook(Hook):
     def _no_improvement(self) -> str:
         return f"{self.monitor} did not improve in {self.wait_count} validations; the best was {self.best_score:g}"
 
-    def _stop(self, runner: Runner, why: str) -> None:
+    def _stop(self, runner: Run, why: str) -> None:
         self.stop_reason = why
         runner.logger.info("EarlyStoppingHook: %s; the run ends", why)
         runner.request_stop()
 
-    def _report_missing(self, runner: Runner) -> None:
+    def _report_missing(self, runner: Run) -> None:
         found = [name for name in runner.logs if name.startswith(_VAL)]
         text = (
             f"EarlyStoppingHook(monitor={self.monitor!r}): the validation did not log this score; it logged "

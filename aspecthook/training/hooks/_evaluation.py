@@ -17,14 +17,15 @@ from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
-from aspecthook.training.checkpoint._hooks import CheckpointHook
 from aspecthook.training.loop._state import preserved
+from aspecthook.training.loop._steps import Means
 
+from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Called with the outputs of all batches and the batches themselves; returns metrics by name.
 Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
@@ -117,7 +118,7 @@ class EvalHook(Hook):
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Find the folder of the best checkpoint.
 
         Raises:
@@ -126,52 +127,52 @@ class EvalHook(Hook):
         if self.saver is not None:
             self.saver.before_run(runner)
 
-    def after_run(self, runner: Runner) -> None:
+    def after_run(self, runner: Run) -> None:
         """Log a warning if there is no best checkpoint."""
         if self.saver is not None:
             self.saver.after_run(runner)
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def before_train_epoch(self, runner: Run) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if self.by_epoch:
             self._begin(runner, runner.epoch)
 
-    def before_train_iter(self, runner: Runner) -> None:
+    def before_train_iter(self, runner: Run) -> None:
         """Validate before training, if the run begins at `start` or later."""
         if not self.by_epoch:
             self._begin(runner, runner.iter)
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
         """Validate if it is due; an epoch that was ended early does not count."""
         if self.by_epoch and runner.progress["inner_iter"] == 0 and self._is_due(runner):
             self._validate(runner)
 
-    def after_train_iter(self, runner: Runner) -> None:
+    def after_train_iter(self, runner: Run) -> None:
         """Validate if it is due."""
         if not self.by_epoch and self._is_due(runner):
             self._validate(runner)
 
-    def _begin(self, runner: Runner, done: int) -> None:
+    def _begin(self, runner: Run, done: int) -> None:
         if self._begun:
             return
         self._begun = True
         if self.start is not None and done >= self.start and self._is_due(runner):
             self._validate(runner)
 
-    def _is_due(self, runner: Runner) -> bool:
+    def _is_due(self, runner: Run) -> bool:
         due = self.every_n_epochs if self.by_epoch else self.every_n_iters
         return due(runner, self.interval, self.start)
 
     # How
 
-    def _validate(self, runner: Runner) -> None:
+    def _validate(self, runner: Run) -> None:
         with preserved(runner):
             runner.logs = _without_metrics(runner.logs)  # those of the last validation
             validated = self._run(runner)
         if self.saver is not None and validated:
             self.saver.after_val_epoch(runner)
 
-    def _run(self, runner: Runner) -> bool:
+    def _run(self, runner: Run) -> bool:
         """Validate, and return whether that was done: a hook may skip it.
 
         The metrics are complete before any other hook runs after the validation.
@@ -245,7 +246,7 @@ class DistEvalHook(EvalHook):
         2
     """
 
-    def _validate(self, runner: Runner) -> None:
+    def _validate(self, runner: Run) -> None:
         _share_averages(runner.model)
         super()._validate(runner)
 
@@ -262,25 +263,14 @@ class DistEvalHook(EvalHook):
     def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
         shares = all_gather(rows)
         everything = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        return {**self._computed(everything), **_means(everything)}
+        means = Means("val")
+        for outputs, _ in everything:
+            means.add(outputs)
+        return {**self._computed(everything), **means.now()}
 
 
 def _without_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in logs.items() if not name.startswith(_VAL)}
-
-
-def _means(rows: list[tuple[Any, Any]]) -> dict[str, float]:
-    """Return the metrics of the batches, averaged over samples, as the runner does for one rank."""
-    sums: dict[str, float] = {}
-    seen = 0
-    for outputs, _ in rows:
-        if isinstance(outputs, Mapping):
-            made = cast("Mapping[str, Any]", outputs)
-            count = int(made.get("num_samples", 1))
-            seen += count
-            for name, value in made.get("log_vars", {}).items():
-                sums[name] = sums.get(name, 0.0) + float(value) * count
-    return {f"{_VAL}{name}": value / max(seen, 1) for name, value in sums.items()}
 
 
 # Any: batches and outputs are made of anything.

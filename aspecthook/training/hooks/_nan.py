@@ -14,7 +14,7 @@ from aspecthook.training._ranks import any_rank
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 Action: TypeAlias = Literal["raise", "skip", "stop"]
 
@@ -77,7 +77,7 @@ class NanGuardHook(Hook):
         self._in_row = 0
         self._bad: float | None = None  # a bad loss among the batches of the present step
 
-    def before_backward(self, runner: Runner, loss: Any) -> None:
+    def before_backward(self, runner: Run, loss: Any) -> None:
         """Check the loss.
 
         Raises:
@@ -90,7 +90,7 @@ class NanGuardHook(Hook):
         elif any_rank(bad):
             raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
 
-    def before_optimizer_step(self, runner: Runner) -> Return[None] | None:
+    def before_optimizer_step(self, runner: Run) -> Return[None] | None:
         """Skip the step if the loss of one of its batches was bad, or a gradient is.
 
         Raises:
@@ -110,7 +110,7 @@ class NanGuardHook(Hook):
             return None
         return self._skip(runner, problem or "the loss or a gradient of another rank is bad")
 
-    def _skip(self, runner: Runner, problem: str) -> Return[None]:
+    def _skip(self, runner: Run, problem: str) -> Return[None]:
         if self.action == "raise":
             raise NanLossError(_message(runner, problem))
         self.skipped += 1
@@ -131,7 +131,7 @@ class NanGuardHook(Hook):
         self.skipped, self._in_row, self._bad = int(state["skipped"]), int(state["in_row"]), state["bad"]
 
 
-def _message(runner: Runner, problem: str) -> str:
+def _message(runner: Run, problem: str) -> str:
     rates = ", ".join(f"{group['lr']:g}" for group in runner.optimizer.param_groups if "lr" in group)
     return (
         f"{problem} in epoch {runner.epoch + 1}, iteration {runner.inner_iter + 1} of it ({runner.iter + 1} of the "

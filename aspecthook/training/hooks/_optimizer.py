@@ -13,7 +13,7 @@ from aspecthook.training._options import finite_number, whole_number
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register(name=("OptimizerHook", "GradientCumulativeOptimizerHook"))
@@ -58,7 +58,7 @@ class OptimizerHook(Hook):
             self.cumulative_iters = whole_number(who, "cumulative_iters", cumulative_iters, 1)
         self.detect_anomalous_params = detect_anomalous_params
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Set the number of batches that make a step.
 
         Raises:
@@ -73,7 +73,7 @@ class OptimizerHook(Hook):
             )
         runner.accumulate = self.cumulative_iters
 
-    def before_optimizer_step(self, runner: Runner) -> None:
+    def before_optimizer_step(self, runner: Run) -> None:
         """Clip the gradients."""
         if self.detect_anomalous_params:
             for name, parameter in runner.backend.parameters(runner.model).items():
@@ -156,7 +156,7 @@ class AmpOptimizerHook(OptimizerHook):
         self._loaded: dict[str, Any] | None = None
         self._amp: Any = None
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint.
 
         Raises:

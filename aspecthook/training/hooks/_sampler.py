@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register
@@ -23,7 +23,7 @@ class DistSamplerSeedHook(Hook):
         'NORMAL'
     """
 
-    def before_train_epoch(self, runner: Runner) -> None:
+    def before_train_epoch(self, runner: Run) -> None:
         """Set the epoch."""
         batches = getattr(runner.data_loader, "batch_sampler", None)
         for sampler in (getattr(runner.data_loader, "sampler", None), batches, getattr(batches, "sampler", None)):

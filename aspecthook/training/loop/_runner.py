@@ -130,7 +130,8 @@ class Runner:
         self.logger = logger if logger is not None else default_logger()
         self.rank, self.world_size = ranks()
         self.hooks: list[Any] = []
-        self._handles: list[tuple[Handle, ...]] = []
+        # By the `id` of a hook: `hooks` also has those that others append, such as the lifecycle of Keras callbacks.
+        self._handles: dict[int, list[tuple[Handle, ...]]] = {}
         # Where the run is
         self.done = Progress()
         self.mode = "train"
@@ -174,7 +175,8 @@ class Runner:
             hook = HOOKS.build_from_config(config)
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
-        self._handles.append(attach(self, hook, bindings_of(hook, self), priority, "training hook"))
+        handles = attach(self, hook, bindings_of(hook, self), priority, "training hook")
+        self._handles.setdefault(id(hook), []).append(handles)
         self.hooks.append(hook)
         return hook
 
@@ -185,13 +187,13 @@ class Runner:
             TrainingError: It is not registered.
         """
         place = next((place for place, one in enumerate(self.hooks) if one is hook), None)
-        if place is None:
+        if place is None or id(hook) not in self._handles:
             names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
             raise TrainingError(
                 f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
             )
         del self.hooks[place]
-        for handle in self._handles.pop(place):
+        for handle in self._handles[id(hook)].pop(0):
             handle.remove()
 
     def register_training_hooks(
@@ -251,7 +253,7 @@ class Runner:
             function()
 
     def leave(self) -> None:
-        """Note that no run is under way, and drop what `after_stage` was given."""
+        """Set `running` to False, and drop what `after_stage` was given."""
         self.running = False
         self.later.clear()
 

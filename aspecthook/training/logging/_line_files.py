@@ -1,7 +1,7 @@
-"""Files that a run writes line by line, and goes on with after it was killed.
+"""Files that a run writes line by line, and continues after it was killed.
 
-The invariant: at any moment a file is whole lines, but for the last one of a process that was killed in the middle of
-it. A disk that is full costs the run nothing: what could not be written is kept, and written when there is room.
+The invariant: a file consists of whole lines at any moment, except for the last line of a process that was killed while
+writing it. A full disk does not fail the run: lines that cannot be written are kept, and written when there is room.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from zlib import crc32
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import put
 
-from ._rows import Row
-from ._text import one_line
+from ._numbers import one_line
+from ._rows import LogRow
 
 
 class LineFile:
@@ -27,50 +27,50 @@ class LineFile:
 
     Args:
         path: The file.
-        logger: A `logging.Logger`, for what becomes of it.
+        logger: A `logging.Logger` for warnings.
     """
 
-    head = 0  # how many lines before those of rows
+    head = 0  # the number of lines before the rows
 
-    # Any: a logger, or what has its methods.
+    # Any: a logger, or an object with its methods.
     def __init__(self, path: Path, logger: Any) -> None:
         self.path, self.logger = path, logger
-        self.held: list[tuple[Row, str]] = []  # what could not be written yet
-        self._count, self._sum = 0, 0  # of what is written: how many rows, and their checksum
+        self.held: list[tuple[LogRow, str]] = []  # rows that could not be written yet
+        self._count, self._sum = 0, 0  # of the rows in the file
 
     # Beginning
 
     def begin(self) -> None:
-        """Begin a file of a new run; one that is there is kept, under another name.
+        """Begin the file of a new run, and keep an older file under another name.
 
         Raises:
-            TrainingError: It cannot be written; `go_on` and `resume` say so too.
+            TrainingError: The file cannot be written; `go_on` and `resume` raise it too.
         """
         with self._usable():
             self._whole_lines()
             self._clear()
 
     def go_on(self) -> None:
-        """Go on behind what is there, without a line that was not finished."""
+        """Continue after the lines in the file, without an unfinished one."""
         with self._usable():
             lines = self._whole_lines()
             self._keep(lines, len(lines))
 
     def resume(self, mark: Mapping[str, Any], more: int) -> int:
-        """Go on where a checkpoint was taken: what was written after it is cut off, since it will be written again.
+        """Continue at a checkpoint: remove the lines after it, since the run will write them again.
 
         Args:
-            mark: What `mark` was then.
-            more: How many rows that come next are known already; if they are there, they stay.
+            mark: The `mark` of the checkpoint.
+            more: How many of the next rows are known already, so that they may stay.
 
         Returns:
-            How many of them are there.
+            How many of these rows are in the file.
         """
         with self._usable():
             lines = self._whole_lines()
             known = lines[: self.head + mark["rows"]]
             if len(known) == self.head + mark["rows"] and not self._is_ours(known, mark):
-                self.logger.warning("%s is not of the run that goes on; a new one is begun", self.path)
+                self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
                 self._clear()
                 return 0
             kept = min(len(lines), len(known) + more)
@@ -79,23 +79,23 @@ class LineFile:
 
     @property
     def mark(self) -> dict[str, Any]:
-        """What a checkpoint must keep to find this place in the file again."""
+        """The position in the file, for a checkpoint."""
         return {"rows": self._count, "sum": self._sum}
 
     @contextmanager
     def _usable(self) -> Generator[None]:
-        """Say what is amiss with the file now, and not in the middle of the run."""
+        """Report a file that cannot be written before the run begins."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             yield
         except OSError as error:
             raise TrainingError(
-                f"the log {self.path} cannot be written: {error.strerror}; make room, set its permissions, or give "
-                "another path"
+                f"the log {self.path} cannot be written: {error.strerror}; free disk space, change its permissions, or "
+                "use another path"
             ) from error
 
     def _whole_lines(self) -> list[bytes]:
-        with open(self.path, "ab"):  # now there is one, and it can be written
+        with open(self.path, "ab"):  # creates the file, and checks that it can be written
             pass
         return self.path.read_bytes().split(b"\n")[:-1]
 
@@ -103,14 +103,14 @@ class LineFile:
         if self.path.stat().st_size:
             old = _free(self.path)
             self.path.rename(old)
-            self.logger.info("%s was there already, and is called %s now", self.path, old.name)
+            self.logger.info("%s existed already, and was renamed to %s", self.path, old.name)
         self._count = self._sum = 0
 
     def _is_ours(self, known: Sequence[bytes], mark: Mapping[str, Any]) -> bool:
         return self._checksum(known[self.head :]) == int(mark["sum"])
 
     def _keep(self, lines: Sequence[bytes], count: int) -> None:
-        """Cut off all but so many lines."""
+        """Remove all but the first `count` lines."""
         os.truncate(self.path, sum(len(line) + 1 for line in lines[:count]))
         self._note(lines[:count])
 
@@ -124,29 +124,29 @@ class LineFile:
         return start
 
     def _essence(self, line: bytes) -> bytes:
-        """Give what of a line never changes."""
+        """Return the part of a line that never changes."""
         return line
 
     # Writing
 
-    def write(self, row: Row, line: str) -> None:
-        """Write a row, and those that could not be written before; where the disk is full, say so once and go on."""
+    def write(self, row: LogRow, line: str) -> None:
+        """Write a row, and those that could not be written before. If it fails, warn once and keep them."""
         self.held.append((row, line))
-        told = len(self.held) > 1
+        warned = len(self.held) > 1
         try:
             self._write_held()
         except OSError as error:
-            if not told:
+            if not warned:
                 self.logger.warning(
-                    "the log %s cannot be written: %s; the run goes on, and what is missing there is kept until there "
+                    "the log %s cannot be written: %s; the run continues, and the missing lines are written when there "
                     "is room",
                     self.path,
                     error.strerror,
                 )
             return
-        if told:
+        if warned:
             self.logger.warning(
-                "the log %s is written again, and %d lines that were missing", self.path, len(self.held)
+                "the log %s is written again, with %d lines that were missing", self.path, len(self.held)
             )
         self.held.clear()
 
@@ -162,9 +162,9 @@ class LineFile:
 class TableFile(LineFile):
     """A CSV file: a header, and a line for each row, each with a cell for every column.
 
-    A number that is new, as the first of a validation, makes a column. The header is at the beginning of the file, and
-    a line with more cells than it is no table; so the file is written anew then, beside, and takes the place of the old
-    one in one step: whoever reads it, and after a kill, finds a whole table.
+    A new number, such as the first one of a validation, adds a column. The header is at the beginning of the file, so a
+    new file is written beside the old one then, and replaces it in one step: readers find a valid table at any time,
+    even after a kill.
     """
 
     head = 1
@@ -175,7 +175,7 @@ class TableFile(LineFile):
 
     @property
     def mark(self) -> dict[str, Any]:
-        """What a checkpoint must keep to find this place in the file again."""
+        """The position in the file, for a checkpoint."""
         return {**super().mark, "columns": list(self.columns)}
 
     def _clear(self) -> None:
@@ -187,7 +187,7 @@ class TableFile(LineFile):
         return _cells(known[0])[: len(before)] == before and super()._is_ours(known, mark)
 
     def _keep(self, lines: Sequence[bytes], count: int) -> None:
-        """Cut off lines, and the columns that are empty without them."""
+        """Remove lines, and the columns that are empty without them."""
         kept = lines[:count]
         columns = _cells(lines[0]) if lines else []
         used = max((len(_cells(self._essence(line))) for line in kept[1:]), default=0)
@@ -202,7 +202,7 @@ class TableFile(LineFile):
         self._note(kept)
 
     def _essence(self, line: bytes) -> bytes:
-        return line.rstrip(b",")  # columns that came later
+        return line.rstrip(b",")  # the empty cells of later columns
 
     def _write_held(self) -> None:
         names = dict.fromkeys(name for row, _ in self.held for name in row)
@@ -220,7 +220,7 @@ class TableFile(LineFile):
 
 
 def append(path: Path, data: bytes) -> None:
-    """Write at the end of a file, all or nothing."""
+    """Append to a file, all or nothing."""
     with open(path, "ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         try:
@@ -248,7 +248,7 @@ def _cells(line: bytes) -> list[str]:
 
 
 def _free(path: Path) -> Path:
-    """Give a name like this one that no file has."""
+    """Return a path like this one that no file has."""
     number = 1
     while (found := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
         number += 1

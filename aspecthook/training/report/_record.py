@@ -1,6 +1,6 @@
-"""What the numbers of a run were: in memory of a bounded size, and part of the run's state.
+"""The record of a run's numbers: of bounded size, and part of the checkpoints.
 
-The invariant: what is kept depends on the numbers alone, in their order, and not on where a run was ended and resumed.
+The invariant: the record depends only on the numbers and their order, and not on where the run was stopped and resumed.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple, Self, final
 
-_MOST_POINTS = 400  # of a number; a chart is about as many pixels wide
+_MOST_POINTS = 400  # of a number: a chart has about as many pixels
 _MOST_ROWS = 500  # of the table
-_HUGE = 1e300  # what is greater is as good as infinite: sums of it are
-_MOST_NAMES = 200  # a hook that makes new names all the time must not fill the memory
+_HUGE = 1e300  # greater numbers count as infinite, because their sums are
+_MOST_NAMES = 200  # so that a hook that keeps making up names cannot fill the memory
 
 
 @final
 class Window:
-    """Some values of a number that follow one another, as their mean and their extremes.
+    """Consecutive values of a number, as their mean and their extremes.
 
-    What is infinite or not a number is counted as `bad`, and kept out of the mean.
+    NaN and infinity count as `bad`, and are no part of the mean.
     """
 
     __slots__ = ("bad", "begin", "count", "end", "high", "low", "total")
@@ -43,9 +43,9 @@ class Window:
         self.high = high
 
     def add(self, at: int, value: float) -> None:
-        """Take one more value."""
+        """Add a value."""
         self.end = at
-        if not -_HUGE < value < _HUGE:  # nor is what is not a number
+        if not -_HUGE < value < _HUGE:  # NaN compares as false
             self.bad += 1
             return
         self.count += 1
@@ -54,24 +54,24 @@ class Window:
         self.high = max(self.high, value)
 
     def joined(self, other: Window) -> Window:
-        """Give this window and the one after it as one."""
+        """Return this window and the next one as one."""
         count, bad, total = self.count + other.count, self.bad + other.bad, self.total + other.total
         return Window(self.begin, other.end, count, bad, total, min(self.low, other.low), max(self.high, other.high))
 
     @property
     def size(self) -> int:
-        """How many values there are, good and bad."""
+        """The number of values, good and bad."""
         return self.count + self.bad
 
     @property
     def mean(self) -> float:
-        """The mean of the good values; not a number if there is none."""
+        """The mean of the good values; NaN if there is none."""
         return self.total / self.count if self.count else nan
 
 
-# Any: NumPy is loaded with the first checkpoint, and not before.
+# Any: an array; NumPy is not imported before the first checkpoint.
 def _packed(windows: Iterable[Window]) -> Any:
-    """Give windows as one array: a checkpoint has arrays in few bytes and lists of numbers in many."""
+    """Return windows as one array, which takes fewer bytes in a checkpoint than lists of numbers."""
     import numpy as np
 
     rows = [(one.begin, one.end, one.count, one.bad, one.total, one.low, one.high) for one in windows]
@@ -86,7 +86,7 @@ def _unpacked(rows: Any) -> list[Window]:
 
 @final
 class Series:
-    """One number over the iterations of a run: its first value, and then means over windows that widen as it grows.
+    """One number over the iterations of a run: its first value, then means over windows that widen as the run goes on.
 
     Example:
         >>> series = Series(most=4)
@@ -103,7 +103,7 @@ class Series:
         self.last: float = nan
 
     def add(self, at: int, value: float) -> None:
-        """Take the next value, of this iteration."""
+        """Add the value of the next iteration."""
         self.last = value
         if len(self.windows) < 2 or self.windows[-1].size >= self.width:
             self.windows.append(Window(at, at))
@@ -114,21 +114,21 @@ class Series:
 
     @property
     def bad(self) -> int:
-        """How many values were infinite or not a number."""
+        """The number of values that were NaN or infinite."""
         return sum(window.bad for window in self.windows)
 
     def cut(self, after: int) -> None:
-        """Forget what came after this iteration."""
+        """Remove the values after an iteration."""
         self.windows = [window for window in self.windows if window.begin <= after]
         self.last = self.windows[-1].mean if self.windows else nan
 
     def state(self) -> dict[str, Any]:
-        """Give all of it."""
+        """Return the state for a checkpoint."""
         return {"width": self.width, "last": self.last, "windows": _packed(self.windows)}
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Self:
-        """Make one of what `state` has given."""
+        """Return the series of a state."""
         series = cls()
         series.width, series.last = int(state["width"]), float(state["last"])
         series.windows = _unpacked(state["windows"])
@@ -136,21 +136,21 @@ class Series:
 
 
 def joined(windows: list[Window]) -> list[Window]:
-    """Join windows two by two; an odd one stays."""
+    """Join windows in pairs; the last of an odd number stays as it is."""
     pairs = [one.joined(other) for one, other in zip(windows[::2], windows[1::2], strict=False)]
     return pairs + windows[len(pairs) * 2 :]
 
 
 class Best(NamedTuple):
-    """The best that a number was, and when."""
+    """The best or the last value of a number, and its row."""
 
     value: float
-    row: Row
+    row: EpochRow
 
 
 @final
-class Row:
-    """One line of the table: an epoch, or what was trained between two validations."""
+class EpochRow:
+    """One row of the table: an epoch, or the iterations between two validations."""
 
     __slots__ = ("closed", "epoch", "iter", "numbers", "seconds", "since", "windows")
 
@@ -159,28 +159,26 @@ class Row:
         self.iter = at
         self.since = since
         self.seconds = 0.0
-        # The iteration after which it was closed: the next one is of the next row.
-        self.closed: int | None = None
+        self.closed: int | None = None  # the last iteration of the row, once it is closed
         self.numbers: dict[str, float] = {}
-        # Of training, while there may be more of it.
-        self.windows: dict[str, Window] = {}
+        self.windows: dict[str, Window] = {}  # the numbers of training, while the row is open
 
     def add(self, at: int, numbers: Mapping[str, float]) -> None:
-        """Take the numbers of an iteration."""
+        """Add the numbers of an iteration."""
         for name, value in numbers.items():
             if name not in self.windows:
                 self.windows[name] = Window(at, at)
             self.windows[name].add(at, value)
 
     def value(self, name: str) -> float | None:
-        """Give a number: of training its mean over the row, which is none if one of its values was none."""
+        """Return a number; of training its mean over the row, or NaN if one of the values was not finite."""
         window = self.windows.get(name)
         if window is not None:
             return nan if window.bad else window.mean
         return self.numbers.get(name)
 
     def fold(self) -> None:
-        """Keep of the numbers of training what they were in all: there are no more of them."""
+        """Keep only the means of the numbers of training: the row is complete."""
         self.numbers = {**{name: self.value(name) or 0.0 for name in self.windows}, **self.numbers}
         self.windows = {}
 
@@ -189,8 +187,8 @@ class Row:
 class Curves:
     """The numbers of a run, as curves over its iterations and as a table of its epochs.
 
-    Of training, means over windows; of a validation, each value while there is room. The table keeps its first and last
-    row, those where a number is at its lowest or highest, and of the others as many as there is room for.
+    Curves have means over windows. The table keeps its first and last row, the rows where a number is at its lowest or
+    highest, and as many of the others as there is room for.
 
     Example:
         >>> curves = Curves()
@@ -205,17 +203,15 @@ class Curves:
 
     def __init__(self) -> None:
         self.series: dict[str, Series] = {}
-        self.rows: list[Row] = []
-        # For how long the run has been under way, all its parts together; whoever keeps the record sets it.
-        self.seconds = 0.0
+        self.rows: list[EpochRow] = []
+        self.seconds = 0.0  # the duration of the run, with the runs that it was resumed from
         self.begun: str | None = None
         self.runs = 0
-        # The last iteration that was trained.
-        self.at = 0
+        self.at = 0  # the last iteration of training
         self._count = 0
 
     def train(self, at: int, epoch: int, numbers: Mapping[str, float]) -> None:
-        """Take the numbers of an iteration, counted from 1."""
+        """Add the numbers of an iteration, counted from 1."""
         row = self._row(at, epoch)
         self.at = row.iter = at
         row.epoch = epoch
@@ -225,7 +221,7 @@ class Curves:
             self._add(name, at, value)
 
     def validate(self, at: int, epoch: int, numbers: Mapping[str, float]) -> None:
-        """Take the numbers of a validation or a test, after so many iterations; the row is at its end."""
+        """Add the numbers of a validation or a test after so many iterations, and close the row."""
         row = self.rows[-1] if self.rows and self.rows[-1].iter == at else self._row(at, epoch)
         row.closed = at
         row.seconds = self.seconds - row.since
@@ -234,7 +230,7 @@ class Curves:
             row.numbers[name] = value
 
     def close(self) -> None:
-        """End the row: what comes next is of another one."""
+        """Close the row."""
         if self.rows:
             self.rows[-1].closed = self.rows[-1].iter
             self.rows[-1].seconds = self.seconds - self.rows[-1].since
@@ -247,14 +243,14 @@ class Curves:
             series = self.series[name] = Series()
         series.add(at, value)
 
-    def _row(self, at: int, epoch: int) -> Row:
-        """Give the row that this iteration is of."""
+    def _row(self, at: int, epoch: int) -> EpochRow:
+        """Return the row that an iteration belongs to."""
         last = self.rows[-1] if self.rows else None
         if last is not None and (last.closed is None or at <= last.closed):
             return last
         if last is not None:
             last.fold()
-        row = Row(epoch, at, self.seconds)
+        row = EpochRow(epoch, at, self.seconds)
         self._count += 1
         self.rows.append(row)
         if len(self.rows) > _MOST_ROWS:
@@ -262,7 +258,7 @@ class Curves:
         return row
 
     def _thin(self) -> None:
-        """Leave out every other row, of those that are nothing special."""
+        """Remove every other row, except the first, the last, and those with an extreme."""
         special = {id(self.rows[0]), id(self.rows[-1])}
         for name in {name for row in self.rows for name in (*row.numbers, *row.windows)}:
             special.update(id(best.row) for best in (self.best(name, "less"), self.best(name, "greater")) if best)
@@ -276,7 +272,7 @@ class Curves:
         return self._count > len(self.rows)
 
     def best(self, name: str, rule: str) -> Best | None:
-        """Give the best row of a number, the first of several; None if it never was one."""
+        """Return the best value of a number, the first of several; None if it was never finite."""
         found: Best | None = None
         for row in self.rows:
             value = row.value(name)
@@ -287,11 +283,11 @@ class Curves:
         return found
 
     def final(self, name: str) -> Best | None:
-        """Give the last row that has a number."""
+        """Return the last value of a number."""
         return next((Best(value, row) for row in reversed(self.rows) if (value := row.value(name)) is not None), None)
 
     def cut(self, after: int) -> None:
-        """Forget what came after this iteration: the run was put back to it."""
+        """Remove everything after an iteration that the run was resumed from."""
         for series in self.series.values():
             series.cut(after)
         self.series = {name: series for name, series in self.series.items() if series.windows}
@@ -300,7 +296,7 @@ class Curves:
         self.at = min(self.at, after)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give all of it, for a checkpoint."""
+        """Return the state for a checkpoint."""
         return {
             "series": {name: series.state() for name, series in self.series.items()},
             "rows": _packed_rows(self.rows),
@@ -312,15 +308,15 @@ class Curves:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
+        """Restore the state."""
         self.series = {name: Series.of(series) for name, series in state["series"].items()}
         self.rows = _unpacked_rows(state["rows"])
         self.seconds, self.begun, self.runs = state["seconds"], state["begun"], state["runs"]
         self.at, self._count = state["at"], state["count"]
 
 
-def _packed_rows(rows: list[Row]) -> dict[str, Any]:
-    """Give rows as arrays, one for each number; of the last one, which may be open, the windows too."""
+def _packed_rows(rows: list[EpochRow]) -> dict[str, Any]:
+    """Return rows as arrays, one for each number, and the windows of the last row, which may be open."""
     import numpy as np
 
     columns: dict[str, tuple[list[int], list[float]]] = {}
@@ -329,7 +325,7 @@ def _packed_rows(rows: list[Row]) -> dict[str, Any]:
             places, values = columns.setdefault(name, ([], []))
             places.append(place)
             values.append(value)
-    last = rows[-1] if rows else Row(0, 0, 0.0)
+    last = rows[-1] if rows else EpochRow(0, 0, 0.0)
     return {
         "heads": np.array([(row.epoch, row.iter, row.since, row.seconds) for row in rows], np.float64).reshape(-1, 4),
         "numbers": {
@@ -342,10 +338,10 @@ def _packed_rows(rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _unpacked_rows(state: Mapping[str, Any]) -> list[Row]:
-    rows: list[Row] = []
+def _unpacked_rows(state: Mapping[str, Any]) -> list[EpochRow]:
+    rows: list[EpochRow] = []
     for epoch, at, since, seconds in state["heads"].tolist():
-        row = Row(int(epoch), int(at), since)
+        row = EpochRow(int(epoch), int(at), since)
         row.seconds, row.closed = seconds, int(at)
         rows.append(row)
     for name, column in state["numbers"].items():

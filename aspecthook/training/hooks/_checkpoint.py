@@ -17,13 +17,13 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, whole_number
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._monitor import RULES, Monitor, Rule
+from aspecthook.training.checkpoint._format import is_checkpoint, newest
 
-from ._format import is_checkpoint, newest
+from ._hook import HOOKS, Hook
+from ._monitor import RULES, Monitor, Rule
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _VAL = "val_"
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # a metric of mmengine's such as `coco/bbox_mAP` is not a file name
@@ -125,7 +125,7 @@ class CheckpointHook(Hook):
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Find the folder, and remove the old files that a killed run had no time to remove."""
         self._folder = self.out_dir if self.out_dir is not None else runner.work_dir
         if self._folder is None:
@@ -137,23 +137,23 @@ class CheckpointHook(Hook):
         self._prune(runner, self._best_files, 1)
         self._running = True
 
-    def after_train_epoch(self, runner: Runner) -> None:
+    def after_train_epoch(self, runner: Run) -> None:
         """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
         if self.by_epoch and runner.progress["inner_iter"] == 0:
             self._plan(runner, due=self.every_n_epochs(runner, self.interval))
 
-    def after_train_iter(self, runner: Runner) -> None:
+    def after_train_iter(self, runner: Run) -> None:
         """Save if it is due."""
         if not self.by_epoch and self.every_n_iters(runner, self.interval):
             self._plan(runner, due=True)
 
-    def after_val_epoch(self, runner: Runner) -> None:
+    def after_val_epoch(self, runner: Run) -> None:
         """Save if the score is the best so far; a validation outside a run does not count."""
         if self._running:
             self._saved_at = None  # the validation has changed the state of hooks, which the last file lacks
             self._plan(runner, due=False, validated=True)
 
-    def _plan(self, runner: Runner, *, due: bool, validated: bool = False) -> None:
+    def _plan(self, runner: Run, *, due: bool, validated: bool = False) -> None:
         """Read the score now, and save when the stage is over: all its hooks have run then."""
         score = None if self.save_best is None else self._score(runner, validated)
 
@@ -166,7 +166,7 @@ class CheckpointHook(Hook):
         if due or score is not None:
             runner.after_stage(save)
 
-    def after_run(self, runner: Runner) -> None:
+    def after_run(self, runner: Run) -> None:
         """Save the last checkpoint."""
         self._running = False
         if self.save_last and self._saved_at != runner.progress["iter"]:
@@ -187,7 +187,7 @@ class CheckpointHook(Hook):
 
     # What
 
-    def _save(self, runner: Runner) -> None:
+    def _save(self, runner: Run) -> None:
         before, self._saved_at = self._saved_at, runner.progress["iter"]
         try:
             self._put(runner, self._name(runner), self._files, self.max_keep)
@@ -195,7 +195,7 @@ class CheckpointHook(Hook):
             self._saved_at = before
             raise
 
-    def _name(self, runner: Runner) -> str:
+    def _name(self, runner: Run) -> str:
         """Return the file name of a checkpoint that is saved now."""
         epoch, number = runner.progress["epoch"], runner.progress["iter"]
         if not self.by_epoch:
@@ -204,7 +204,7 @@ class CheckpointHook(Hook):
             return self._template.format(epoch, epoch=epoch, iter=number)
         return f"iter_{number}.safetensors"
 
-    def _put(self, runner: Runner, name: str, files: list[str], most: int | None) -> None:
+    def _put(self, runner: Run, name: str, files: list[str], most: int | None) -> None:
         """Save a checkpoint, add it to `files`, and remove the oldest of them beyond `most`."""
         before = list(files)
         files[:] = [*(one for one in files if one != name), name]
@@ -219,12 +219,12 @@ class CheckpointHook(Hook):
         runner.logger.info("saved %s", self._path(name))
         self._prune(runner, files, most)
 
-    def _prune(self, runner: Runner, files: list[str], most: int | None) -> None:
+    def _prune(self, runner: Run, files: list[str], most: int | None) -> None:
         for old in files[:-most] if most is not None else ():
             if self._removed(runner, old):
                 files.remove(old)
 
-    def _removed(self, runner: Runner, name: str) -> bool:
+    def _removed(self, runner: Run, name: str) -> bool:
         """Remove an old file if it still is a checkpoint; return False if that failed and is to be tried again."""
         path = self._path(name)
         if runner.rank != 0 or not is_checkpoint(path):
@@ -238,7 +238,7 @@ class CheckpointHook(Hook):
 
     # The best
 
-    def _score(self, runner: Runner, validated: bool) -> float | None:
+    def _score(self, runner: Run, validated: bool) -> float | None:
         """Return the score; None if it has not been logged yet."""
         key = self._key = self._key or self._find(runner, validated)
         if key is None:
@@ -248,7 +248,7 @@ class CheckpointHook(Hook):
         self.watched.name = key  # which has the prefix of the validation, if there is one
         return broadcast(_number(key, runner.logs))
 
-    def _judge(self, runner: Runner, score: float) -> None:
+    def _judge(self, runner: Run, score: float) -> None:
         """Save the checkpoint if its score is the best so far."""
         assert self._key is not None
         assert self.watched is not None
@@ -262,7 +262,7 @@ class CheckpointHook(Hook):
             raise
         runner.logger.info("%s is %g, the best so far", self._key, score)
 
-    def _find(self, runner: Runner, validated: bool) -> str | None:
+    def _find(self, runner: Run, validated: bool) -> str | None:
         """Return the name in the logs that `save_best` means; None if it has not been logged yet."""
         assert self.save_best is not None
         logs, wanted = runner.logs, self.save_best
@@ -342,7 +342,7 @@ class CheckpointLoaderHook(Hook):
         self.missing_ok = missing_ok
         self._done = False
 
-    def before_run(self, runner: Runner) -> None:
+    def before_run(self, runner: Run) -> None:
         """Load the checkpoint.
 
         Raises:
@@ -361,7 +361,7 @@ class CheckpointLoaderHook(Hook):
             runner.logger.info("loaded %s", file)
         self._done = True
 
-    def _start_from_scratch(self, runner: Runner) -> None:
+    def _start_from_scratch(self, runner: Run) -> None:
         missing = f"there is no checkpoint in {self.path}" if self.path.is_dir() else f"there is no {self.path}"
         if not self.missing_ok:
             raise TrainingError(

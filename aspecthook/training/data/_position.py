@@ -1,4 +1,4 @@
-"""Where a loader stands: two numbers, the epoch and how many batches of it are behind."""
+"""The position of a loader: the epoch, and the number of batches read in it."""
 
 from __future__ import annotations
 
@@ -8,66 +8,67 @@ from typing import Any
 from aspecthook.training._errors import TrainingError
 
 
-class Resuming:
-    """A loader that knows where it stands; subclasses read.
+class ResumableLoader:
+    """A loader that can be resumed at any batch; subclasses read the batches.
 
-    Iterating begins the epoch anew, except for the first time after `load_state_dict`, which goes on from there; after
-    the last batch, the loader turns to the next epoch by itself.
+    Iterating starts at the beginning of the epoch; after `load_state_dict`, once at the position that was loaded. After
+    the last batch the loader moves to the next epoch by itself.
     """
 
     def __init__(self) -> None:
         self._epoch = self._position = 0
         self._loaded = False
 
-    # What a subclass knows of itself: what a position in the middle of an epoch is worth nothing without.
     def _layout(self) -> dict[str, Any]:
+        """Return what a position depends on: samples, seed, batch_size and world_size."""
+        raise NotImplementedError
+
+    def _take_seed(self, seed: int) -> None:
+        """Shuffle by another seed from now on."""
         raise NotImplementedError
 
     def _batches(self, start: int) -> Iterator[Any]:
-        """Read the batches from a position on."""
+        """Read the batches of the epoch from a position on."""
         raise NotImplementedError
 
     @property
     def epoch(self) -> int:
-        """The epoch that is read, or is to be read next."""
+        """The epoch that is being read, or is read next."""
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Turn to the beginning of an epoch; to that in which it stands already, to no effect."""
+        """Move to the beginning of an epoch; no effect if the loader is in it already."""
         if epoch != self.epoch:
             self._epoch, self._position, self._loaded = epoch, 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the epoch, the position (the number of batches given in it), and what they depend on; for JSON."""
+        """Return the epoch, the position (the number of batches read in it) and what they depend on, for JSON."""
         return {"epoch": self.epoch, "position": self._position, **self._layout()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on at an epoch and a position; iterating next reads no sample before it.
+        """Move to an epoch and a position; iterating next reads no sample before it.
 
         Args:
-            state: What `state_dict` has given, or ``epoch`` and ``position`` alone. Where the batches or the ranks are
-                others now, the position is rounded down: some samples are read twice, none is left out.
+            state: What `state_dict` returned, or only ``epoch`` and ``position``. If the batch size or the number of
+                ranks has changed, the position is rounded down: some samples are read twice, none is left out.
 
         Raises:
-            TrainingError: The position is inside an epoch of another number of samples.
+            TrainingError: The position is within an epoch, and the number of samples has changed.
         """
         here, position = self._layout(), int(state["position"])
         there = {name: state.get(name, value) for name, value in here.items()}
         if position and there["samples"] != here["samples"]:
             raise TrainingError(
-                f"the loader stood in the middle of {there['samples']} samples, and has {here['samples']} now; give it "
-                "the data that it had, or go on from the beginning of an epoch"
+                f"the loader was in the middle of {there['samples']} samples, and has {here['samples']} now; give it "
+                "the same data, or resume at the beginning of an epoch"
             )
         read, step = (one["batch_size"] * one["world_size"] for one in (there, here))
         self._take_seed(there["seed"])
         self.set_epoch(int(state["epoch"]))
         self._position, self._loaded = position * read // step, True
 
-    def _take_seed(self, seed: int) -> None:
-        raise NotImplementedError
-
     def __iter__(self) -> Iterator[Any]:
-        self.set_epoch(self.epoch)  # where the sampler alone has been turned, the position falls to 0
+        self.set_epoch(self.epoch)  # resets the position if somebody has moved the sampler alone
         start = self._position if self._loaded else 0
         self._position, self._loaded = start, False
         for batch in self._batches(start):

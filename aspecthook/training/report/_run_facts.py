@@ -1,4 +1,4 @@
-"""What a report says of a run besides its numbers: where it ran, with what settings, hooks and checkpoints."""
+"""The parts of a report besides the numbers: the hooks of a run, its checkpoints, settings and environment."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aspecthook import Hook
 from aspecthook._errors import brief
-from aspecthook.training.checkpoint._hooks import CheckpointHook
+from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.hooks._evaluation import EvalHook
 from aspecthook.training.loop._state import named
 from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, place_of
 from aspecthook.training.profile._profile import WORDS
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 Facts = list[tuple[str, str]]
 
-# Which stages are in which; what is in none is called from outside of a run.
+# The stages within each stage.
 _INNER: dict[str, tuple[str, ...]] = {
     "run": ("train_loop",),
     "train_loop": ("train_epoch", "val_loop"),
@@ -57,11 +58,11 @@ class Chip(NamedTuple):
 
     label: str
     priority: int
-    told: str
+    title: str
 
 
 class Stage(NamedTuple):
-    """A stage of the run, with its hooks in their order, and the stages inside."""
+    """A stage of the run, with its hooks in order and the stages within it."""
 
     name: str
     before: list[tuple[str, list[Chip]]]
@@ -69,14 +70,14 @@ class Stage(NamedTuple):
     after: list[tuple[str, list[Chip]]]
 
 
-def stages_of(runner: Runner) -> list[Stage]:
-    """Give the stages of a run that have hooks, and those of training in any case."""
+def stages_of(runner: Run) -> list[Stage]:
+    """Return the stages of a run that have hooks, and all those of training."""
     names = {id(hook): name for name, hook in named(runner)}
     return [stage for outer in _OUTER for stage in _stages(runner, outer, names)]
 
 
-def _stages(runner: Runner, name: str, names: Mapping[int, str]) -> list[Stage]:
-    """Give a stage, or those inside of it if there is nothing to say of itself."""
+def _stages(runner: Run, name: str, names: Mapping[int, str]) -> list[Stage]:
+    """Return a stage, or only those within it if it has no hooks."""
     inner = [stage for one in _INNER.get(name, ()) for stage in _stages(runner, one, names)]
     kinds = {kind: [_chip(hook, names) for hook in ordered] for kind, ordered in hooks_on(runner, name)}
     if not kinds and name not in _TRAINING and (not inner or name.endswith("_loop")):
@@ -88,23 +89,23 @@ def _stages(runner: Runner, name: str, names: Mapping[int, str]) -> list[Stage]:
 
 def _chip(hook: Hook, names: Mapping[int, str]) -> Chip:
     label = label_of(hook, names)
-    told = ", ".join(filter(None, (label, f"priority {hook.priority}", place_of(hook))))
-    return Chip(names.get(id(owner_of(hook.function)), label), hook.priority, told)
+    title = ", ".join(filter(None, (label, f"priority {hook.priority}", place_of(hook))))
+    return Chip(names.get(id(owner_of(hook.function)), label), hook.priority, title)
 
 
 # Checkpoints
 
 
 class Saved(NamedTuple):
-    """A checkpoint that is kept."""
+    """A checkpoint on disk."""
 
     path: str
     size: str
     note: str
 
 
-def checkpoints_of(runner: Runner) -> list[Saved]:
-    """Give the checkpoints that the hooks of a run keep, the best ones first."""
+def checkpoints_of(runner: Run) -> list[Saved]:
+    """Return the checkpoints that the hooks of a run keep, the best ones first."""
     savers: list[Any] = [hook.saver if isinstance(hook, EvalHook) else hook for hook in runner.hooks]
     found: list[Saved] = []
     for saver in savers:
@@ -113,7 +114,7 @@ def checkpoints_of(runner: Runner) -> list[Saved]:
                 found.append(_saved(saver.best, f"the best {saver.watched.name}, {saver.watched.best:g}"))
             found += [_saved(path, "") for path in reversed(saver.kept)]
     if runner.work_dir is not None and (path := runner.work_dir / "interrupted.ckpt").exists():
-        found.append(_saved(path, "saved as a run was interrupted"))
+        found.append(_saved(path, "saved when the run was interrupted"))
     return list(dict.fromkeys(found))
 
 
@@ -121,7 +122,7 @@ def _saved(path: Path, note: str) -> Saved:
     try:
         size = f"{path.stat().st_size / 1e6:.2f} MB"
     except OSError:
-        size = "gone"
+        size = "deleted"
     return Saved(str(path), size, note)
 
 
@@ -129,7 +130,7 @@ def _saved(path: Path, note: str) -> Saved:
 
 
 def settings_of(config: Mapping[str, Any]) -> Facts:
-    """Give a config as rows of a name, with dots, and a value."""
+    """Return a config as rows of a dotted name and a value."""
     rows = list(_flat(config, ""))
     if len(rows) > _MOST_SETTINGS:
         rows = [*rows[:_MOST_SETTINGS], ("…", f"and {len(rows) - _MOST_SETTINGS} more")]
@@ -137,7 +138,7 @@ def settings_of(config: Mapping[str, Any]) -> Facts:
 
 
 def _flat(value: object, name: str) -> Iterator[tuple[str, str]]:
-    # Any: isinstance cannot tell what is in it.
+    # Any: isinstance cannot tell the types of the items.
     given: Any = value
     if isinstance(value, Mapping) and value:
         for key, inner in given.items():
@@ -163,8 +164,8 @@ def _text(value: object) -> str:
 # Environment
 
 
-def environment_of(runner: Runner) -> Facts:
-    """Give where and with what a run runs; what is unknown is left out."""
+def environment_of(runner: Run) -> Facts:
+    """Return the environment of a run, without what is unknown."""
     rows = [
         ("command", shlex.join(sys.orig_argv)),
         ("folder", _folder()),
@@ -172,7 +173,7 @@ def environment_of(runner: Runner) -> Facts:
         ("seed", "none" if runner.seed is None else str(runner.seed)),
         ("model", _model(runner)),
         ("optimizer", _optimizer(runner.optimizer)),
-        ("back end", _device(runner)),
+        ("backend", _device(runner)),
         ("ranks", str(runner.world_size)),
         ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
         ("platform", platform.platform()),
@@ -185,7 +186,7 @@ def environment_of(runner: Runner) -> Facts:
 def _folder() -> str:
     try:
         return str(Path.cwd())
-    except OSError:  # it is gone
+    except OSError:  # it was deleted
         return ""
 
 
@@ -196,19 +197,19 @@ def _cpus() -> str:
 
 
 def versions() -> list[str]:
-    """Give the versions of this package and of what it works with, where that is loaded.
+    """Return the versions of this package, and of the packages it works with that are imported.
 
     Example:
         >>> versions()[0].startswith("aspecthook ")
         True
     """
     names = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
-    return [told for name in names if name in sys.modules and (told := version(name))]
+    return [found for name in names if name in sys.modules and (found := version(name))]
 
 
 @cache
 def version(name: str) -> str:
-    """Give the name and the version of a package; nothing if it is not installed as one."""
+    """Return the name and the version of a package; an empty string if it is not installed."""
     try:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:
@@ -216,7 +217,7 @@ def version(name: str) -> str:
 
 
 def commit() -> str:
-    """Give the git commit of the folder that the program runs in; nothing if there is none."""
+    """Return the git commit of the current folder; an empty string if there is none."""
     revision = _git("rev-parse", "--short=12", "HEAD")
     if not revision:
         return ""
@@ -233,18 +234,12 @@ def _git(*words: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _model(runner: Runner) -> str:
+def _model(runner: Run) -> str:
     name = type(runner.model).__name__
     try:
-        shapes = [tuple(parameter.shape) for parameter in runner.backend.parameters(runner.model).values()]
-    except Exception:  # a model need not have what a library calls parameters
+        count = sum(prod(map(int, one.shape)) for one in runner.backend.parameters(runner.model).values())
+    except Exception:  # not every model has parameters
         return name
-    count = 0
-    for shape in shapes:
-        size = 1
-        for length in shape:
-            size *= int(length)
-        count += size
     return f"{name}, {count:,} parameters" if count else name
 
 
@@ -253,16 +248,16 @@ def _optimizer(optimizer: Any) -> str:
         return ""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
     settings = [(name, value) for group in groups[:1] for name, value in group.items() if _is_plain(value)]
-    # The learning rate has a curve.
-    told = ", ".join(f"{name}={_text(value)}" for name, value in settings if not name.endswith("lr"))
-    return f"{type(optimizer).__name__}({told})"
+    # Without the learning rate, which has a curve.
+    shown = ", ".join(f"{name}={_text(value)}" for name, value in settings if not name.endswith("lr"))
+    return f"{type(optimizer).__name__}({shown})"
 
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, (int, float, tuple))
 
 
-def _device(runner: Runner) -> str:
+def _device(runner: Run) -> str:
     if runner.backend.name != "torch":
         return runner.backend.name
     parameters = list(runner.backend.parameters(runner.model).values())
