@@ -113,7 +113,7 @@ def _mixed(first: HookMachine, size: int, count: int) -> list[tuple[str, ...]]:
 
 def _some(stories: list[Story], most: int) -> list[Story]:
     """Return as many of these as there may be, spread evenly."""
-    return stories[:: 1 + (len(stories) - 1) // most]
+    return stories[:: max(1, -(-len(stories) // most))]
 
 
 def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> None:

@@ -487,10 +487,12 @@ def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
     free = max(code.co_posonlyargcount - bound, 0)
     own = code.co_varnames[bound : code.co_argcount]
     given = [what for how, what in hook.asks if not how]
-    # The one argument of which a parameter without a name of the user's choice is given, and `self`, are called alike.
+    # A positional-only parameter, and the `self` of a hook that is a method of the target's class, have any name.
     return [
         own[place]
-        if place < len(own) and (place >= max(free, 1) or own[place] in names) and not str(given[place]).startswith(".")
+        if place < len(own)
+        and (place >= max(free, 1) or (not free and own[place] in names))
+        and not str(given[place]).startswith(".")
         else word
         for place, word in enumerate(words)
     ]
