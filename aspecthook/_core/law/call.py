@@ -121,7 +121,7 @@ class Call:
         6
     """
 
-    __slots__ = ("__weakref__", "_answers", "_exc", "_result", "_site", "_state", "_values")
+    __slots__ = ("__weakref__", "_exc", "_result", "_site", "_state", "_values")
 
     def __init__(self, site: Site, values: tuple[object, ...]) -> None:
         self._site = site
@@ -129,8 +129,6 @@ class Call:
         self._result: object = None
         self._exc: BaseException | None = None
         self._state: State | None = None
-        # The subscribers of an event that answered, with their answers, if the call is interpreted. Any: hooks.
-        self._answers: list[tuple[Any, object]] | None = None
 
     @property
     def function(self) -> Callable[..., Any] | None:

@@ -29,7 +29,6 @@ async def gathered(ask: Callable[..., Any], hooks: tuple[Hook, ...], call: Call,
         values: Its arguments, which around hooks may have replaced.
     """
     tally = Tally(call._site, values)
-    call._answers = tally.answers
     answers: dict[Hook, object] = {}
     failures: dict[Hook, Exception] = {}
     cancelled: dict[Hook, BaseException] = {}

@@ -203,7 +203,6 @@ def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
 def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
-    call._answers = tally.answers
     record = call._site.record
     latecomers = () if record is None else record(values, hooks)
     for hook in hooks:

@@ -21,7 +21,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 class Tally:
     """The answers and failures of an event's subscribers in one interpreted call; the compiled call does the same."""
 
-    __slots__ = ("_emission", "_site", "answers", "failures", "result", "values")
+    __slots__ = ("_emission", "_site", "answered", "failures", "result", "values")
 
     def __init__(self, site: Site, values: Values) -> None:
         assert site.signature.emission is not None
@@ -29,7 +29,7 @@ class Tally:
         self._emission = site.signature.emission
         # The arguments for the next subscriber.
         self.values = values
-        self.answers: list[tuple[Hook, object]] = []
+        self.answered = False
         self.failures: list[Exception] = []
         gives = self._emission.gives
         self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None
@@ -42,7 +42,7 @@ class Tally:
         if self._emission.checked and self._site.fits is not None:
             folded = self.result if self._emission.gives == "fold" else None
             value = self._site.fits(self._site, hook.function, value, folded)
-        self.answers.append((hook, value))
+        self.answered = True
         if self._emission.gives == "list":
             self.result.append(value)
             return False
@@ -73,7 +73,7 @@ class Tally:
     @property
     def wants_body(self) -> bool:
         """Whether the stub's own body runs, because nobody has answered."""
-        return self._emission.gives == "first" and self._emission.default and not self.answers
+        return self._emission.gives == "first" and self._emission.default and not self.answered
 
     def close(self) -> Any:
         """Return the result, or raise the failures that were kept."""

@@ -1,0 +1,678 @@
+"""Bad input of every sort is refused with a message that says where, who, what and what to do; it changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import (
+    Args,
+    AspecthookError,
+    HookAnswerError,
+    HookLookupError,
+    HookOptionError,
+    HookOrderError,
+    HookSignatureError,
+    HookTypeError,
+    MountError,
+    event,
+    hookable,
+    hooks,
+    weave,
+)
+from aspecthook._errors import brief, described
+from aspecthook.testing import Tape
+
+
+def clamp(qty: int) -> None: ...
+
+
+HERE = rf"pre hook 'clamp' \({__file__}:{clamp.__code__.co_firstlineno}\)"
+
+
+@pytest.fixture
+def price() -> Any:
+    @hookable(name="shop:price")
+    def price(item: str, qty: int = 1) -> int:
+        return qty
+
+    return price
+
+
+# The errors themselves
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (HookAnswerError, TypeError),
+        (HookOrderError, ValueError),
+        (HookSignatureError, TypeError),
+        (HookTypeError, TypeError),
+        (HookOptionError, ValueError),
+        (HookLookupError, LookupError),
+        (MountError, TypeError),
+    ],
+)
+def test_each_error_has_the_one_root_and_is_the_nearest_builtin(error: type[Exception], builtin: type) -> None:
+    assert issubclass(error, AspecthookError)
+    assert issubclass(error, builtin)
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"priority": "HIHG"},
+            HookOptionError,
+            "has the priority 'HIHG', which does not exist; the names are HIGHEST, .* mean 'HIGH'",
+        ),
+        ({"priority": -1}, HookOptionError, r"has the priority -1; give an int from 0 \(first\) to 100 \(last\)"),
+        ({"priority": 101}, HookOptionError, "has the priority 101"),
+        ({"priority": 1.5}, HookTypeError, "has a priority of type float; give an int"),
+        ({"priority": True}, HookTypeError, "has a priority of type bool"),
+        ({"priority": None}, HookTypeError, "has a priority of type NoneType"),
+        ({"before": 3}, HookTypeError, "has before=3; give the name of a hook, or the hook itself"),
+        ({"after": ["a", 3]}, HookTypeError, "has after=3"),
+        ({"when": True}, HookTypeError, "has a `when` that is not callable: True; give a predicate"),
+        ({"times": 0}, HookOptionError, "has times=0; give a number from 1 up"),
+        ({"every": -2}, HookOptionError, "has every=-2"),
+        ({"times": "3"}, HookTypeError, "has times='3'; give a whole number"),
+        ({"every": 1.5}, HookTypeError, "has every=1.5"),
+        ({"times": True}, HookTypeError, "has times=True"),
+        (
+            {"once": True, "times": 2},
+            HookOptionError,
+            "has once=True and times=2, which contradict each other; remove one of them",
+        ),
+        (
+            {"prioritty": 3},
+            HookTypeError,
+            "has an option 'prioritty', which does not exist; the options are name, .* mean 'priority'",
+        ),
+        # A typical mistake, and the string is true; these were accepted.
+        ({"once": "no"}, HookTypeError, "has once='no'"),
+        ({"isolate": "no"}, HookTypeError, "has isolate='no'"),
+        ({"reentrant": "no"}, HookTypeError, "has reentrant='no'"),
+        # The names of the parameters of `MountPoint.add`, which said that they were given twice.
+        ({"kind": "pre"}, HookTypeError, "has an option 'kind'"),
+        ({"function": None}, HookTypeError, "has an option 'function'"),
+    ],
+    ids=str,
+)
+def test_a_bad_option_is_refused(price: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with unchanged(price), pytest.raises(error, match=f"^shop:price: {HERE} {message}"):
+        price.pre(clamp, **options)
+
+
+@pytest.mark.parametrize("name", [3, "", b"name"])
+def test_a_name_that_is_no_string_is_refused(price: Any, name: Any) -> None:
+    with unchanged(price), pytest.raises(HookTypeError, match=f"^shop:price: {HERE} has the name .*; give a string"):
+        price.pre(clamp, name=name)
+
+
+@pytest.mark.parametrize("option", ["name", "before", "after", "when", "times", "every"])
+def test_none_is_as_if_an_option_had_not_been_given(price: Any, option: str) -> None:
+    price.pre(clamp, **{option: None})
+    assert [hook.name for hook in hooks(price)] == ["clamp"]
+
+
+# Hooks
+
+
+class unchanged:
+    """Check that a mount point is what it was, hooked or not."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def look(self) -> tuple[Any, ...]:
+        mount = hooks(self.function)
+        return self.function.__code__, dict(self.function.__dict__), list(mount), mount.explain()
+
+    def __enter__(self) -> None:
+        self.before = self.look()
+
+    def __exit__(self, *_: object) -> None:
+        after = self.look()
+        assert after[0] is self.before[0]
+        assert after[1:] == self.before[1:]
+
+
+def two_yields() -> Generator[None, None, None]:
+    yield
+
+
+async def wait() -> None: ...
+
+
+BAD: dict[str, Callable[[Any], Any]] = {
+    "no callable": lambda price: price.pre(3),
+    "none": lambda price: price.pre(None),
+    "two hooks": lambda price: price.pre(clamp, clamp),
+    "an unknown kind": lambda price: hooks(price).add("before", clamp),
+    "an item hook": lambda price: price.item(lambda item: None),
+    "an async hook": lambda price: price.post(wait),
+    "an async predicate": lambda price: price.post(clamp, when=wait),
+    "a generator predicate": lambda price: price.post(clamp, when=two_yields),
+    "a generator": lambda price: price.pre(two_yields),
+    "no proceed": lambda price: price.around(clamp),
+    "both proceed and yield": lambda price: price.around(lambda proceed: (yield)),
+    "an isolated around hook": lambda price: price.around(lambda proceed: proceed(), isolate=True),
+    "an unknown parameter": lambda price: price.pre(lambda qyt: None),
+    "an unknown parameter of a predicate": lambda price: price.pre(clamp, when=lambda qyt: None),
+    "a cycle": lambda price: price.pre(clamp, before="clamp"),
+    "types that are no exceptions": lambda price: hooks(price).add("exception", clamp, "KeyError"),
+    "types that are no types": lambda price: hooks(price).add("exception", clamp, KeyError, 3),
+    "types of a hook that takes none": lambda price: hooks(price).add("pre", clamp, KeyError),
+    "a string in the place of a type": lambda price: price.exception("KeyError", clamp),
+    "a name that nobody bears": lambda price: hooks(price).remove("clmap"),
+    "a function that is no hook": lambda price: hooks(price).remove(two_yields),
+}
+
+
+@pytest.mark.parametrize("is_hooked", [False, True], ids=["unhooked", "hooked"])
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_refused_changes_nothing_and_names_the_mount_point(price: Any, what: str, is_hooked: bool) -> None:
+    if is_hooked:
+        price.post(lambda result: result + 1, name="other")
+        price("tea")
+    with unchanged(price), pytest.raises(AspecthookError, match=r"^shop:price"):
+        BAD[what](price)
+    assert price("tea") == 1 + is_hooked
+
+
+def test_a_name_that_nobody_bears_is_answered_with_the_nearest(price: Any) -> None:
+    price.pre(clamp)
+    with pytest.raises(HookLookupError, match="shop:price has no hook 'clmap'; its hooks: clamp; did you mean 'clamp'"):
+        hooks(price).remove("clmap")
+
+
+class AsyncObject:
+    async def __call__(self) -> None: ...
+
+
+@pytest.mark.parametrize("hook", [wait, AsyncObject(), AsyncObject().__call__, partial(wait), staticmethod(wait)])
+def test_an_async_hook_on_a_sync_function_is_refused(price: Any, hook: Any) -> None:
+    # A staticmethod object is what a decorator in a class body is given.
+    with unchanged(price), pytest.raises(HookTypeError, match="is async, but shop:price is a sync function"):
+        price.pre(hook)
+
+
+class LikeMock:
+    """Has, as `unittest.mock.Mock` has, every attribute, which is its like."""
+
+    looks = 0
+
+    def __getattr__(self, name: str) -> LikeMock:
+        LikeMock.looks += 1
+        if name.startswith("__"):
+            raise AttributeError(name)
+        assert LikeMock.looks < 1000, "looking for where the hook is written never ends"
+        return LikeMock()
+
+    def __call__(self, qty: int) -> int:
+        return qty + 1
+
+
+def test_a_mock_is_a_hook(price: Any) -> None:
+    price.post(LikeMock())
+    assert price("tea") == 2
+
+
+def test_a_parameter_named_underscore_keeps_its_argument() -> None:
+    # The generated code of functions that are not at module level unpacked into `_`.
+    @hookable
+    def f(_: object) -> object:
+        return _
+
+    f.pre(lambda: None)
+    assert f("given") == "given"
+
+
+# Answers, in a call
+
+
+def test_a_refused_answer_names_the_mount_point_and_the_hook(price: Any) -> None:
+    price.pre(lambda: 3, name="three")
+    with pytest.raises(HookAnswerError, match=rf"^shop:price: pre hook 'three' \({__file__}:\d+\) answered an int; "):
+        price("tea")
+
+
+@pytest.mark.parametrize("where", ["pre", "around"])
+def test_an_argument_that_the_target_does_not_take_is_refused_with_the_nearest(price: Any, where: str) -> None:
+    hook = (lambda: Args(qyt=2)) if where == "pre" else lambda proceed: proceed(qyt=2)
+    hooks(price).add(where, hook, name="clamp")  # type: ignore[arg-type]
+    message = "hook 'clamp' .* replaces the argument 'qyt', but shop:price takes item, qty; did you mean 'qty'"
+    with pytest.raises(HookAnswerError, match=message):
+        price("tea")
+
+
+@pytest.mark.parametrize(("changes", "message"), [({"rest": 3}, "give a tuple"), ({"extra": {3: 4}}, "dict of names")])
+def test_star_args_and_star_kwargs_can_be_replaced_only_by_their_like(changes: dict[str, Any], message: str) -> None:
+    f = hookable(lambda *rest, **extra: (rest, extra))
+    f.pre(lambda: Args(**changes))
+    with pytest.raises(HookAnswerError, match=message):
+        f()
+
+
+@pytest.mark.parametrize(("yields", "message"), [(0, "returned without a yield"), (2, "yielded twice")])
+def test_a_one_yield_hook_that_does_not_yield_once_is_refused(price: Any, yields: int, message: str) -> None:
+    def hook() -> Generator[None, None, None]:
+        for _ in range(yields):
+            yield
+
+    price.around(hook)
+    with pytest.raises(HookAnswerError, match=f"^shop:price: around hook 'hook' .* {message}"):
+        price("tea")
+
+
+# Mount points
+
+
+@pytest.mark.parametrize("thing", [3, len, [].append, partial(clamp), Mock(), type("Empty", (), {}), property(len)])
+def test_what_has_no_python_code_cannot_be_mounted(thing: Any) -> None:
+    with pytest.raises(MountError):
+        hookable(thing)
+
+
+def test_a_function_with_an_attribute_that_hooks_need_cannot_be_mounted_and_is_left_alone() -> None:
+    def f() -> None: ...
+
+    f.post = "mine"  # type: ignore[attr-defined]
+    with pytest.raises(MountError, match="already has an attribute 'post', which hooks need; rename it"):
+        hookable(f)
+    assert f.__dict__ == {"post": "mine"}
+
+
+@pytest.mark.parametrize("as_property", [False, True], ids=["class", "property"])
+def test_a_class_or_property_is_mounted_as_a_whole_or_not_at_all(as_property: bool) -> None:
+    # The functions before the one that was refused stayed mounted.
+    def good(self: object) -> None: ...
+
+    def bad(self: object, value: int = 0) -> None: ...
+
+    bad.pre = 1  # type: ignore[attr-defined]
+    with pytest.raises(MountError):
+        hookable(property(good, bad) if as_property else type("Shop", (), {"good": good, "bad": bad}))
+    assert good.__dict__ == {}
+
+
+@pytest.mark.parametrize("thing", [3, len, clamp, Mock(), type("Empty", (), {})])
+def test_the_hooks_of_what_is_no_mount_point_are_not_found(thing: Any) -> None:
+    with pytest.raises((HookLookupError, MountError)):
+        hooks(thing)
+
+
+# Hostile names: code objects can carry any string as the name of a parameter
+
+HOSTILE = r"""
+import ast, asyncio, sys
+from types import FunctionType
+
+from aspecthook import Args, hookable, hooks
+
+NAMES = ["x); import os; os.abort(", "a b", "class", "None", "", ".0", "__debug__", "gr\xf6\xdfe", "\ufb01", "\ud800",
+         "\0aspecthook target", "\0aspecthook slot"]
+compiled = []
+
+
+def spy(event, args):
+    if event == "compile":
+        source = args[0]
+        compiled.append(ascii(ast.dump(source) if isinstance(source, ast.AST) else source))
+
+
+def function(p, /, q, *rest, k, **extra):
+    return p, q, rest, k, extra
+
+async def coroutine(p, /, q, *rest, k, **extra):
+    return p, q, rest, k, extra
+
+def generator(p, /, q, *rest, k, **extra):
+    return (yield (p, q, rest, k, extra))
+
+async def async_generator(p, /, q, *rest, k, **extra):
+    yield p, q, rest, k, extra
+
+def nested():
+    def function(p, /, q, *rest, k, **extra):
+        return p, q, rest, k, extra
+    return function
+
+
+async def first(stream):
+    return [item async for item in stream][0]
+
+
+def outcome(made):
+    if hasattr(made, "__aiter__"):
+        return asyncio.run(first(made))
+    return asyncio.run(made) if hasattr(made, "__await__") else list(made)[0] if hasattr(made, "send") else made
+
+
+def renamed(function, slot, name):
+    names = list(function.__code__.co_varnames)
+    names[slot] = name
+    code = function.__code__.replace(co_varnames=tuple(names))
+    return FunctionType(code, globals(), "f", function.__defaults__, function.__closure__), names
+
+
+def check(model, slot, name):
+    f, names = renamed(model, slot, name)
+    hookable(f)
+    seen = []
+    asking, _ = renamed(lambda asked: seen.append(asked), 0, name)
+    hostile_hook, _ = renamed(lambda k, unused="kept", **others: seen.append((unused, others)), 1, "never; " + name)
+    f.pre(lambda: Args(**{names[0]: 10, names[2]: 30}))
+    f.pre(asking)
+    f.pre(lambda args, kwargs: seen.append((args, kwargs)))
+    f.pre(seen.append)
+    f.pre(lambda *args, **kwargs: seen.append((args, kwargs)))
+    hostile = "hooks" in sys.argv and slot != 2
+    if hostile:
+        f.pre(hostile_hook)
+    async def awaiting(proceed):
+        return await proceed(**{names[1]: 20})
+
+    f.around(awaiting if model is coroutine else lambda proceed: proceed(**{names[1]: 20}))
+    f.always(lambda call: seen.append(dict(call.arguments)))
+    result = outcome(f(1, 2, 7, **{names[2]: 3, "z": 4}))
+    assert result == (10, 20, (7,), 30, {"z": 4}), (model, names, result)
+    values = [10, 2, 30, (7,), {"z": 4}]
+    arguments = dict(zip(names, values))
+    passed = ((10, 2, 7), {names[2]: 30, "z": 4})
+    expected = [values[slot], passed, arguments, passed, *([("kept", {"z": 4})] if hostile else []), arguments]
+    assert seen == expected, (model, names, seen)
+    hooks(f).explain()
+
+
+sys.addaudithook(spy)
+for name in NAMES:
+    for slot in range(5):
+        for model in (function, coroutine, generator, async_generator, nested()):
+            check(model, slot, name)
+assert compiled
+for text in compiled:
+    for sign in ("abort", "a b", "gr\\xf6", "ufb01", "ud800", "never"):
+        assert sign not in text, text
+print("done")
+"""
+
+
+@pytest.mark.parametrize("of", ["targets", "hooks"])
+def test_the_name_of_a_parameter_that_is_not_plain_works_and_is_never_compiled(of: str) -> None:
+    # What a hook asks for by name is left out of its **kwargs: that name of the hook's was written into source.
+    done = subprocess.run([sys.executable, "-c", HOSTILE, of], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+# What is to be written instead
+
+
+def refused(kind: str, hook: Any, method: bool = False) -> str:
+    """Give the message with which a hook is refused, when it is added or when it runs."""
+
+    @hookable(name="shop:price")
+    def price(item: str, qty: int = 1) -> int:
+        return qty
+
+    class Shop:
+        @hookable(name="shop:Till.sell")
+        def sell(self, item: str, qty: int = 1) -> int:
+            return qty
+
+    with pytest.raises(AspecthookError) as caught:
+        hooks(Shop.sell if method else price).add(kind, hook)  # type: ignore[arg-type]
+        Shop().sell("tea") if method else price("tea")
+    return str(caught.value)
+
+
+MEANT: list[tuple[str, Any, bool, str]] = [
+    ("pre", lambda qty: 2, False, "to replace an argument write Args(qty=2)"),
+    ("pre", lambda item: "secret", False, "to replace an argument write Args(item=...)"),
+    ("pre", lambda self, item: 2.5, True, "to replace an argument write Args(item=2.5)"),
+    ("pre", lambda: 2, False, "to replace an argument write Args(qty=2)"),
+    ("pre", lambda item, qty: [1], False, "to replace an argument write Args(qty=...)"),
+    ("pre", lambda qty: Args(2), False, "write Args(qty=2)"),
+    ("pre", lambda qty: Args("secret", b=1), False, "got 1 value without a name; write Args(qty=...)"),
+    ("pre", lambda qty: Args(1, 2), False, "got 2 values without a name; write"),
+    ("around", lambda proceed, qty: proceed(3), False, "proceed takes names: proceed(qty=3)"),
+    ("around", lambda proceed: proceed("a", 3), False, "proceed takes names: proceed(item=..., qty=3)"),
+    ("around", lambda proceed: proceed("a", 3), True, "2 values without a name; proceed takes names: proceed(item=..."),
+    ("around", lambda proceed, item: proceed("a", qty=3), False, "proceed takes names: proceed(item=...)"),
+    ("around", lambda func, *args, **kw: func(*args, **kw), False, "did you mean 'proceed'?"),
+    ("around", lambda wrapped, instance, args, kwargs: wrapped(), True, "did you mean 'proceed'?"),
+    ("around", lambda proceed, instance: proceed(), True, "asks for 'instance', .* did you mean 'self'?"),
+    ("exception", lambda error: None, False, "did you mean 'exc'?"),
+    ("post", lambda return_value: None, False, "did you mean 'result'?"),
+    ("always", lambda ctx: None, False, "did you mean 'call'?"),
+]
+
+
+@pytest.mark.parametrize(("kind", "hook", "method", "message"), MEANT, ids=[row[3] for row in MEANT])
+def test_a_refusal_says_what_to_write_instead(kind: str, hook: Any, method: bool, message: str) -> None:
+    # "Args(price=...)" for a hook that asks for `qty`, and "linked.<locals>.layer_1.<locals>.proceed() takes 0 ...".
+    found = refused(kind, hook, method)
+    assert all(part in found for part in message.split(" .* ")), found
+    assert "<locals>" not in found.partition("(")[0]
+
+
+def test_values_that_may_be_secret_are_in_no_advice() -> None:
+    assert "secret" not in refused("around", lambda proceed: proceed("secret"))
+    assert "secret" not in refused("pre", lambda: Args("secret"))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("json.dumps", r"'json.dumps' is a string, .*; use weave\('json:dumps', pre=...\)"),
+        ("json:dumps", r"use weave\('json:dumps', pre=...\)"),
+        ("dumps", r"use weave\('dumps', pre=...\)"),
+        (
+            partial(clamp, 1),
+            r"is a partial, .*; hook the function inside it, hookable\(partial.func\) \(clamp\), or weave",
+        ),
+        (partial(len), r"hookable\(partial.func\) \(len\)"),
+    ],
+    ids=["dotted", "colon", "bare", "partial", "partial of a builtin"],
+)
+def test_what_hookable_does_not_take_is_named_with_what_to_write(target: Any, message: str) -> None:
+    with pytest.raises(MountError, match=message):
+        hookable(target)
+
+
+def test_one_hook_is_not_called_hooks(price: Any) -> None:
+    price.pre(clamp)
+    assert repr(hooks(price)) == "<mount point shop:price, 1 hook>"
+    assert hooks(price).explain().startswith("# shop:price, 1 hook\n")
+
+
+# What messages show of values and names
+
+
+asked: list[str] = []
+
+
+class Unshowable:
+    """Notes that it was shown."""
+
+    def __repr__(self) -> str:
+        asked.append("repr")
+        return "shown\n"
+
+    __str__ = __repr__
+
+
+class Naming(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        asked.append("metaclass")
+        return "shown\n"
+
+
+class Odd(metaclass=Naming): ...
+
+
+class Secret(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        asked.append("repr")
+        return "shown\n"
+
+    def __getitem__(self, _: object) -> str:
+        asked.append("item")
+        return "shown\n"
+
+    def __len__(self) -> int:
+        asked.append("len")
+        return 10**6
+
+
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.complex_numbers()
+    | st.text()
+    | st.binary()
+    | st.builds(Unshowable)
+    | st.integers(0, 1).map([Odd, Odd()].__getitem__)
+    | st.builds(Secret, st.text())
+    | st.sampled_from([Unshowable, len, sys, clamp, partial(clamp), ValueError(Unshowable()), ...])
+)
+anything = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner) | st.builds(KeyError, inner)
+    ),
+)
+
+
+@given(anything, st.integers(10, 300))
+def test_what_is_shown_of_any_value_is_one_short_line_and_runs_no_code_of_users(value: object, most: int) -> None:
+    asked.clear()
+    text = brief(value, most)
+    assert text.isprintable() and 0 < len(text) <= most
+    text = described(value)
+    assert text.isprintable() and 0 < len(text) < 80
+    assert asked == []
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=5) | st.floats(),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.tuples(inner) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(plain)
+def test_what_is_short_and_of_python_itself_is_shown_as_its_repr_shows_it(value: object) -> None:
+    if len(repr(value)) < 80 and repr(value).count("[") + repr(value).count("(") + repr(value).count("{") < 4:
+        assert brief(value) == repr(value).replace("set()", "{}")
+
+
+def test_a_huge_value_is_not_shown_whole_and_not_gone_through() -> None:
+    class Counting(dict[str, str]):
+        def items(self) -> Any:
+            raise AssertionError
+
+    for value in ("x" * 10**8, b"x" * 10**8, [0] * 10**7, [[[["x" * 10**7] * 10**3]]], 1 << 10**8, Counting()):
+        assert len(brief(value)) <= 80
+        assert len(described(value)) < 80
+
+
+def test_a_repr_of_a_call_shows_names_and_types_and_no_values(price: Any) -> None:
+    """`repr(call)` in a log was how passwords came into it."""
+    seen: list[str] = []
+    price.pre(lambda call: seen.append(repr(call)))
+    price("hunter2", Unshowable())
+    price(qty=3, item=None)
+    assert seen == [
+        "<call of shop:price with item: a str of 7 characters, qty: a Unshowable>",
+        "<call of shop:price with item: None, qty: an int>",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["pre", "exception"])
+@pytest.mark.parametrize("answer", ["hunter2tok", ["hunter2tok"], {"hunter2tok": 1}, Unshowable()])
+def test_a_refused_answer_is_not_shown(kind: Any, answer: object) -> None:
+    @hookable
+    def login() -> None:
+        raise KeyError
+
+    hooks(login).add(kind, lambda: answer)
+    with pytest.raises(HookAnswerError) as caught:
+        login()
+    assert "hunter2tok" not in str(caught.value) and f"answered {described(answer)}; " in str(caught.value)
+
+
+UNPRINTABLE = "evil\x1b[31m\nERROR root: \u202eforged\r\x00"
+
+
+def test_no_name_reaches_a_message_a_log_or_an_explanation_unprintably(caplog: pytest.LogCaptureFixture) -> None:
+    """Names of functions and hooks may be any string, and some come from others."""
+
+    def target(x: int) -> int:
+        return x
+
+    def hook(x: int) -> None:
+        raise ValueError("no")
+
+    target.__qualname__ = target.__name__ = hook.__name__ = hook.__qualname__ = UNPRINTABLE
+    target.__module__ = f"mod\n{UNPRINTABLE}"
+    hookable(target)
+    mount = hooks(target)
+    one = mount.add("pre", hook, isolate=True)
+    two = mount.add(
+        "post", lambda call: seen.append(repr(call)), name=f"other {UNPRINTABLE}", after=UNPRINTABLE, priority=3
+    )
+    seen: list[str] = []
+    target(1)
+    with Tape().record(target) as tape:
+        target(2)
+    texts = [mount.name, repr(mount), one.name, two.name, repr(one), repr(two), *seen, *str(tape).splitlines()]
+    texts += [record.getMessage() for record in caplog.records] + mount.explain().splitlines()
+    for wrong in (
+        lambda: hooks(target).add("pre", lambda nobody: None),
+        lambda: hooks(target).add("pre", lambda: None, name=UNPRINTABLE, before=hook, after=hook),
+        lambda: hooks(target).remove("nobody"),
+        lambda: hooks(target).add("item", lambda: None),
+        lambda: event(target),
+    ):
+        with pytest.raises(AspecthookError) as caught:
+            wrong()
+        texts.append(str(caught.value))
+    assert [text for text in texts if not text.isprintable()] == []
+    assert len(seen) == 2 and len(caplog.records) == 2
+    assert mount[UNPRINTABLE] is one and UNPRINTABLE in mount
+    mount.remove(UNPRINTABLE)
+    assert list(mount) == [two]
+
+
+def test_no_name_of_a_woven_function_reaches_a_message_unprintably(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("ahw_hostile")
+    space: dict[str, Any] = vars(module)
+    exec("def f(x): return x", space)
+    space[UNPRINTABLE] = space.pop("f")
+    space[UNPRINTABLE].__name__ = space[UNPRINTABLE].__qualname__ = UNPRINTABLE
+    monkeypatch.setitem(sys.modules, "ahw_hostile", module)
+    with weave("ahw_hostile:*", pre=lambda x: None) as woven:
+        texts = [repr(woven), *[repr(mount) for mount in woven.mounts], *[mount.name for mount in woven.mounts]]
+    assert texts and all(text.isprintable() for text in texts)
