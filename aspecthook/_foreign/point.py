@@ -103,7 +103,7 @@ class ProxyMountPoint(MountPoint):
     @property
     def opened(self) -> bool:
         """Whether it carries hooks."""
-        return self._place is not None and self._place.opened
+        return self.place is not None and self.place.opened
 
     @property
     @under_lock

@@ -178,7 +178,7 @@ def _word(place: int) -> str:
 
 def _signature_of(target: Any) -> Signature:
     # Any: a target of this kit, or whatever `hooks` takes.
-    return hooks(target.function if isinstance(target, Target) else target)._get_site().signature
+    return hooks(target.function if isinstance(target, Target) else target).site().signature
 
 
 def _kinds(signature: Signature, kinds: Iterable[Kind] | None) -> list[Kind]:

@@ -640,8 +640,8 @@ def test_a_hook_of_a_wrapper_is_given_what_one_of_the_function_in_it_is_given(
         hooks(target).post(space["hook"], again=True)
         seen.append(target(*args, **kwargs))
         real = hooks(target)
-        original = real._place.original  # type: ignore[union-attr]
-        site = real._get_site()
+        original = real.place.original  # type: ignore[union-attr]
+        site = real.site()
         bound = inspect.signature(original, follow_wrapped=False).bind(*args, **kwargs)
         bound.apply_defaults()
         values = tuple(bound.arguments[name] for name in site.signature.names)
