@@ -59,8 +59,8 @@ class InDict:
 def mounted(tool: Tool, **options: Any) -> OwnMountPoint:
     """Give the mount point of one tool."""
     target: Any = Tool.use
-    lends = {"tool": "", "name": "name"}
-    return OwnMountPoint(tool, target, "a tool", InDict(tool), target=lambda: target, lends=lends, **options)
+    provides = {"tool": "", "name": "name"}
+    return OwnMountPoint(tool, target, "a tool", InDict(tool), target=lambda: target, provides=provides, **options)
 
 
 def test_hooks_act_on_the_one_object_and_go_without_a_trace() -> None:

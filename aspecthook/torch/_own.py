@@ -134,7 +134,7 @@ class OwnMountPoint(MountPoint):
         *,
         target: Callable[[], Callable[..., Any]],
         emission: Emission | None = None,
-        lends: dict[str, str] | None = None,
+        provides: dict[str, str] | None = None,
         fits: Fits | None = None,
         codes: dict[int, CodeType] | None = None,
     ) -> None:
@@ -152,7 +152,7 @@ class OwnMountPoint(MountPoint):
         self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
         self._ref = lambda: model if owned() is not None else None
-        self.lends = lends or {}
+        self.provides = provides or {}
 
     @property
     @under_lock

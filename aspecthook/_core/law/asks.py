@@ -23,9 +23,9 @@ Kind: TypeAlias = Literal["pre", "around", "on", "item", "exception", "post", "a
 KINDS: tuple[Kind, ...] = ("pre", "around", "on", "item", "exception", "post", "always")
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
-# What is passed: the place of a parameter of the target; a reserved word; ".name", an attribute that the first argument
-# lends ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or,
-# for "**", the names to leave out.
+# What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
+# ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or, for
+# "**", the names to leave out.
 Ask: TypeAlias = tuple[str, "int | str | tuple[str, ...]"]
 Asks: TypeAlias = tuple[Ask, ...]
 
@@ -192,9 +192,9 @@ def _find(name: str, has_default: bool, asker: Asker) -> int | str | None:
         return place
     if shown is not None and name in shown:
         return ("?" if has_default else ":") + name
-    lent = site.lends.get(name)
-    if lent is not None:
-        return "." + lent
+    path = site.provides.get(name)
+    if path is not None:
+        return "." + path
     if not has_default:
         raise HookSignatureError(_unknown(name, asker))
     return None
@@ -231,7 +231,7 @@ def _unavailable(name: str, asker: Asker) -> str:
 
 def _unknown(name: str, asker: Asker) -> str:
     label, words = asker.site.label, _offered(asker)
-    names = [*asker.site.offers(), *asker.site.lends]
+    names = [*asker.site.offers(), *asker.site.provides]
     offered = printable(", ".join(names)) or "no parameters"
     meant = next((word for word, habits in _HABITS.items() if name in habits and word in (*words, *names)), None)
     return (

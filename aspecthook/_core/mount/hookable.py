@@ -68,19 +68,20 @@ class Adder(Attribute):
         return f"<adds {self._kind} hooks to {self._mount.name}>"
 
 
-Lends: TypeAlias = Mapping[str, str] | Iterable[str]
+Only: TypeAlias = "tuple[str, ...] | None"
+Provides: TypeAlias = Mapping[str, str] | Iterable[str]
 _NOTHING: Any = object()  # None is a target too: one to be refused
 
 
 # Classes and static methods are callable too, which is why they come first.
 @overload
-def hookable(target: AnyClass, /, *, only: tuple[str, ...] | None = None, lends: Lends = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
+def hookable(target: AnyClass, /, *, only: Only = None, provides: Provides = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
 @overload
-def hookable(target: AnyMethod, /, *, name: str | None = None, lends: Lends = ...) -> AnyMethod: ...  # type: ignore[overload-overlap]
+def hookable(target: AnyMethod, /, *, name: str | None = None, provides: Provides = ...) -> AnyMethod: ...  # type: ignore[overload-overlap]
 @overload
-def hookable(target: Callable[P, R], /, *, name: str | None = None, lends: Lends = ...) -> Hookable[P, R]: ...
+def hookable(target: Callable[P, R], /, *, name: str | None = None, provides: Provides = ...) -> Hookable[P, R]: ...
 @overload
-def hookable(*, name: str | None = None, only: tuple[str, ...] | None = None, lends: Lends = ...) -> ToHookable: ...
+def hookable(*, name: str | None = None, only: Only = None, provides: Provides = ...) -> ToHookable: ...
 # Any: callers see the overloads alone.
 @entrance
 def hookable(
@@ -88,8 +89,8 @@ def hookable(
     /,
     *,
     name: str | None = None,
-    only: tuple[str, ...] | None = None,
-    lends: Mapping[str, str] | Iterable[str] = (),
+    only: Only = None,
+    provides: Provides = (),
 ) -> Any:
     """Make a function a mount point, in place, and return it: the very same object.
 
@@ -100,12 +101,12 @@ def hookable(
         target: What to mount.
         name: The name of the mount point in messages; ``module:qualname`` unless given. Not for classes.
         only: For a class, the names of the methods to mount instead of all public ones; special methods too.
-        lends: Attributes of `self` that hooks may ask for as if they were arguments: their names, or a mapping from
+        provides: Attributes of `self` that hooks may ask for as if they were arguments: their names, or a mapping from
             the names that hooks use to paths of attributes (``"engine.state"``; ``""`` is the object itself). They are
             read when the hook is called.
 
     Raises:
-        MountError: It has no Python code to put hooks into, or has no first argument to read `lends` from.
+        MountError: It has no Python code to put hooks into, or has no first argument to read `provides` from.
 
     Example:
         >>> @hookable
@@ -121,19 +122,19 @@ def hookable(
 
         @entrance
         def decorate(later: Any) -> Any:
-            return cast("Any", hookable)(later, name=name, only=only, lends=lends)
+            return cast("Any", hookable)(later, name=name, only=only, provides=provides)
 
         return decorate
-    _mount_all(target, name, only, lends)
+    _mount_all(target, name, only, provides)
     return target
 
 
 @under_lock
-def _mount_all(target: Any, name: str | None, only: tuple[str, ...] | None, lends: Lends) -> None:
+def _mount_all(target: Any, name: str | None, only: Only, provides: Provides) -> None:
     if isinstance(target, type):
-        _mount_class(target, only, lends)
+        _mount_class(target, only, provides)
         return
-    prepared = [(function, _prepare(function, name, lends)) for function in _functions(target)]
+    prepared = [(function, _prepare(function, name, provides)) for function in _functions(target)]
     for function, mount in prepared:
         _mount(function, mount)
         if isinstance(target, (classmethod, staticmethod)):
@@ -191,7 +192,7 @@ def _why_not(target: object) -> str:
     return f"{shown}; give a function, a method or a class"
 
 
-def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
+def _mount_class(cls: type, only: Only, provides: Provides) -> None:
     names = [name for name in vars(cls).copy() if not name.startswith("_")] if only is None else list(only)
     found: list[FunctionType] = []
     for name in names:
@@ -212,7 +213,7 @@ def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
             f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
             f"make the class that defines them hookable, or name them: hookable(only=(...))"
         )
-    for function, mount in [(function, _prepare(function, None, lends)) for function in found]:
+    for function, mount in [(function, _prepare(function, None, provides)) for function in found]:
         _mount(function, mount)
 
 
@@ -222,7 +223,7 @@ def mount_for(function: FunctionType) -> MountPoint:
     return found if found is not None else MountPoint(function)  # one without hooks is false
 
 
-def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoint:
+def _prepare(function: FunctionType, name: str | None, provides: Provides) -> MountPoint:
     """Return the mount point that a function has or will have; nothing is changed yet, so that it can be refused."""
     found = mount_of(function)
     mount = found if found is not None else MountPoint(function, name)  # one without hooks is false
@@ -234,27 +235,30 @@ def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoi
         if taken:
             raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
         site = mount.site()
-        if lends:
-            mount.lends = site.lends = _lent(lends, mount.name, site.signature)
+        if provides:
+            mount.provides = site.provides = _provided(provides, mount.name, site.signature)
     return mount
 
 
-def _lent(lends: Lends, label: str, signature: Signature) -> dict[str, str]:
-    """Return the paths of the attributes that a method lends to its hooks, by the names that hooks use.
+def _provided(provides: Provides, label: str, signature: Signature) -> dict[str, str]:
+    """Return the paths of the attributes that a method provides to its hooks, by the names that hooks use.
 
     Raises:
-        MountError: It has no object to lend from, or a name is none.
+        MountError: There is no object to read attributes of, or a name is not an identifier.
     """
-    if isinstance(lends, Mapping):
-        found = dict(cast("Mapping[str, str]", lends))
+    if isinstance(provides, Mapping):
+        found = dict(cast("Mapping[str, str]", provides))
     else:
-        found = {name: name for name in ([lends] if isinstance(lends, str) else lends)}
+        found = {name: name for name in ([provides] if isinstance(provides, str) else provides)}
     if not signature.positional:
-        raise MountError(f"{label} cannot lend {next(iter(found))!r}: it has no first argument whose attribute that is")
+        raise MountError(f"{label} cannot provide {next(iter(found))!r}: it has no first argument to read it from")
     for name, path in found.items():
         odd = next((part for part in (name, *path.split(".")) if part and not is_plain(part)), None)
         if odd is not None or not name or name in RESERVED:
-            raise MountError(f"{label} cannot lend {name!r} as {path!r}: hooks could not ask for it; give plain names")
+            raise MountError(
+                f"{label} cannot provide {name!r} as {path!r}; give identifiers that are not reserved words, since "
+                f"hooks ask for them by name"
+            )
     return found
 
 

@@ -104,10 +104,10 @@ class MountPoint(Attribute):
         "_site",
         "emission",
         "instances",
-        "lends",
         "name",
         "pauses",
         "place",
+        "provides",
         "woven",
     )
 
@@ -133,8 +133,8 @@ class MountPoint(Attribute):
         self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
         # Of an event: what it does with its subscribers.
         self.emission = emission
-        # What hooks may ask for besides the parameters.
-        self.lends: dict[str, str] = {}
+        # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
+        self.provides: dict[str, str] = {}
         # What weavings share here; kept here, so that all of it dies together.
         self.woven: dict[object, Any] = {}
 
@@ -675,7 +675,7 @@ class MountPoint(Attribute):
         site = self._site
         if site is None or site.model is not self.code():
             site = Site(self.name, self.code(), self._ref, _Finder(self), self.emission, self._record())
-            site.lends = self.lends
+            site.provides = self.provides
             if not self.of_object:  # the function of one object is no wrapper, and a tracing compiler may read it
                 site.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
             self._site = site  # last: another thread may use it at once

@@ -87,7 +87,7 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
         return taken
 
     site = Site(own.label, own.model, own.function, find, mount.emission._replace(checked=True), record)
-    site.lends, site.shown = own.lends, own.shown
+    site.provides, site.shown = own.provides, own.shown
     site.fits = note
     call = cast("FunctionType", place.bind(noting, site=site))
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
