@@ -151,7 +151,7 @@ class OwnMountPoint(MountPoint):
         self._fits = fits
         self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
-        self._ref = lambda: model if owned() is not None else None
+        self.ref = lambda: model if owned() is not None else None
         self.provides = provides or {}
 
     @property
@@ -178,7 +178,7 @@ class OwnMountPoint(MountPoint):
 
     def site(self) -> Site:
         site = super().site()
-        site.fits, site.function = self._fits, self._ref
+        site.fits, site.function = self._fits, self.ref
         return site
 
     def code(self) -> CodeType:
@@ -223,4 +223,4 @@ class OwnMountPoint(MountPoint):
 
     @under_lock
     def chain(self) -> Chain:
-        return Chain(self._unpaused(self.members))
+        return Chain(self.acting())

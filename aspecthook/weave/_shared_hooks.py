@@ -73,7 +73,7 @@ class SharedHook:
     def alive(self) -> bool:
         """Whether the function that the hook was put on still exists."""
         mount = self.mount()
-        return mount is not None and mount._ref() is not None
+        return mount is not None and mount.ref() is not None
 
     def hold(self, holder: object, claim: Claim, *, paused: bool) -> None:
         """Add the claim of one more weaving; under the lock."""

@@ -298,7 +298,7 @@ def interrupted(step: Callable[[], object], place: int, handler: Callable[[], ob
     def trace(frame: Any, what: str, _: object) -> Any:
         nonlocal left
         file = Path(frame.f_code.co_filename).name
-        if file not in ("_history.py", "point.py"):
+        if file not in ("_history.py", "members.py", "point.py"):
             return None
         frame.f_trace_opcodes = file == "_history.py"
         if what == ("opcode" if frame.f_trace_opcodes else "line"):
@@ -692,7 +692,7 @@ def test_what_a_weak_subscriber_is_ordered_by_means_nothing_else_once_it_is_gone
     assert [hook.name for hook in hooks(said).on] == ["first", "late"]
     run_laws(said)
     hooks(said).clear()
-    assert hooks(said)._mentions._before == {}
+    assert hooks(said).mentions._before == {}
 
 
 def test_what_cannot_be_held_weakly_may_still_be_ordered_by() -> None:

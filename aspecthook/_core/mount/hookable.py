@@ -62,7 +62,7 @@ class Adder(Attribute):
 
     def found_at(self) -> tuple[FunctionType | None, str]:
         """Return the function whose attribute it is, or None, and the name of the attribute."""
-        return self._mount._ref(), self._kind
+        return self._mount.ref(), self._kind
 
     def __repr__(self) -> str:
         return f"<adds {self._kind} hooks to {self._mount.name}>"

@@ -36,12 +36,12 @@ def for_instance(parent: MountPoint, instance: object) -> MountPoint:
     Raises:
         MountError: The object cannot be referred to weakly, or the function has no parameter to know it by.
     """
-    looks = parent._looks
-    if looks is None:
-        looks = parent._looks = weakref.WeakValueDictionary()
-    found = looks.get(id(instance))
-    if not isinstance(found, InstanceMountPoint) or found._instance() is not instance:
-        found = looks[id(instance)] = InstanceMountPoint(parent, instance)
+    points = parent.points
+    if points is None:
+        points = parent.points = weakref.WeakValueDictionary()
+    found = points.get(id(instance))
+    if not isinstance(found, InstanceMountPoint) or found.instance() is not instance:
+        found = points[id(instance)] = InstanceMountPoint(parent, instance)
     return found
 
 
@@ -58,7 +58,7 @@ class InstanceMountPoint(MountPoint):
     Methods of the instance itself may be given as they are. `HookWarning` says where something else is seen.
     """
 
-    __slots__ = ("_instance", "_key", "parent")
+    __slots__ = ("_key", "instance", "parent")
 
     def __init__(self, parent: MountPoint, instance: object) -> None:
         name = f"{parent.name} of one {type(instance).__name__}"
@@ -67,22 +67,23 @@ class InstanceMountPoint(MountPoint):
         if not signature.positional:
             raise MountError(f"{parent.name} has no named first parameter to know an instance by; hook the function")
         self.parent = parent
-        self._mentions = parent._mentions
+        self.mentions = parent.mentions
         self._key = id(instance)
         try:
-            self._instance = weakref.ref(instance, _Gone(parent, self._key))
+            self.instance = weakref.ref(instance, _Gone(parent, self._key))
         except TypeError:
             raise MountError(
                 f"{parent.name}: hooks on one {type(instance).__name__} would keep it alive, as it cannot be referred "
                 f"to weakly; add '__weakref__' to its __slots__, or hook the function with `when=`"
             ) from None
 
-    def _chains(self) -> Iterator[tuple[Hook, ...]]:
+    def chains(self) -> Iterator[tuple[Hook, ...]]:
+        """Yield the hooks of every chain that a hook added here becomes part of."""
         yield self.parent.members + self.members
 
     def unbound(self, function: Any) -> Any:
         """Return a method of the instance unbound, so that its hooks do not keep it alive."""
-        own = type(function) is MethodType and function.__self__ is self._instance()
+        own = type(function) is MethodType and function.__self__ is self.instance()
         return function.__func__ if own and isinstance(function.__func__, FunctionType) else function
 
     def _unbinds(self) -> Callable[[Any], Any] | None:
@@ -90,7 +91,7 @@ class InstanceMountPoint(MountPoint):
 
     def warn_of_lifetime(self, hook: Hook) -> None:
         """Warn of a hook that keeps the instance alive, unless it is counted and goes by itself."""
-        instance = self._instance()
+        instance = self.instance()
         lasts = hook.options.keys().isdisjoint(("once", "times"))
         if instance is not None and lasts and _leads(hook, instance):
             thing, first = type(instance).__name__, self.parent.site().signature.names[0]
@@ -108,7 +109,7 @@ class InstanceMountPoint(MountPoint):
         return self.parent.displaced
 
     def site(self) -> Site:
-        if self._instance() is None:
+        if self.instance() is None:
             raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
         return self.parent.site()
 
@@ -120,30 +121,20 @@ class InstanceMountPoint(MountPoint):
         return self.parent.code()
 
     def chain(self) -> Chain:
-        active = () if self.pauses else tuple([hook for hook in self.members if not hook.paused])
-        parent = self.parent
-        inherited = () if parent.pauses else tuple([hook for hook in parent.members if not hook.paused])
-        return Chain(inherited + active)
+        return Chain(self.parent.acting() + self.acting())
+
+    def is_alive(self) -> bool:
+        """Whether the instance is still there."""
+        return self.instance() is not None
 
     def _change(self, store: Callable[[], None]) -> None:
-        def store_with_parent() -> None:
-            if self._instance() is None:
-                store()
-                return
-            parent.instances[self._key] = self
-            self.reset(parent.place)
-            store()
-            if not self.members:
-                parent._drop_instance(self._key)
-
-        parent = self.parent
-        parent._change(store_with_parent)
+        self.parent.change_instance(self._key, self, store)
 
     @under_lock
     def tidy(self) -> None:
-        """End what an interrupted change has left half done."""
+        """Complete a change that was interrupted."""
         if not self.members and self.parent.instances.get(self._key) is self:
-            self.parent._drop_instance(self._key)
+            self.parent.drop_instance(self._key)
         self.parent.tidy()
 
     def weaken(self) -> None:
@@ -241,4 +232,4 @@ class _Gone:
     def __call__(self, _: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         parent = self._parent()
         if parent is not None and self._key in parent.instances and not ending():
-            parent.forget(self._key)
+            parent.forget_instance(self._key)
