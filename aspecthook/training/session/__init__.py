@@ -1,5 +1,8 @@
 """Session-run hooks as TensorFlow 1 has them, on the stages of a runner, and sessions that a user drives step by step.
 
+`_bindings` puts hooks on the stages of a run that `Runner.fit` drives; the hooks of one runner share a `Running`.
+`_driving` goes through the same stages with pauses, for `MonitoredTrainingSession`, and `Estimator` uses such sessions.
+
 Example:
     >>> import numpy as np
     >>> from aspecthook.training import Runner
