@@ -587,3 +587,13 @@ def test_a_refusal_keeps_its_cause(f: Any) -> None:
     with pytest.raises(WeaveError) as caught:
         weave("math:sqrt", pre=report, where=where)
     assert caught.value.__cause__ is cause
+
+
+def test_completion_of_a_mount_point_shows_what_a_user_may_use() -> None:
+    @hookable
+    def f(x: int) -> int:
+        return x
+
+    public = {"add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove"}
+    assert set(dir(hooks(f))) == public | {"pre", "around", "on", "item", "exception", "post", "always"}
+    assert all(hasattr(hooks(f), name) for name in dir(hooks(f)))

@@ -642,7 +642,7 @@ def test_what_was_put_into_a_place_is_not_made_anew_for_the_same_place() -> None
     assert links[0] is links[1] and sys.unraisablehook is not links[0]
 
 
-class SeatMachine(RuleBasedStateMachine):
+class SlotMachine(RuleBasedStateMachine):
     """Subscribers of ours and hooks of others come and go in one place, in any order."""
 
     def __init__(self) -> None:
@@ -758,8 +758,8 @@ class SeatMachine(RuleBasedStateMachine):
         assert self.module.report == self.original
 
 
-TestSeat = SeatMachine.TestCase
-TestSeat.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestSlot = SlotMachine.TestCase
+TestSlot.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
 # Signals

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Hook, Return, event, hookable, hooks
-from aspecthook._core.compile import link as compiled
+from aspecthook._core.compile import link, show
 
 
 class Big:
@@ -42,7 +42,7 @@ def make(*, lasting: bool) -> types.FunctionType:
 
 # Free-threaded 3.13 never frees parts of code objects that Python code has made; each mount point needs some of its
 # own.
-FEW = 20 if compiled.FREE_THREADED and sys.version_info < (3, 14) else 0.3
+FEW = 20 if show.FREE_THREADED and sys.version_info < (3, 14) else 0.3
 
 
 def growth(step: Callable[[], object], times: int) -> float:
@@ -61,11 +61,11 @@ def repeat(step: Callable[[], object], times: int) -> None:
     """Do something often, and collect what it leaves; where code lives until it is collected, in between too."""
     for number in range(times):
         step()
-        if compiled.FREE_THREADED and number % 100 == 99:
+        if show.FREE_THREADED and number % 100 == 99:
             gc.collect()
     for _ in range(3):  # without the GIL, what a collection has freed is counted until a later one
         gc.collect()
-    compiled._sweep()  # as the next change does
+    show._sweep()  # as the next change does
 
 
 @pytest.mark.parametrize("lasting", [True, False])
@@ -114,9 +114,9 @@ def test_ten_thousand_hooks_that_come_and_go_leave_nothing(lasting: bool, called
             function(2)
         hook.remove()
 
-    shown, lines = len(compiled._shown), len(linecache.cache)
+    shown, lines = len(show._shown), len(linecache.cache)
     assert growth(step, 10_000) < 0.01
-    assert len(compiled._shown) < shown + 20
+    assert len(show._shown) < shown + 20
     assert len(linecache.cache) < lines + 20
 
 
@@ -127,9 +127,9 @@ def test_a_thousand_closures_that_die_hooked_leave_nothing() -> None:
         function.around(lambda proceed: proceed())
         function(2)
 
-    shown, lines = len(compiled._shown), len(linecache.cache)
+    shown, lines = len(show._shown), len(linecache.cache)
     assert growth(step, 1000) < FEW
-    assert len(compiled._shown) <= shown
+    assert len(show._shown) <= shown
     assert len(linecache.cache) <= lines
 
 
@@ -168,7 +168,7 @@ def test_no_more_than_some_thousand_shapes_are_kept() -> None:
         function = hookable(eval(f"lambda a{number}: None"))
         function.pre(lambda: None)
         function(1)
-    assert len(compiled._templates) <= 1024
+    assert len(link._templates) <= 1024
 
 
 @pytest.mark.parametrize("lasting", [True, False])

@@ -506,9 +506,9 @@ def test_what_before_and_after_name_and_no_hook_bears_is_printed_with_the_neares
     lines = str(point).splitlines()
     assert lines[0].endswith(":counted, 3 hooks")
     assert [line.strip() for line in lines if line.startswith("    ")] == [
-        "before='audti': no pre hook bears that name; did you mean 'audit'?",
-        "after='cleanup': no pre hook bears that name; post hooks do, which run by themselves",
-        "after='gone': no pre hook bears that name",
+        "before='audti': no pre hook has that name; did you mean 'audit'?",
+        "after='cleanup': no pre hook has that name; post hooks do, which run by themselves",
+        "after='gone': no pre hook has that name",
     ]
     assert [line.partition(" (")[0] for line in lines[1:] if not line.startswith("    ")] == [
         "  pre hook 'log'",
@@ -528,4 +528,4 @@ def test_a_name_of_a_hook_of_the_function_is_borne_for_those_of_an_instance() ->
     hooks(Shop.sell).pre(lambda: None, name="audit")
     hooks(shop.sell).pre(lambda: None, name="log", before="audit", after="adit")
     assert "before" not in str(hooks(shop.sell))
-    assert "after='adit': no pre hook bears that name; did you mean 'audit'?" in str(hooks(shop.sell))
+    assert "after='adit': no pre hook has that name; did you mean 'audit'?" in str(hooks(shop.sell))

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from aspecthook import hooks, weave
-from aspecthook._core.compile import link as compiled
+from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.mount import unloading
 
 HEAD = """
@@ -251,7 +251,7 @@ def test_functions_of_an_unloaded_module_that_are_still_used_keep_their_hooks(tm
     held = f.__code__
     del sys.modules["unloaded"]
     gc.collect()
-    assert (held is f.__code__) is compiled.FREE_THREADED  # which has no hooks as constants anyway
+    assert (held is f.__code__) is FREE_THREADED  # which has no hooks as constants anyway
     assert (f(3), k.m(4), len(hooks(f))) == (3, 4, 1)
     with hooks(f).add("post", lambda result: result + 1):
         assert f(5) == 6

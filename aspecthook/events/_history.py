@@ -1,9 +1,9 @@
-"""The past calls of an event, kept for subscribers that come later.
+"""The past calls of an event, kept for later subscribers, and their replay.
 
-The invariant: whoever subscribes is told of every call exactly once, in their order. For as long as a subscriber is
-being told of the past, that is where it hears of every call whose own chain it is not in; from then on, of such a call
-that is under way, from that call. Calls are noted, and subscribers put in, under the lock; hooks run outside of it. A
-signal handler or a finalizer may come between any two steps, and call the event or subscribe to it.
+The invariant: a subscriber runs exactly once for every call, in the order of the calls. During its replay it gets those
+calls from the replay whose own chain it is not in. After that, a call that began before it was added and is recorded
+later runs it itself. Calls are recorded, and subscribers added, under the lock; hooks run without it. A signal handler
+or a finalizer may come between any two steps, and call the event or subscribe to it.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 @final
-class _Noted:
+class _PastCall:
     """One call that is kept."""
 
-    __slots__ = ("told", "values")
+    __slots__ = ("seen_by", "values")
 
     # No __init__: one is made in each call.
     values: tuple[object, ...]
-    # While it is being noted: those who have come in the middle of that, and know of it already.
-    told: list[Hook] | None
+    # While it is being recorded: the subscribers whose replay has already run them for it.
+    seen_by: list[Hook] | None
 
 
 @final
-class _Telling:
-    """One subscriber that is being told of the past, and what it has yet to be told."""
+class _Replay:
+    """The replay to one subscriber, and the calls that were recorded since it began."""
 
     __slots__ = ("hook", "missed")
 
     def __init__(self, hook: Hook) -> None:
         self.hook = hook
-        # A short history may forget what is in here.
-        self.missed: list[_Noted] = []
+        # Kept here too, since a short history may drop them.
+        self.missed: list[_PastCall] = []
 
 
 @final
 class History(Attribute):
-    """What an event with ``replay`` has been called with: iterate it, take its `len`, ``clear()`` it.
+    """The past calls of an event with ``replay``: iterate them, take their `len`, ``clear()`` them.
 
     Example:
         >>> from aspecthook import event
@@ -74,13 +74,13 @@ class History(Attribute):
         <built-in function print>
     """
 
-    __slots__ = ("__weakref__", "_calls", "_row", "_site", "_tellings")
+    __slots__ = ("__weakref__", "_calls", "_replays", "_site", "_subscribers")
 
-    def __init__(self, most: int | None, site: Callable[[], Site], row: Callable[[], tuple[Hook, ...]]) -> None:
-        self._calls: deque[_Noted] = deque(maxlen=most)
-        self._tellings: tuple[_Telling, ...] = ()
+    def __init__(self, most: int | None, site: Callable[[], Site], subscribers: Callable[[], tuple[Hook, ...]]) -> None:
+        self._calls: deque[_PastCall] = deque(maxlen=most)
+        self._replays: tuple[_Replay, ...] = ()
         self._site = site
-        self._row = row
+        self._subscribers = subscribers
 
     def found_at(self) -> tuple[FunctionType | None, str]:
         """Return the function whose attribute it is, or None, and the name of the attribute."""
@@ -91,7 +91,7 @@ class History(Attribute):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         names = self._site().signature.names
-        return iter([dict(zip(names, noted.values, strict=True)) for noted in self._noted()])
+        return iter([dict(zip(names, call.values, strict=True)) for call in self._recorded()])
 
     def __repr__(self) -> str:
         return f"<history of {self._site().label}, {plural(len(self), 'call')}>"
@@ -102,119 +102,118 @@ class History(Attribute):
         self._calls.clear()
 
     @under_lock
-    def _noted(self) -> list[_Noted]:
-        # A list: as a tuple is made, the garbage collector may run in the middle, and finalizers call the event.
+    def _recorded(self) -> list[_PastCall]:
+        # A list: while a tuple is made, the garbage collector may run, and finalizers may call the event.
         return list(self._calls)
 
     @under_lock
-    def record(self, values: tuple[object, ...], row: tuple[Hook, ...]) -> tuple[Hook, ...]:
-        """Keep a call, and give the subscribers that have come since it began with those in `row`."""
-        noted = _Noted()
-        told: list[Hook] = []
-        noted.values, noted.told = values, told
-        self._calls.append(noted)
-        if self._tellings:
-            self._leave(noted, row)
-        # In this order: whoever comes between two of these steps is found by the next.
-        now = self._row()
-        noted.told = None
-        return () if now is row or not now else self._late(now, row, told)
+    def record(self, values: tuple[object, ...], chain: tuple[Hook, ...]) -> tuple[Hook, ...]:
+        """Keep a call that runs the subscribers in `chain`, and return those that have been added since it began."""
+        call = _PastCall()
+        seen_by: list[Hook] = []
+        call.values, call.seen_by = values, seen_by
+        self._calls.append(call)
+        for replay in self._replays:
+            if replay.hook not in chain:
+                replay.missed.append(call)
+        # In this order, so that a subscriber which is added between two of these steps is found by the next.
+        now = self._subscribers()
+        call.seen_by = None
+        if now is chain or not now:
+            return ()
+        run = [*chain, *seen_by, *[replay.hook for replay in self._replays]]
+        return tuple([hook for hook in now if hook not in run])
 
-    def _leave(self, noted: _Noted, row: tuple[Hook, ...]) -> None:
-        for telling in self._tellings:
-            if telling.hook not in row:
-                telling.missed.append(noted)
-
-    def _late(self, now: tuple[Hook, ...], row: tuple[Hook, ...], told: list[Hook]) -> tuple[Hook, ...]:
-        hears = [*row, *told, *[telling.hook for telling in self._tellings]]
-        return tuple([hook for hook in now if hook not in hears])
-
-    def tell(self, hook: Hook, insert: Callable[[], None]) -> None:
-        """Tell a new subscriber of the past, and put it in as soon as it knows all of it.
+    def replay(self, hook: Hook, insert: Callable[[], None]) -> None:
+        """Run a new subscriber for all past calls, and add it as soon as none is left.
 
         Raises:
-            Exception: What the subscriber raises; it is then not put in.
+            Exception: What the subscriber raises; it is then not added.
         """
-        telling, slips = _Telling(hook), list[Exception]()
+        replay, failures = _Replay(hook), list[Exception]()
         try:
-            self._tell(telling, insert, slips)
-            if slips:
-                raise together(self._site(), slips)
+            self._run(replay, insert, failures)
+            if failures:
+                raise together(self._site(), failures)
         except BaseException:
             hook.remove()
             raise
         finally:
-            self._stop(telling)
-            del slips  # else they and this frame, which is in their tracebacks, keep each other alive
+            self._end(replay)
+            del failures  # else they and this frame, which is in their tracebacks, keep each other alive
 
-    def _tell(self, telling: _Telling, insert: Callable[[], None], slips: list[Exception]) -> None:
-        known: dict[int, _Noted] = {}
+    def _run(self, replay: _Replay, insert: Callable[[], None], failures: list[Exception]) -> None:
+        done: dict[int, _PastCall] = {}
         try:
-            waiting: list[_Noted] | None = self._begin(telling)
+            waiting: list[_PastCall] | None = self._begin(replay)
             while waiting is not None:
-                self._tell_all(telling.hook, waiting, known, slips)
-                waiting = self._continue(telling, insert, slips)
-            # What a signal handler has called while the hook was added.
-            self._tell_all(telling.hook, telling.missed, known, slips)
+                self._call(replay.hook, waiting, done, failures)
+                waiting = self._continue(replay, insert, failures)
+            # The calls of a signal handler while the hook was added.
+            self._call(replay.hook, replay.missed, done, failures)
         finally:
-            del slips  # as in `tell`
+            del failures  # as in `replay`
 
     @under_lock
-    def _begin(self, telling: _Telling) -> list[_Noted]:
-        """Return the past calls; calls from now on are collected in `telling.missed`."""
-        self._tellings = (*self._tellings, telling)
+    def _begin(self, replay: _Replay) -> list[_PastCall]:
+        """Return the past calls; calls from now on are collected in `replay.missed`."""
+        self._replays = (*self._replays, replay)
         return list(self._calls)
 
     @under_lock
-    def _continue(self, telling: _Telling, insert: Callable[[], None], slips: list[Exception]) -> list[_Noted] | None:
+    def _continue(
+        self, replay: _Replay, insert: Callable[[], None], failures: list[Exception]
+    ) -> list[_PastCall] | None:
         """Return the calls that were missed meanwhile; without any, add the hook and return None."""
-        waiting, telling.missed = telling.missed, []
+        waiting, replay.missed = replay.missed, []
         if waiting:
             return waiting
-        if not slips:
+        if not failures:
             insert()
-        self._stop(telling)
+        self._end(replay)
         return None
 
-    def _tell_all(self, hook: Hook, waiting: list[_Noted], known: dict[int, _Noted], slips: list[Exception]) -> None:
+    def _call(
+        self, hook: Hook, waiting: list[_PastCall], done: dict[int, _PastCall], failures: list[Exception]
+    ) -> None:
         site = self._site()
         assert site.signature.emission is not None
         try:
-            for noted in waiting:
-                told = noted.told
-                if id(noted) in known:
+            for call in waiting:
+                seen_by = call.seen_by
+                if id(call) in done:
                     continue
-                known[id(noted)] = noted
-                if told is not None:
-                    told.append(hook)
+                done[id(call)] = call
+                if seen_by is not None:
+                    seen_by.append(hook)
                 try:
-                    answer = ask(hook, Call(site, noted.values))
+                    answer = ask(hook, Call(site, call.values))
                     if answer is not None:
                         settled(site, "on", hook.function, answer)
-                except Exception as slip:
+                except Exception as failure:
                     if not site.signature.emission.group:
                         raise
-                    slips.append(slip)
+                    failures.append(failure)
         finally:
-            del slips  # as in `tell`
+            del failures  # as in `replay`
 
     @under_lock
-    def _stop(self, telling: _Telling) -> None:
-        self._tellings = tuple([one for one in self._tellings if one is not telling])
+    def _end(self, replay: _Replay) -> None:
+        self._replays = tuple([one for one in self._replays if one is not replay])
 
 
 @final
 class Recorder:
-    """What the code of an event calls. Code objects are invisible to the garbage collector: it keeps nothing alive."""
+    """What the code of an event calls. It keeps nothing alive, as the garbage collector does not see code objects."""
 
     __slots__ = ("_history",)
 
     def __init__(self, history: History) -> None:
         self._history = weakref.ref(history)
 
-    def __call__(self, values: tuple[object, ...], row: tuple[Hook, ...]) -> tuple[Hook, ...]:
+    def __call__(self, values: tuple[object, ...], chain: tuple[Hook, ...]) -> tuple[Hook, ...]:
         history = self._history()
-        return () if history is None else history.record(values, row)
+        return () if history is None else history.record(values, chain)
 
 
 class EventPoint(MountPoint):
@@ -226,19 +225,22 @@ class EventPoint(MountPoint):
         super().__init__(function, name, emission)
         self.history: History | None = None
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), "history"]
+
     def keep(self, most: int | None) -> None:
         """Keep calls from now on: the last `most`, or all of them."""
         self.history = History(most, self._get_site, lambda: self._active().on)
 
     def replays(self, kind: Kind) -> bool:
-        """Whether hooks of this kind are told of past calls before they are added."""
+        """Whether past calls are replayed to hooks of this kind before they are added."""
         return kind == "on" and self.history is not None
 
     def replay(self, hook: Hook, insert: Callable[[], None]) -> None:
         """Replay past calls to a subscriber (without the lock), then add it (under the lock)."""
-        self.check_order(hook)  # one that cannot be added is told nothing
+        self.check_order(hook)  # nothing is replayed to a hook that cannot be added
         assert self.history is not None
-        self.history.tell(hook, insert)
+        self.history.replay(hook, insert)
 
     def _record(self) -> Record | None:
         return None if self.history is None else Recorder(self.history)

@@ -17,9 +17,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
-from aspecthook.weave._aspects import _MARKS as MARKS
-from aspecthook.weave._aspects import Mark, marked
-from aspecthook.weave._aspects import _names as names_in
+from aspecthook.weave._aspects import MARKS, Mark, attribute_names, marked
 from aspecthook.weave._gates import Claim, Heir, gate
 
 
@@ -239,7 +237,7 @@ def _has_marks(function: object) -> bool:
 
 def _methods(plugin: object) -> dict[str, FunctionType]:
     """Give the functions of a plugin by name; of a module, its own."""
-    found = {name: _function(getattr_static(plugin, name, None)) for name in names_in(plugin)}
+    found = {name: _function(getattr_static(plugin, name, None)) for name in attribute_names(plugin)}
     return {name: one for name, one in found.items() if isinstance(one, FunctionType) and _is_own(plugin, one)}
 
 

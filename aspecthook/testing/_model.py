@@ -20,6 +20,7 @@ from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import KINDS, RESERVED
 from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
@@ -131,8 +132,8 @@ def _changes(played: Played) -> str | None:
                 return f"{step!r} should have been given {name}={shortened(expected[name])}"
         if step.kind == TARGET:
             result = step.answer
-        elif step.kind in ("pre", "post") and type(step.answer) not in (Args, NoneType):
-            result = cast("Return[object]", step.answer).value if type(step.answer) is Return else step.answer
+        elif step.kind in ("pre", "post") and type_of(step.answer) not in (Args, NoneType):
+            result = cast("Return[object]", step.answer).value if type_of(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
             if not step.answer.changes.keys() <= now.keys():
                 return None  # refused, unless the target takes any name
@@ -807,8 +808,8 @@ def outcome_of(resumed: Callable[[], object], event: Resumption) -> tuple[str, o
 
 def _lazily(holds: Callable[[], bool], make: Callable[[], Any], proceed: Callable[[], Any]) -> Generator[Any, Any, Any]:
     """Decide as a stream begins whether it is this one or what is inside of it."""
-    made = make() if holds() else proceed()
-    return (yield from made) if is_stream(made) else made
+    made: Any = make() if holds() else proceed()
+    return (yield from cast("Generator[Any, Any, Any]", made)) if is_stream(made) else made
 
 
 async def _alazily(
@@ -827,7 +828,9 @@ async def _alazily(
             step = made.athrow(error)
 
 
-def _within(opened: Callable[[], AbstractContextManager[_Part]], source: Any) -> Generator[Any, Any, Any]:
+def _within(
+    opened: Callable[[], AbstractContextManager[_Part]], source: Generator[Any, Any, Any]
+) -> Generator[Any, Any, Any]:
     """Run a stream at the one `yield` of a hook."""
     with opened() as part:
         part.come_to_its_yield()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast, final
 
 from aspecthook._core.law.asks import KINDS, Asks
 from aspecthook._core.law.call import Call
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.gather import at_once
 from aspecthook._core.law.guard import Guard
 from aspecthook._core.law.hook import Hook
@@ -609,10 +610,11 @@ def _async_around(answer: Any, step: Step) -> Any:
 def _watched(answer: Any, step: Step) -> Any:
     """Note what an awaitable gives that is an answer: that is the answer then."""
     step.answer = answer
-    if type(answer) is CoroutineType:
+    kind: type[Any] = type_of(answer)
+    if kind is CoroutineType:
         step._is_pending = True
         return _settled(answer, step)
-    if hasattr(type(answer), "__await__"):
+    if hasattr(kind, "__await__"):
         step._is_pending = True
         return _Watched(answer, step)
     return answer

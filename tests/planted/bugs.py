@@ -1031,7 +1031,7 @@ INSTANCES = [
         "cycle-with-an-instance-unnoticed",
         "instances",
         "_core/mount/point.py",
-        "        for instance in list(self._instances.values()):  # one may die in the middle\n"
+        "        for instance in list(self._instances.values()):  # a copy: an instance may die meanwhile\n"
         "            yield self._members + instance.members\n",
         "",
         _INSTANCES,

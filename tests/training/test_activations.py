@@ -150,7 +150,7 @@ def test_a_model_of_numpy_is_refused() -> None:
     for hook in (DeadNeuronHook(), ActivationHistogramHook()):
         runner = Runner(net, optimizer=SGD(net.parameters(), lr=0.1), loss=cross_entropy, max_epochs=1)
         runner.register_hook(hook)
-        with pytest.raises(TrainingError, match=f"{type(hook).__name__} looks into modules of PyTorch.*type Linear"):
+        with pytest.raises(TrainingError, match=f"{type(hook).__name__} watches PyTorch modules.*type Linear"):
             runner.fit(data())
 
 

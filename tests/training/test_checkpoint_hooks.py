@@ -18,7 +18,7 @@ from aspecthook import Args, HookOptionError, HookTypeError
 from aspecthook.training import HOOKS, TrainingError
 from aspecthook.training.checkpoint import _format as checkpoints
 from aspecthook.training.checkpoint import load, newest
-from aspecthook.training.checkpoint._hooks import CheckpointHook, CheckpointLoaderHook
+from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
 from aspecthook.training.hooks._monitor import rule_of
 
 np = pytest.importorskip("numpy")

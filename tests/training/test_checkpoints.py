@@ -921,7 +921,7 @@ def test_importing_the_module_imports_no_numpy() -> None:
     process = run(
         """
         import sys
-        import aspecthook.training.checkpoint._hooks
+        import aspecthook.training.hooks._checkpoint
         import aspecthook.training.checkpoint
         print(sorted({"numpy", "safetensors", "torch"} & sys.modules.keys()))
         """

@@ -310,7 +310,8 @@ def test_a_warning_is_logged_of_a_method_that_keras_never_calls(caplog: pytest.L
         def on_epoch_ends(self, epoch: int, logs: Any = None) -> None: ...
 
     run_of().register_hook(Typo())
-    assert "'on_epoch_ends', which would never be called; did you mean 'on_epoch_end'" in caplog.text
+    assert "Typo has a method 'on_epoch_ends', which would never be called" in caplog.text
+    assert "did you mean 'on_epoch_end'?" in caplog.text
 
 
 # Backups

@@ -203,8 +203,9 @@ def test_callbacks_of_one_kind_have_states_of_their_own(tmp_path: Path) -> None:
     assert [stop.state_dict() for stop in others] == [stop.state_dict() for stop in stops]
 
 
-def test_a_callback_without_a_memory_is_told_again_of_the_epoch_that_goes_on(tmp_path: Path) -> None:
-    class Forgets(k.Callback):
+@pytest.mark.parametrize("base", [k.Callback, k.MonitorCallback])
+def test_a_callback_without_a_memory_is_told_again_of_the_epoch_that_goes_on(base: Any, tmp_path: Path) -> None:
+    class Forgets(base):  # type: ignore[misc]
         def __init__(self) -> None:
             self.told: list[Any] = []
 

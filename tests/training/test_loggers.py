@@ -36,7 +36,7 @@ from aspecthook.training import (
     TrainingError,
 )
 from aspecthook.training.checkpoint import load, save
-from aspecthook.training.logging import _files as log_files
+from aspecthook.training.logging import _line_files as log_files
 from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
 from aspecthook.training.logging._timers import IterTimerHook
@@ -627,7 +627,7 @@ def test_validations_before_any_run_touch_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [JsonLoggerHook, CsvLoggerHook])
 def test_a_file_needs_a_folder(kind: type[LoggerHook], tmp_path: Path) -> None:
     with pytest.raises(
-        TrainingError, match=rf"no folder for its file; give Runner\(..., work_dir=...\) or {kind.__name__}"
+        TrainingError, match=rf"no folder for its files; give Runner\(..., work_dir=...\) or {kind.__name__}"
     ):
         make(logged, kind()).fit([0])
     file = tmp_path / "deep" / "rows"

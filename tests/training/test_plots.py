@@ -360,7 +360,7 @@ def test_another_rank_keeps_and_writes_nothing(tmp_path: Path, monkeypatch: pyte
 
 def test_a_run_without_a_folder_is_refused_before_it_begins(tmp_path: Path) -> None:
     runner = make(None, Recorder())
-    with pytest.raises(TrainingError, match=r"no folder for written; give Runner\(\.\.\., work_dir=\.\.\.\)"):
+    with pytest.raises(TrainingError, match=r"no folder for its files; give Runner\(\.\.\., work_dir=\.\.\.\)"):
         runner.fit(BATCHES)
     assert runner.iter == 0
     absolute = Recorder(path=str(tmp_path / "deep" / "written"))

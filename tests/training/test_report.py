@@ -478,7 +478,7 @@ def test_an_older_report_stands_until_the_new_one_does(
         file.write(rest[:100])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("aspecthook.training.checkpoint._files._write", breaks)
+    monkeypatch.setattr("aspecthook.training.checkpoint._files.write", breaks)
     with caplog.at_level(logging.WARNING):
         runner.test([1.0])
     assert (tmp_path / "digits" / "report.html").read_bytes() == before

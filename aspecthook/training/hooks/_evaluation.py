@@ -17,10 +17,10 @@ from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
-from aspecthook.training.checkpoint._hooks import CheckpointHook
 from aspecthook.training.loop._state import preserved
 from aspecthook.training.loop._steps import Means
 
+from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule
 

@@ -1,4 +1,4 @@
-"""What is woven on a mount point: the same hook, woven twice with the same options, is one hook until both are off."""
+"""Hooks that several weavings share: woven twice with the same options, a hook is one until both are removed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 @final
-class Wish:
-    """One hook that somebody wants woven; its `key` tells it from others on one mount point."""
+class Wanted:
+    """One hook that somebody wants woven. Two with an equal `key` are one hook on a mount point."""
 
     __slots__ = ("function", "key", "kind", "options", "types")
 
@@ -42,15 +42,15 @@ def _comparable(name: str, value: Any) -> object:
         try:
             return priority_of(value, name)
         except AspecthookError:
-            return identity(value)  # it is refused for that elsewhere
+            return identity(value)  # making the hook refuses it
     if isinstance(value, (list, tuple, set, frozenset)):
         return frozenset(_comparable("", one) for one in cast("Any", value))
     return (type(value), value) if isinstance(value, (str, int)) else identity(value)
 
 
 @final
-class Share:
-    """One hook, and what the weavings that hold it want of it."""
+class SharedHook:
+    """One hook on a mount point, and the claims of the weavings that hold it."""
 
     __slots__ = ("__weakref__", "_claims", "_paused", "_signature", "_watches", "hook", "key", "mount")
 
@@ -65,36 +65,36 @@ class Share:
 
     @property
     def attached(self) -> bool:
-        """Whether nobody has taken the hook off by other ways."""
+        """Whether the hook is still on the mount point: it may be removed by other ways than a weaving."""
         mount = self.mount()
         return mount is not None and self.hook in mount
 
     @property
-    def lives(self) -> bool:
-        """Whether the function that the hook was put on is still there."""
+    def alive(self) -> bool:
+        """Whether the function that the hook was put on still exists."""
         mount = self.mount()
         return mount is not None and mount._ref() is not None
 
     def hold(self, holder: object, claim: Claim, *, paused: bool) -> None:
-        """Note what one more weaving wants of the hook; under the lock."""
+        """Add the claim of one more weaving; under the lock."""
         self._claims[holder] = claim
         if paused:
             self._paused.add(holder)
         cls = claim.heir.cls() if claim.heir is not None else None
         if cls is not None:
-            taken: weakref.ref[Share] = weakref.ref(self)
-            self._watches[holder] = weakref.ref(cls, lambda _: _gone(taken, holder))
+            shared: weakref.ref[SharedHook] = weakref.ref(self)
+            self._watches[holder] = weakref.ref(cls, lambda _: _release(shared, holder))
         self._settle()
 
     def pause(self, holder: object, *, paused: bool) -> None:
-        """Pause the hook for one weaving: it acts for as long as another one wants it to; under the lock."""
+        """Pause or resume the claim of one weaving; under the lock. The hook acts while any claim is not paused."""
         if holder in self._claims:
             (self._paused.add if paused else self._paused.discard)(holder)
             self._settle()
 
     @under_lock
     def release(self, holder: object) -> None:
-        """Note that a weaving does not want the hook any more; the last one takes it off."""
+        """Drop the claim of a weaving; with the last claim the hook is removed."""
         if holder not in self._claims:
             return
         self._watches.pop(holder, None)
@@ -104,7 +104,7 @@ class Share:
             claim = self._claims.pop(holder)
             try:
                 self._settle()
-            except BaseException:  # an interrupt: to be done again
+            except BaseException:  # an interrupt: the claim is kept, so that the release can be repeated
                 self._claims[holder] = claim
                 raise
             return
@@ -113,10 +113,10 @@ class Share:
             mount.tidy()
         if mount is not None and mount.woven.get(self.key) is self:
             del mount.woven[self.key]
-        self._claims.pop(holder, None)  # last: an interrupted release can be done again
+        self._claims.pop(holder, None)  # last, so that an interrupted release can be repeated
 
     def _settle(self) -> None:
-        """Let the hook act for the calls that somebody wants it to, and be paused if nobody does."""
+        """Open the hook's gate for the calls that are claimed, and pause it if every claim is paused."""
         mount = self.mount()
         if mount is None:
             return
@@ -125,55 +125,58 @@ class Share:
         mount.regate(self.hook, closed, paused=not active)
 
 
-def _gone(taken: weakref.ref[Share], holder: object) -> None:
-    """Take note that a class is gone whose inherited method was woven."""
-    share = taken()
-    if share is not None:
-        share.release(holder)
+def _release(shared: weakref.ref[SharedHook], holder: object) -> None:
+    """Drop the claim on a method that a class has inherited, as the class is gone."""
+    found = shared()
+    if found is not None:
+        found.release(holder)
 
 
-def is_shared(mount: MountPoint, wish: Wish, *, again: bool) -> bool:
-    """Say whether a hook is on a mount point already; under the lock."""
-    found = None if again else mount.woven.get(wish.key)
+def is_woven(mount: MountPoint, wanted: Wanted, *, again: bool) -> bool:
+    """Whether a hook is on a mount point already; under the lock."""
+    found = None if again else mount.woven.get(wanted.key)
     return found is not None and bool(found.attached)
 
 
-def share(
+def acquire(
     mount: MountPoint,
-    wish: Wish,
+    wanted: Wanted,
     claim: Claim,
     *,
     holder: object,
     paused: bool,
     again: bool,
     put: Callable[[], Hook] | None = None,
-) -> Share:
-    """Put a hook on a mount point for one weaving, or let it share the one that is there; under the lock.
+) -> SharedHook:
+    """Put a hook on a mount point for one weaving, or add its claim to the hook that is there; under the lock.
 
-    `put` puts in a hook that is made already.
+    The hook is made, unless `put` puts one there that exists already.
 
     Raises:
         AspecthookError: The hook is refused.
     """
-    key = (wish.key, object()) if again else wish.key
+    key = (wanted.key, object()) if again else wanted.key
     before = mount.members
     try:
         found = mount.woven.get(key)
         if found is None or not found.attached:
             closed = gate([claim], mount._get_site().signature)
-            hook = mount.admit(wish.kind, wish.function, wish.types, wish.options, closed) if put is None else put()
-            found = mount.woven[key] = Share(key, mount, hook)
+            if put is not None:
+                hook = put()
+            else:
+                hook = mount.admit(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
+            found = mount.woven[key] = SharedHook(key, mount, hook)
         else:
             mount.ensure()
-        made = cast("Share", found)
-        made.hold(holder, claim, paused=paused)
+        shared = cast("SharedHook", found)
+        shared.hold(holder, claim, paused=paused)
     except BaseException:  # an interrupt may come between any two steps
         found = mount.woven.get(key)
         if found is not None:
             found.release(holder)
         for hook in mount.members:
-            if hook not in before and hook.kind == wish.kind and hook.options is wish.options:
+            if hook not in before and hook.kind == wanted.kind and hook.options is wanted.options:
                 hook.remove()
         mount.tidy()
         raise
-    return made
+    return shared

@@ -17,10 +17,10 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, whole_number
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._monitor import RULES, Monitor, Rule
+from aspecthook.training.checkpoint._format import is_checkpoint, newest
 
-from ._format import is_checkpoint, newest
+from ._hook import HOOKS, Hook
+from ._monitor import RULES, Monitor, Rule
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
