@@ -7,6 +7,7 @@ checkpoint taken at that moment must resume from, and counts an iteration as soo
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import checked, counted, default_logger, length_of, ranks, workflow_of
+from ._checks import check_loader, length_of, positive, workflow_of
 from ._dialect import attach, bindings_of
 from ._interrupts import INTERRUPTS, Interrupts
 from ._run import Progress
@@ -28,7 +30,6 @@ from ._steps import (
     count_epoch,
     count_iteration,
     end_of,
-    end_pass,
     evaluate,
     group_of,
     inputs_of,
@@ -116,19 +117,19 @@ class Runner:
         self.optimizer = optimizer
         self.loss = loss
         self.work_dir = Path(work_dir) if work_dir is not None else None
-        self.max_epochs = counted("max_epochs", max_epochs)
-        self.max_iters = counted("max_iters", max_iters)
+        self.max_epochs = positive("max_epochs", max_epochs)
+        self.max_iters = positive("max_iters", max_iters)
         self.by_epoch = max_iters is None
         self.workflow = workflow_of(workflow)
         self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
-        self.accumulate = counted("accumulate", accumulate) or 1
+        self.accumulate = positive("accumulate", accumulate) or 1
         self.seed = seed
         self.meta = dict(meta or {})
         self.backend = backend_of(model)
         self.backend.place(model, device)
         self.amp = self.backend.amp(True, model) if amp else None
-        self.logger = logger if logger is not None else default_logger()
-        self.rank, self.world_size = ranks()
+        self.logger = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.rank, self.world_size = rank_and_world_size()
         self.hooks: list[Any] = []
         # By the `id` of a hook: `hooks` also has those that others append, such as the lifecycle of Keras callbacks.
         self._handles: dict[int, list[tuple[Handle, ...]]] = {}
@@ -260,16 +261,16 @@ class Runner:
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
-        """Train, and validate where the workflow says so, or after each epoch if it says nothing of validation.
+        """Train, and validate where the workflow says so; without "val" in the workflow, after each epoch.
 
         Raises:
             TrainingError: There is nothing to do, or it cannot be done.
         """
         if self.max_epochs is None and self.max_iters is None:
-            raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=")
+            raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.prepare(train, val)
         if trained(self) >= end_of(self):
-            self.logger.warning("the run has its %d %s already; fit has nothing to do", trained(self), self._unit)
+            self.logger.warning("the run has made its %d %s already; fit has nothing to do", trained(self), self._unit)
         with self.interrupts:
             try:
                 self.run()
@@ -284,7 +285,7 @@ class Runner:
                 self.leave()
 
     def prepare(self, train: Any, val: Any) -> None:
-        """Take the data and seed the generators: for `fit`, and for a session.
+        """Check the data, and seed the generators of random numbers: for `fit`, and for a session.
 
         Raises:
             TrainingError: The run has no optimizer, or lacks data.
@@ -296,11 +297,12 @@ class Runner:
         validates = any(mode == "val" for mode, _ in self.workflow)
         if val is not None and not validates:
             self.workflow, self._val_row = (*self.workflow, ("val", 1)), True
-        self.loaders = {"train": checked(train, "train")}
-        if val is not None:
-            self.loaders["val"] = checked(val, "val")
-        elif validates:
+        if val is None and validates:
             raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
+        loaders = {"train": train} if val is None else {"train": train, "val": val}
+        for mode, loader in loaders.items():
+            check_loader(loader, f"the data for {mode}")
+        self.loaders = loaders
         self.stopping = False
         if self.by_epoch and self.max_epochs is not None:
             length = length_of(train)
@@ -312,29 +314,30 @@ class Runner:
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        self._turn_to("val", loader)
+        self._switch_to("val", loader)
         self.val_loop()
         return dict(self.logs)
 
     def test(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        self._turn_to("test", loader)
+        self._switch_to("test", loader)
         self.test_loop()
         return dict(self.logs)
 
     def predict(self, loader: Any) -> list[Any]:
         """Return what the model computes for each batch."""
         self.predictions = []
-        self._turn_to("predict", loader)
+        self._switch_to("predict", loader)
         self.predict_loop()
         return self.predictions
 
-    def _turn_to(self, mode: str, loader: Any) -> None:
-        self.loaders[mode] = checked(loader, mode)
+    def _switch_to(self, mode: str, loader: Any) -> None:
+        check_loader(loader, f"the data for {mode}")
+        self.loaders[mode] = loader
         self.set_mode(mode)
 
     def set_mode(self, mode: str) -> None:
-        """Turn the run and its model to a mode, and to the data for it."""
+        """Switch the run and its model to a mode, and to the data for it."""
         self.mode = mode
         self.data_loader = self.loaders[mode]
         if mode == "train":
@@ -381,12 +384,10 @@ class Runner:
     @hookable(lends=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
-        self.done.due = None
         for batch in batches(self, "train"):
             self.train_iter(batch)
             if count_iteration(self):
-                return
-        end_pass(self)
+                break
 
     @hookable(lends=STATE)
     def val_epoch(self) -> None:

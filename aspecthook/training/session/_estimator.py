@@ -16,15 +16,15 @@ from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._runner import Runner
 
-from ._basic import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._bindings import several
-from ._driving import staged
+from ._bindings import list_of_hooks
+from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
+from ._drive import staged
+from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._inputs import END, VAL, Until, aside, attached, one_pass, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._predictions import chosen, examples, predicting
-from ._running import running_of
-from ._saving import CheckpointSaverHook, CheckpointSaverListener
 from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_count, checked_input
+from ._state import session_state
 from ._timers import SecondOrStepTimer
 
 # Any: models, data, hooks of any kind, and what a model predicts are the user's.
@@ -120,7 +120,7 @@ class Estimator:
             return self
         last = done["step"] + steps if steps is not None else max_steps
         stops = [] if last is None else [StopAtStepHook(last_step=last)]
-        own, saver = self._own_hooks(several(hooks, "Estimator.train"), list(saving_listeners or ()))
+        own, saver = self._own_hooks(list_of_hooks(hooks, "Estimator.train"), list(saving_listeners or ()))
         with one_pass(runner, done["epoch"], needed=last is None):
             self._train(runner, self._data(input_fn, "train"), [*own, *stops], saver)
         return self
@@ -195,7 +195,7 @@ class Estimator:
             runner = self._build("eval")
             with aside(runner), self._loaded(runner, checkpoint_path) as step:
                 data = Until(runner, self._data(input_fn, "eval"), steps)
-                with attached(runner, several(hooks, "Estimator.evaluate"), "val"):
+                with attached(runner, list_of_hooks(hooks, "Estimator.evaluate"), "val"):
                     made = runner.validate(data)
                 if not data.count:
                     raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
@@ -227,7 +227,7 @@ class Estimator:
         """
         checked_input(input_fn, "Estimator.predict")
         keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
-        given = several(hooks, "Estimator.predict")
+        given = list_of_hooks(hooks, "Estimator.predict")
         return self._predictions(input_fn, keys, given, checkpoint_path, single=yield_single_examples)
 
     def _predictions(
@@ -238,7 +238,7 @@ class Estimator:
         made: list[Any] = []
         with ExitStack() as stack:
             stack.enter_context(self._loaded(runner, path))
-            stack.callback(running_of(runner, "predict").close)
+            stack.callback(session_state(runner, "predict").close)
             stack.enter_context(attached(runner, hooks, "predict"))
             data = iter(Until(runner, self._data(input_fn, "predict"), None))
             pauses = staged(runner, "predict_loop", lambda: predicting(runner, data, made))

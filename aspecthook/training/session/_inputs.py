@@ -97,12 +97,12 @@ def _backend() -> Backend:
 
 
 @contextmanager
-def attached(run: Run, hooks: Iterable[Any], way: str) -> Generator[None]:
-    """Register hooks inside ``with``: session-run hooks on the stages of this way."""
+def attached(run: Run, hooks: Iterable[Any], mode: str) -> Generator[None]:
+    """Register hooks inside ``with``: session-run hooks on the stages of a mode."""
     with ExitStack() as stack:
         for hook in hooks:
             if is_session_hook(hook):
-                for handle in attach(run, hook, bindings(hook, run, way), None, "session hook"):
+                for handle in attach(run, hook, bindings(hook, run, mode), None, "session hook"):
                     stack.callback(handle.remove)
             else:
                 run.register_hook(hook)

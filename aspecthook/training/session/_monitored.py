@@ -14,12 +14,12 @@ from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
-from ._bindings import several
-from ._driving import Drive
+from ._bindings import list_of_hooks
+from ._drive import Drive
 from ._errors import QUIET, OutOfRangeError
 from ._fetches import check_name, names_in
 from ._protocol import SessionRunArgs
-from ._running import running_of
+from ._state import session_state
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -94,16 +94,16 @@ class MonitoredTrainingSession:
     ) -> None:
         self.runner = _runner_of(runner, options)
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-        self._running = running_of(self.runner)
+        self._state = session_state(self.runner)
         self._registered: list[Any] = []
         self._closed = False
         self._in_step = False
-        if self._running.entered:
+        if self._state.entered:
             raise TrainingError("this runner has a session already; close it first")
         saving = _either(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
         summing = _either(save_summaries_steps, save_summaries_secs, 100, None)
         own = _usual(self._folder, summary_dir, saving, summing, log_step_count_steps)
-        every, chief = (several(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
+        every, chief = (list_of_hooks(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
         try:
             for hook in [*own, *chief, *every] if self.runner.rank == 0 else every:
                 self._registered.append(self.runner.register_hook(hook))
@@ -118,11 +118,11 @@ class MonitoredTrainingSession:
         if saved is not None:
             self.runner.resume(saved)
             self.runner.logger.info("resumed from %s, after step %d", saved, self.runner.step)
-        running = self._running
-        running.entered, running.quiet = True, None
-        running.checkpoint_dir, running.grace = self._folder, grace
+        state = self._state
+        state.entered, state.quiet = True, None
+        state.checkpoint_dir, state.grace = self._folder, grace
         self.runner.interrupts.take()
-        self._drive = Drive(self.runner, running)
+        self._drive = Drive(self.runner, state)
         self._go_on()
 
     # Its user's side
@@ -134,9 +134,9 @@ class MonitoredTrainingSession:
         Raises:
             TrainingError: The run is over.
         """
-        if self._running.session is None or self._closed:
+        if self._state.session is None or self._closed:
             raise TrainingError("the session is closed")
-        return self._running.session
+        return self._state.session
 
     def should_stop(self) -> bool:
         """Whether the run is over, or is to end."""
@@ -164,8 +164,8 @@ class MonitoredTrainingSession:
         self._drive.ask(SessionRunArgs(fetches, dict(feed or {})))
         while not (self._drive.answered or self._drive.through):
             self._go_on()
-        if self._running.quiet is not None:
-            raise self._running.quiet
+        if self._state.quiet is not None:
+            raise self._state.quiet
         if not self._drive.answered:
             raise OutOfRangeError("the data has no more batches")
         return self._drive.results
@@ -236,8 +236,8 @@ class MonitoredTrainingSession:
         """Leave the runner as it was: without the hooks and the signal handlers of the session."""
         self._closed = True
         self.runner.interrupts.release()
-        self._running.entered, self._running.checkpoint_dir = False, None
-        self._running.close()
+        self._state.entered, self._state.checkpoint_dir = False, None
+        self._state.close()
         self.runner.leave()
         while self._registered:
             self.runner.remove_hook(self._registered.pop())
@@ -272,8 +272,8 @@ def _usual(
     counting: int | None,
 ) -> list[Any]:
     """Return the hooks that these options ask for, in TensorFlow's order."""
-    from ._basic import StepCounterHook
-    from ._saving import CheckpointSaverHook
+    from ._checkpoints import CheckpointSaverHook
+    from ._hooks import StepCounterHook
     from ._summaries import SummarySaverHook
 
     made: list[Any] = []

@@ -10,23 +10,23 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._run import Run
 
-from ._driving import Pauses, create, staged
-from ._reading import numbers
-from ._running import running_of
+from ._drive import Pauses, create, staged
+from ._reader import numbers
+from ._state import session_state
 
 # Any: what a model predicts is its own.
 
 
 def predicting(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
     """Predict batch by batch, append the outputs to `made`, and pause after each batch."""
-    running = running_of(run, "predict")
-    running.entered = True
+    state = session_state(run, "predict")
+    state.entered = True
     try:
-        running.open(run)
+        state.open(run)
         create(run, "predict_loop")
         yield from staged(run, "predict_epoch", lambda: _going_through(run, data, made))
     finally:
-        running.entered = False
+        state.entered = False
 
 
 def _going_through(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:

@@ -13,7 +13,7 @@ from ._fetches import check_name, mapped, names_in
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-    from ._reading import Reader
+    from ._reader import Reader
 
 _WHO = "session.run"
 

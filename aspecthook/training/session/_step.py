@@ -15,7 +15,7 @@ from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-    from ._reading import Reader
+    from ._reader import Reader
     from ._session import Session
 
 NOTHING = SessionRunArgs()
