@@ -1,9 +1,9 @@
 """The rules of the training loop: which epoch comes next, and when an iteration, a step or an epoch counts as done.
 
-`Runner.train_loop` follows them, and so does a session, which pauses before each iteration: ``while next_epoch(run)``,
-``for batch in batches(run, "train")``, `count_iteration`, `count_epoch`. The iterations themselves are not made by an
-iterator that both could share: Python turns a StopIteration inside a generator into a RuntimeError (PEP 479), and one
-that a hook raises must reach the caller unchanged.
+Two callers follow them: `Runner.train_loop` with `Runner.train_epoch`, and a session, which pauses before each step.
+Both ask `next_epoch`, iterate over `batches`, and call `count_iteration` and `count_epoch`. These two are not parts of
+the iterator, because they call hooks: a StopIteration that a hook raises must reach the caller unchanged, and Python
+turns one that leaves a generator into a RuntimeError (PEP 479).
 """
 
 from __future__ import annotations
@@ -195,70 +195,3 @@ class Means:
     def now(self) -> dict[str, float]:
         """Return the means so far."""
         return {f"{self._mode}_{name}": value / max(self._seen, 1) for name, value in self._sums.items()}
-
-
-# Any: batches, outputs and losses are those of any library.
-
-
-def loss_of(run: Run, batch: Any) -> Any:
-    """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
-    if hasattr(run.model, "train_step"):
-        made = run.model.train_step(batch, run.optimizer)
-        if not _has_loss(made):
-            raise TrainingError(
-                f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
-                "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
-            )
-    else:
-        made = _computed(run, batch)
-    run.outputs = made
-    log_vars = made.get("log_vars")
-    if log_vars is None:  # only then: reading a number from a GPU waits until the GPU has computed it
-        log_vars = {"loss": run.backend.item(made["loss"])}
-    run.logs = {**run.logs, **log_vars}
-    return made["loss"]
-
-
-def _has_loss(made: object) -> bool:
-    return isinstance(made, dict) and "loss" in made
-
-
-def outputs_of(run: Run, batch: Any) -> Any:
-    """Return what the model computes for a batch that it is validated or tested on."""
-    run.batch = batch
-    if hasattr(run.model, "val_step"):
-        run.outputs = run.model.val_step(batch, run.optimizer)
-    else:
-        run.outputs = _computed(run, batch)
-        run.outputs["log_vars"] = {"loss": run.backend.item(run.outputs["loss"])}
-    return run.outputs
-
-
-def inputs_of(batch: Any) -> Any:
-    """Return what a model is called with to predict."""
-    given = batch
-    if isinstance(batch, (tuple, list)):
-        return given[0]
-    return given["inputs"] if isinstance(batch, Mapping) and "inputs" in given else given
-
-
-def _computed(run: Run, batch: Any) -> dict[str, Any]:
-    if run.loss is None:
-        raise TrainingError(
-            f"{type(run.model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
-        )
-    inputs, targets = _pair(batch)
-    predicted = run.model(inputs)
-    return {"loss": run.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
-
-
-def _pair(batch: Any) -> tuple[Any, Any]:
-    given = batch
-    if isinstance(batch, (tuple, list)) and len(given) == 2:
-        return given[0], given[1]
-    if isinstance(batch, Mapping) and "inputs" in given and "targets" in given:
-        return given["inputs"], given["targets"]
-    raise TrainingError(
-        f"a batch is {type(given).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
-        "that has both"
-    )

@@ -8,18 +8,16 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, brief
-from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
 from ._protocol import SessionRunContext, SessionRunValues
 from ._timers import SecondOrStepTimer, Timed
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
-
     from ._session import Coordinator, Session
 
 
@@ -90,7 +88,7 @@ class CheckpointSaverHook(Timed):
         self.max_keep = None if max_keep is None else whole_number("CheckpointSaverHook", "max_keep", max_keep, 1)
         self._basename = checkpoint_basename
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="CheckpointSaverHook")
-        self._files: list[str] = []
+        self._files = KeptFiles(self.checkpoint_dir, self.max_keep)
 
     def path(self, step: int) -> Path:
         """Return the file of a step."""
@@ -109,7 +107,7 @@ class CheckpointSaverHook(Timed):
         step: int = session.run("global_step")
         if not resumed:  # a resumed run saves when it would have saved without the interruption
             self._timer.update_last_triggered_step(step)
-        if not (resumed and self.path(step).name in self._files and is_checkpoint(self.path(step))):
+        if not (resumed and self.path(step).name in self._files.names and is_checkpoint(self.path(step))):
             self._save(session, step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -146,46 +144,21 @@ class CheckpointSaverHook(Timed):
         listeners = self.listeners if runner.rank == 0 else []
         for listener in listeners:
             listener.before_save(session, step)
-        self._put(runner, self.path(step))
+        self._files.save(runner, self.path(step).name)
         # All of them are called, also after one that ends the run.
         ends = [bool(listener.after_save(session, step)) for listener in listeners]
         return any(ends)
 
-    def _put(self, runner: Run, path: Path) -> None:
-        before = list(self._files)
-        self._files = [*(name for name in before if name != path.name), path.name]
-        try:
-            runner.save_checkpoint(path)
-        except BaseException:
-            self._files = before
-            raise
-        runner.logger.info("saved %s", path)
-        while self.max_keep is not None and len(self._files) > self.max_keep:
-            self._remove(runner, self.checkpoint_dir / self._files.pop(0))
-
-    def _remove(self, runner: Run, path: Path) -> None:
-        if runner.rank != 0 or not is_checkpoint(path):
-            return
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            runner.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
-
     def state_dict(self) -> dict[str, Any]:
         """Return when it has saved last, and the files that are kept."""
-        return {**super().state_dict(), "files": list(self._files)}
+        return {**super().state_dict(), "files": list(self._files.names)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` has returned.
 
         Raises:
-            TrainingError: It names files outside the folder, which the hook would remove some day.
+            TrainingError: It has files outside the folder.
         """
-        odd = [name for name in state["files"] if not isinstance(name, str) or PurePath(name).name != name]
-        if odd:
-            raise TrainingError(
-                f"the state of the CheckpointSaverHook names the file {brief(odd[0])}, which is outside its folder; "
-                "no run saves such a state, so load another checkpoint"
-            )
-        self._files = list(state["files"])
+        check_names(state["files"], "CheckpointSaverHook")
+        self._files.names = list(state["files"])
         super().load_state_dict(state)

@@ -42,12 +42,14 @@ class SessionState:
 
     def step_of(self, call: Call, run: Run) -> Step:
         """Return the step of a call of a stage. The hooks of one call ask in turn, so the last answer is kept."""
-        if self._call is not call or self._step is None:
+        step = self._step
+        if step is None or self._call is not call:
             if _KEY not in call.state:
                 call.state[_KEY] = self.given or self.begin_step(run, NOTHING)
                 self.given = None
-            self._call, self._step = call, call.state[_KEY]
-        return self._step
+            step = call.state[_KEY]
+            self._call, self._step = call, step
+        return step
 
     def begin_step(self, run: Run, args: SessionRunArgs) -> Step:
         """Begin a step."""
