@@ -47,21 +47,21 @@ class CheckpointSaverListener:
 @final
 @HOOKS.register
 class CheckpointSaverHook(Timed):
-    """Save checkpoints: when the session is created, every so many steps or seconds since the last one, and at the end.
+    """Save checkpoints: when the session is created, every N steps or seconds since the last one, and at the end.
 
-    Each is saved when all other hooks have acted on the step, so that a run that is resumed from it continues as if it
-    had never ended. At the end it saves unless the last checkpoint is of the same step.
+    A checkpoint is saved after all other hooks have acted on the step, so that a resumed run continues as if it had
+    never ended. At the end none is saved if the last one is of the same step.
 
     Args:
         checkpoint_dir: The folder.
-        save_secs: Save every so many seconds.
-        save_steps: Save every so many steps of the optimizer. Give either of the two.
+        save_secs: The seconds between two checkpoints.
+        save_steps: The steps of the optimizer between two checkpoints. Give one of the two.
         checkpoint_basename: The name of the files before the step: ``model.ckpt-300.safetensors``.
         listeners: Listeners to the checkpoints. If ``after_save`` of one returns a true value, the run ends.
         max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
 
     Raises:
-        HookOptionError: Not exactly one of them is given, or it is not above 0.
+        HookOptionError: Both are given, or neither, or the number is not above 0.
 
     Example:
         >>> hook = CheckpointSaverHook("runs/digits", save_steps=100)
@@ -95,17 +95,17 @@ class CheckpointSaverHook(Timed):
         return self.checkpoint_dir / f"{self._basename}-{step}.safetensors"
 
     def begin(self) -> None:
-        """Start afresh, and call `begin` of the listeners."""
+        """Restart the timer, and call `begin` of the listeners."""
         super().begin()
         for listener in self.listeners:
             listener.begin()
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Save the beginning of the session, unless the run was resumed from a checkpoint of it."""
+        """Save the state at the beginning, unless the run was resumed from a checkpoint of the same step."""
         resumed = self._loaded
         super().after_create_session(session, coord)
         step: int = session.run("global_step")
-        if not resumed:  # a resumed run saves when it would have saved without the interruption
+        if not resumed:  # a resumed run saves at the steps at which it would have saved without the interruption
             self._timer.update_last_triggered_step(step)
         if not (resumed and self.path(step).name in self._files.names and is_checkpoint(self.path(step))):
             self._save(session, step)
@@ -126,10 +126,10 @@ class CheckpointSaverHook(Timed):
 
     def _is_due(self, step: int) -> bool:
         due = self._timer.should_trigger_for_step(step)
-        return due if self._timer.every_secs is None else broadcast(due)  # clocks of ranks differ
+        return due if self._timer.every_secs is None else broadcast(due)  # the clocks of the ranks differ
 
     def end(self, session: Session) -> None:
-        """Save the end of the session."""
+        """Save the final state."""
         step: int = session.run("global_step")
         if step != self._timer.last_triggered_step():
             self._timer.update_last_triggered_step(step)
@@ -139,22 +139,22 @@ class CheckpointSaverHook(Timed):
                 listener.end(session, step)
 
     def _save(self, session: Session, step: int) -> bool:
-        """Save a checkpoint, and return whether a listener wants the run to end. Rank 0 writes, and has listeners."""
+        """Save a checkpoint, and return whether a listener wants the run to end; only rank 0 has listeners."""
         runner = session.runner
         listeners = self.listeners if runner.rank == 0 else []
         for listener in listeners:
             listener.before_save(session, step)
         self._files.save(runner, self.path(step).name)
-        # All of them are called, also after one that ends the run.
+        # A list, so that all of them are called, also after one that ends the run.
         ends = [bool(listener.after_save(session, step)) for listener in listeners]
         return any(ends)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return when it has saved last, and the files that are kept."""
+        """Return when the hook has saved last, and the files that are kept."""
         return {**super().state_dict(), "files": list(self._files.names)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned.
+        """Restore what `state_dict` returned.
 
         Raises:
             TrainingError: It has files outside the folder.

@@ -53,7 +53,7 @@ class SessionState:
 
     def begin_step(self, run: Run, args: SessionRunArgs) -> Step:
         """Begin a step."""
-        self.reader.turn()
+        self.reader.begin_step()
         return Step(self.session, self.reader, run, args)
 
     # The session
