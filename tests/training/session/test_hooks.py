@@ -101,7 +101,7 @@ def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
     ("options", "error", "says"),
     [
         ({}, HookOptionError, "neither is given"),
-        ({"every_secs": 1, "every_steps": 1}, HookOptionError, "both is given"),
+        ({"every_secs": 1, "every_steps": 1}, HookOptionError, "both are given"),
         ({"every_steps": 0}, HookOptionError, "from 1 up"),
         ({"every_steps": 1.5}, HookTypeError, "whole number"),
         ({"every_secs": -1}, HookOptionError, "from 0 up"),
