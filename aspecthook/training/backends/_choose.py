@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._protocol import Backend
 from ._state import modules_of
+
+if TYPE_CHECKING:
+    from ._base import Backend
 
 
 def backend_of(model: Any) -> Backend:

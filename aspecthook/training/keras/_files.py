@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._bridge import is_any, runner_of, writes
+from ._bridge import runner_of, writes
 from ._callback import Continuing, Logs
 from ._monitor import Mode, MonitorCallback
 

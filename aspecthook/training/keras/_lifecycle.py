@@ -15,10 +15,11 @@ from weakref import ref
 from aspecthook import hooks
 from aspecthook._core.law.asks import Kind
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._state import named
 
-from ._bridge import is_any, plain
+from ._bridge import plain
 from ._states import CallbackState
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class KerasLifecycle:
 
     def _before_train_epoch(self) -> None:
         runner = self.runner
-        if runner.progress["inner_iter"] == 0 or self.epoch != runner.epoch:
+        if runner.done.inner_iter == 0 or self.epoch != runner.epoch:
             self.train, self._val, self._validated = Means(), {}, False
         self.epoch, self.ends_after, self.is_over, self._logs = runner.epoch, None, False, None
 
@@ -212,16 +213,16 @@ class KerasLifecycle:
 
     def _is_trained(self) -> bool:
         runner = self.runner
-        done = runner.progress
-        if done["epoch"] > self.epoch:
+        done = runner.done
+        if done.epoch > self.epoch:
             return True
         if runner.interrupted:
             return False  # the epoch continues when the run is resumed
-        return runner.stopping or (not runner.by_epoch and done["iter"] >= (runner.max_iters or 0))
+        return runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
 
     def _after_val_epoch(self) -> None:
         # A validation before the first batch of an epoch does not belong to it.
-        if self.running and (self.ends_after is not None or self.runner.progress["inner_iter"] > 0):
+        if self.running and (self.ends_after is not None or self.runner.done.inner_iter > 0):
             self._validated = True
             self._val.update(self._validation_logs())
         if self.ends_after == "val" and not validation_follows(self.runner):
@@ -318,14 +319,14 @@ def validation_follows(runner: Run) -> bool:
     """Whether the workflow validates before it trains again or ends."""
     if runner.stopping:
         return False
-    done, workflow = runner.progress, runner.workflow
-    trained = done["epoch"] if runner.by_epoch else done["iter"]
+    done, workflow = runner.done, runner.workflow
+    trained = done.epoch if runner.by_epoch else done.iter
     end = (runner.max_epochs if runner.by_epoch else runner.max_iters) or 0
-    row = done["row"]
+    row = done.row
     mode, times = workflow[row]
-    if mode == "train" and trained < (end if len(workflow) == 1 else min(done["begun"] + times, end)):
+    if mode == "train" and trained < (end if len(workflow) == 1 else min(done.begun + times, end)):
         return False
-    if mode == "val" and done["validated"] < times:
+    if mode == "val" and done.validated < times:
         return True
     if trained >= end:  # rows that train are passed over, and the run ends with the last row
         return any(mode == "val" for mode, _ in workflow[row + 1 :])

@@ -157,7 +157,7 @@ class _FileLoggerHook(LoggerHook):
             return rows
         if mark is not None:
             return rows[file.resume(mark, len(rows)) :]
-        if runner.progress["iter"]:
+        if runner.done.iter:
             file.go_on()
         else:
             file.begin()

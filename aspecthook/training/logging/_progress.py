@@ -204,11 +204,11 @@ class ProgressHook(Hook):
         """Return the name of the pass that begins: an epoch, or a validation after one or within it."""
         if not self._running:
             return runner.mode
-        trains, progress = runner.mode == "train", runner.progress
+        trains, done = runner.mode == "train", runner.done
         if trains and not runner.by_epoch:
             return "iter"
-        epoch = progress["epoch"] + bool(trains or progress["inner_iter"])
-        place = _place(runner, {"epoch": epoch, "iter": progress["iter"]})
+        epoch = done.epoch + bool(trains or done.inner_iter)
+        place = _place(runner, {"epoch": epoch, "iter": done.iter})
         return place if trains else f"{place} {runner.mode}"
 
     def _newest(self, runner: Run, loop: _Loop) -> list[str]:
@@ -261,7 +261,7 @@ class ProgressHook(Hook):
 
 
 def _done(runner: Run) -> int:
-    return runner.progress["inner_iter" if runner.by_epoch else "iter"]
+    return runner.done.inner_iter if runner.by_epoch else runner.done.iter
 
 
 def _total(runner: Run) -> int | None:

@@ -107,7 +107,7 @@ class CurvesHook(Hook):
         if self._keeps:
             self._update_time()
             self.curves.close()
-        over = self.by_epoch and runner.progress["inner_iter"] == 0
+        over = self.by_epoch and runner.done.inner_iter == 0
         self._due = self._runner is not None and over and self.every_n_epochs(runner, self.interval)
         if self.is_last_epoch(runner):
             self._due = False  # it is written when the run ends
@@ -142,7 +142,7 @@ class CurvesHook(Hook):
 
     def _note(self, runner: Run) -> None:
         """Record the numbers of an iteration once, and not at all if a hook has skipped it."""
-        done = runner.progress["iter"]
+        done = runner.done.iter
         if done != runner.iter + 1 or done <= self.curves.at:
             return
         self._update_time()
@@ -153,9 +153,9 @@ class CurvesHook(Hook):
             return
         if self._runner is not None:
             self._update_time()
-        done = runner.progress
-        epoch = done["epoch"] + (done["inner_iter"] > 0)
-        self.curves.validate(done["iter"], epoch, numbers_of(runner.logs, mode))
+        done = runner.done
+        epoch = done.epoch + (done.inner_iter > 0)
+        self.curves.validate(done.iter, epoch, numbers_of(runner.logs, mode))
 
     def _update_time(self) -> None:
         self.curves.seconds = self._before + perf_counter() - self._began

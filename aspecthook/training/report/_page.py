@@ -173,7 +173,7 @@ class ReportHook(CurvesHook):
 def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
     """Return how far the run has come, how long it took, and when it began."""
     if runner.by_epoch:
-        done = runner.progress["epoch"]
+        done = runner.done.epoch
         place = f"{done:,} of {runner.max_epochs:,} epochs" if runner.max_epochs else f"{done:,} epochs"
         rows = [place, f"{curves.at:,} iterations"]
     else:
