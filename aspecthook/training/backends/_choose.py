@@ -24,7 +24,7 @@ def backend_of(model: Any) -> Backend:
         >>> backend_of(Linear(64, 10)).name
         'numpy'
     """
-    torch: Any = sys.modules.get("torch")  # whoever made a PyTorch module has imported it
+    torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
     if torch is not None and modules_of(model, torch.nn.Module):
         from ._torch import TorchBackend
 

@@ -16,7 +16,7 @@ from aspecthook.training._errors import TrainingError
 from ._base import Amp, Array, Arrays, Backend
 from ._state import is_any, modules_of
 
-# Imported so, this file has the same types whether or not PyTorch is installed.
+# Imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
 
 

@@ -1,4 +1,4 @@
-"""What a run of ours and Keras's callbacks pass each other, converted: data, predictions, logs, lists of callbacks."""
+"""Conversions between a run and Keras's callbacks: of data, predictions, logs, and lists of callbacks."""
 
 from __future__ import annotations
 

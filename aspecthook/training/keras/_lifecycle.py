@@ -1,4 +1,4 @@
-"""What ``keras.Model.fit`` knows and a run does not: where an epoch ends, and the means that callbacks are given.
+"""What a fit of Keras knows and a run does not: where an epoch ends, and the means that callbacks are given.
 
 A run has one `KerasLifecycle`, made with its first callback; it is all that the callbacks of the run share. An epoch is
 one pass over the data. It ends after the last validation of the workflow before training continues, or after the pass
@@ -92,7 +92,7 @@ class KerasLifecycle:
         self._makes_train_logs = False
         # The stage that the epoch ends after, "train" or "val"; None while the epoch is under way.
         self.ends_after: str | None = None
-        # Whether that stage has run, so that callbacks are to be told that the epoch has ended.
+        # Whether that stage has run, so that `on_epoch_end` is due.
         self.is_over = False
         self._logs: dict[str, Any] | None = None  # of the epoch that is over
         self._last: dict[str, Any] = {}  # the same, without what callbacks have added
@@ -108,7 +108,7 @@ class KerasLifecycle:
 
     @property
     def runner(self) -> Run:
-        """The run, which is alive: nobody else calls."""
+        """The run, which is alive: its hooks are the only callers."""
         runner = self._find()
         assert runner is not None
         return runner
@@ -160,7 +160,7 @@ class KerasLifecycle:
     def _before_run(self) -> None:
         self._introduce(self.runner.max_epochs, "train")
         for _, state in self.states():
-            if hasattr(state.callback, "resume_run"):  # before any callback is told that training begins
+            if hasattr(state.callback, "resume_run"):  # before any `on_train_begin`
                 state.callback.resume_run(self.runner)
         if not self._loaded:
             for _, state in self.states():
@@ -178,7 +178,7 @@ class KerasLifecycle:
             callback.set_params({"verbose": self.verbose, "epochs": epochs, "steps": steps})
 
     def _after_resume(self) -> None:
-        # The checkpoint may have been saved when only some of the callbacks had been told that the epoch had ended.
+        # The checkpoint may have been saved between the calls of `on_epoch_end` of two callbacks.
         if self._loaded and self.is_over:
             self._end_epoch_of_all()
         self._loaded = False
@@ -283,7 +283,7 @@ class KerasLifecycle:
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the epoch is, and what the callbacks have been told of it."""
+        """Return how far the epoch has come, and the states of the callbacks."""
         return {
             "epoch": self.epoch,
             "totals": {name: list(total) for name, total in self.train.totals.items()},
@@ -297,7 +297,7 @@ class KerasLifecycle:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore the state."""
         self.epoch, self.ends_after, self.is_over = state["epoch"], state["ends_after"], state["is_over"]
         self.train = Means(state["totals"])
         self._val, self._validated = dict(state["val"]), state["validated"]

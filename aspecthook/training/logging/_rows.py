@@ -1,7 +1,7 @@
 """The rows of a log: which numbers they hold, and when they are due.
 
-The invariant: the content of the rows depends only on how much of the run is done, and not on who asks for them, or
-when. So a checkpoint holds the same rows whether it is saved before or after the loggers have seen an iteration.
+The invariant: the rows depend only on how much of the run is done, and not on which hook asks for them, or when. So a
+checkpoint holds the same rows whether it is saved before or after the loggers are called for an iteration.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LogRows:
         self._before: tuple[str, Mapping[str, Any]] | None = None  # the mode of a validation, and the logs before it
 
     def begin(self, runner: Run) -> None:
-        """Begin where the run stands, and keep the sums if they belong to this run."""
+        """Begin at the iteration that the run has reached, and keep the sums if they belong to this run."""
         now = runner.done
         self._logs, self._before = dict(runner.logs), None
         if self._iters != now.iter:

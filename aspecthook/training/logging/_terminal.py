@@ -51,7 +51,7 @@ class Plain:
     def print(self, parts: Sequence[str]) -> None:
         """Print a line."""
         file: TextIO | None = self._file if self._file is not None else sys.stdout
-        if file is not None:  # None in a program without a console
+        if file is not None:  # it is None in a program without a console
             file.write(one_line("  ".join(parts), getattr(file, "encoding", None)) + "\n")
             file.flush()
 
@@ -85,7 +85,7 @@ class Terminal:
             self._console.print(Text(line))
 
     def start(self, status: Callable[[], Status]) -> None:
-        """Start the live line; what others print meanwhile appears above it."""
+        """Start the live line; what the program prints while it is shown appears above it."""
         from rich.live import Live
 
         if self._live is not None:

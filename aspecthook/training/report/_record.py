@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple, Self, final
 
-_MOST_POINTS = 400  # of a number: a chart has about as many pixels
+_MOST_POINTS = 400  # of a number; a chart is about as many pixels wide
 _MOST_ROWS = 500  # of the table
 _HUGE = 1e300  # greater numbers count as infinite, because their sums are
-_MOST_NAMES = 200  # so that a hook that keeps making up names cannot fill the memory
+_MOST_NAMES = 200  # so that a hook that logs ever new names cannot fill the memory
 
 
 @final
@@ -76,7 +76,7 @@ def _unpacked(rows: Any) -> list[Window]:
 
 @final
 class Series:
-    """One number over the iterations of a run: its first value, then means over windows that widen as the run goes on.
+    """One number over the iterations of a run: its first value, then means over windows that widen during the run.
 
     Example:
         >>> series = Series(most=4)
