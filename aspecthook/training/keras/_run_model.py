@@ -63,7 +63,7 @@ class RunModel:
         """
         runner: Run | None = vars(self)["_find"]()
         if runner is None:
-            raise ReferenceError("the runner of this model was deleted; keep a reference to it")
+            raise ReferenceError("the runner of this model was deleted; keep a reference to the Runner")
         return runner
 
     # What is trained

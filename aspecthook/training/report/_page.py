@@ -256,4 +256,4 @@ def _template() -> Any:
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     environment.filters["svg"] = Markup  # `chart_of` escapes its texts
     environment.filters["duration"] = duration_text
-    return environment.from_string((files("aspecthook.training") / "report.html.jinja").read_text("utf-8"))
+    return environment.from_string((files("aspecthook.training.report") / "page.html.jinja").read_text("utf-8"))

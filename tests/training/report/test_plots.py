@@ -238,9 +238,12 @@ def test_it_is_written_when_the_validation_of_an_epoch_is_over_and_at_the_end(tm
     recorder, seen = Recorder(2), list[bool]()
     runner = make(tmp_path, recorder, max_epochs=5)
     made = recorder.content
-    recorder.content = lambda runner: (seen.append(recorder.curves.rows[-1].value("val_loss") is not None), made(runner))[
-        1
-    ]  # type: ignore[method-assign]
+
+    def content(runner: Runner) -> bytes:
+        seen.append(recorder.curves.rows[-1].value("val_loss") is not None)
+        return made(runner)
+
+    recorder.content = content  # type: ignore[method-assign]
     runner.fit(BATCHES, [1.0])
     assert recorder.written == [("running", 12), ("running", 24), ("done", 30)] and all(seen)
     assert (tmp_path / "written").read_text() == repr(recorder.written)
