@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.mount.hookable import _inside
+from aspecthook._core.mount.hookable import callables_of
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint, mount_of
 
@@ -162,7 +162,7 @@ def _mounts_of(thing: Any) -> Iterator[MountPoint]:
         yield from _mounts_of(thing.__func__)
         yield from _of_instance(_mounts_of(thing.__func__), thing.__self__)
     elif kind in _METHODS:
-        for function in _inside(thing):
+        for function in callables_of(thing):
             yield from _mounts_of(function)
     else:
         carried = next((vars(base)[MARK] for base in kind.__mro__ if MARK in vars(base)), None)

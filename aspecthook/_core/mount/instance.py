@@ -1,7 +1,8 @@
-"""Hooks on one instance: they are kept by the function, and found by the identity of its first argument.
+"""Hooks on one instance: the mount point of the function keeps them, by the `id` of the function's first argument.
 
-The function keeps them as long as the instance lives, so one that refers to the instance keeps it alive. (CPython has
-no way to say "this, for as long as that lives" without a trace in the instance.) It is warned of where it can be seen.
+They are kept for as long as the instance lives, so a hook that refers to the instance keeps it alive. CPython could tie
+the lifetime of a hook to that of an instance only with an attribute of the instance, which would be a trace. So there
+is a warning where such a reference can be found cheaply.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .point import MountPoint, mount_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# How many objects are looked at to find out whether a hook leads back to its instance.
+# How many objects are searched for a reference from a hook to its instance.
 _MOST = 100
 
 
@@ -34,7 +35,7 @@ def for_instance(parent: MountPoint, instance: object) -> MountPoint:
     """Return the mount point of one instance: its hooks act only where the first argument is this object.
 
     Raises:
-        MountError: The object cannot be referred to weakly, or the function has no parameter to know it by.
+        MountError: The object cannot be referred to weakly, or the function has no positional parameter.
     """
     points = parent.points
     if points is None:
@@ -49,13 +50,12 @@ def for_instance(parent: MountPoint, instance: object) -> MountPoint:
 class InstanceMountPoint(MountPoint):
     """The hooks that act for one instance, beside those of the function: in a call they run as one chain, by law 2.
 
-    They are kept by the function, not by the instance: nothing travels with its pickle or its copy. The instance is
-    held weakly, and its hooks go when it goes. Iterating shows the hooks of this instance; `explain` shows the whole
-    chain.
+    The instance itself keeps nothing, so its copies and pickles have no hooks. It is referred to weakly, and its hooks
+    are dropped with it. Iterating shows the hooks of this instance; `explain` shows the whole chain.
 
-    A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive for as long as the
-    hook is there. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``.
-    Methods of the instance itself may be given as they are. `HookWarning` says where something else is seen.
+    A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive until the hook is
+    removed. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``. Methods
+    of the instance itself may be given as they are. Where another reference is found, there is a `HookWarning`.
     """
 
     __slots__ = ("_key", "instance", "parent")
@@ -65,7 +65,10 @@ class InstanceMountPoint(MountPoint):
         super().__init__(cast("FunctionType", parent.function), name, parent.emission)
         signature = parent.site().signature
         if not signature.positional:
-            raise MountError(f"{parent.name} has no named first parameter to know an instance by; hook the function")
+            raise MountError(
+                f"{parent.name} has no named first parameter, by which its instances could be told apart; hook the "
+                f"function itself"
+            )
         self.parent = parent
         self.mentions = parent.mentions
         self._key = id(instance)
@@ -90,7 +93,7 @@ class InstanceMountPoint(MountPoint):
         return self.unbound
 
     def warn_of_lifetime(self, hook: Hook) -> None:
-        """Warn of a hook that keeps the instance alive, unless it is counted and goes by itself."""
+        """Warn of a hook that keeps the instance alive, unless its ``once`` or ``times`` will remove it."""
         instance = self.instance()
         lasts = hook.options.keys().isdisjoint(("once", "times"))
         if instance is not None and lasts and _leads(hook, instance):
@@ -156,7 +159,7 @@ class InstanceMountPoint(MountPoint):
 
 
 def _leads(hook: Hook, instance: object) -> bool:
-    """Whether what is kept of a hook leads to an instance, by ways that can be looked at cheaply."""
+    """Whether a reference from a hook to an instance is found within the first `_MOST` objects."""
     waiting, seen = list(_kept(hook)), dict[int, object]()
     while waiting and len(seen) < _MOST:
         value = waiting.pop()
@@ -192,7 +195,7 @@ def _references(value: Any) -> Iterator[object]:
             try:
                 yield cell.cell_contents
             except ValueError:
-                continue  # a name that has no value yet, such as that of a function which is being decorated
+                continue  # the variable has no value yet: the function that is being decorated, for example
     else:
         for base in kind.__mro__:
             for member in list(vars(base).values()):
