@@ -245,7 +245,7 @@ class Writer:
         return "$" + what
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
-        """Write what `yield from` would do; `Source` knows how."""
+        """Write what `yield from` would do; see `Source`."""
         raise NotImplementedError
 
     def delegate(self, callee: str) -> None:

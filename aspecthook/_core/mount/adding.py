@@ -50,8 +50,10 @@ class KindHooks(tuple[Hook, ...]):
     _mount: Adds
     _kind: Kind
 
-    def __new__(cls, hooks: tuple[Hook, ...], mount: Adds, kind: Kind) -> Self:
-        self = super().__new__(cls, hooks)
+    @classmethod
+    def of(cls, hooks: tuple[Hook, ...], mount: Adds, kind: Kind) -> Self:
+        """Return the hooks of one kind of a mount point. (Not `__new__`, which `copy` calls with the hooks alone.)"""
+        self = cls(hooks)
         self._mount, self._kind = mount, kind
         return self
 

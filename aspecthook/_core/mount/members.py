@@ -130,7 +130,7 @@ class Members(Attribute):
         return self._find(name)[0]
 
     def _of(self, kind: Kind) -> KindHooks:
-        return KindHooks(arrange(hook for hook in self._members if hook.kind == kind), self, kind)
+        return KindHooks.of(arrange(hook for hook in self._members if hook.kind == kind), self, kind)
 
     def _matching(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means."""
