@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import Args, HookAnswerError, HookSignatureError, Return, hookable, hooks
-from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.signature import Emission
 from aspecthook.torch._own import OwnMountPoint
 

@@ -24,9 +24,9 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import plural
 
 if TYPE_CHECKING:
-    from aspecthook._core.law.asks import Kind
     from aspecthook._core.law.call import Record, Site
     from aspecthook._core.law.hook import Hook
+    from aspecthook._core.law.kinds import Kind
     from aspecthook._core.law.signature import Emission
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

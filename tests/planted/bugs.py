@@ -1436,9 +1436,9 @@ ARGUMENTS = [
     Bug(
         "always-is-given-no-result",
         "arguments",
-        "_core/law/asks.py",
-        '"result": frozenset({"post", "always"}),',
-        '"result": frozenset({"post"}),',
+        "_core/law/kinds.py",
+        'words=("result", "exc"),',
+        'words=("exc",),',
         _ASKS,
     ),
     Bug(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import Kind
 
 from .layers import write_layers
 from .subscribers import write_subscribers

@@ -13,11 +13,12 @@ from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
-from .asks import Asker, Asks, Kind, resolve
+from .asks import Asker, Asks, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
 from .flavour import check_flavour, flavour_of
 from .guard import Entry, Guard
+from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
 from .records import NamedTuple
 from .weak import Mention, together, weak_predicate, weakly

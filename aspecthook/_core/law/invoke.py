@@ -14,6 +14,7 @@ from .asks import Asks
 from .call import Call, Site
 from .guard import Entry
 from .hook import Hook
+from .kinds import RULES
 from .shown import ABSENT
 from .signature import ITERABLE_COROUTINE
 
@@ -29,12 +30,8 @@ def checked(hook: Hook, call: Call, answer: Any) -> Any:
     Raises:
         HookAnswerError: It may not.
     """
-    allowed = {
-        "pre": type(answer) in (Args, Return),
-        "exception": type(answer) is Return,
-        "always": type(answer) not in (Args, Return),
-    }
-    if answer is not None and not allowed.get(hook.kind, type(answer) is not Args):
+    form = "Args" if type(answer) is Args else "Return" if type(answer) is Return else "value"
+    if answer is not None and form not in RULES[hook.kind].answers:
         raise wrong(call._site, hook.kind, hook.function, answer)
     return answer
 

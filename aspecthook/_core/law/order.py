@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 
 from aspecthook._errors import HookOrderError
 
-from .asks import KINDS
+from .kinds import KINDS
 
 if TYPE_CHECKING:
     from .hook import Hook

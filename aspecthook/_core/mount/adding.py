@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
-from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.callables import name_of
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Adding, key_of
 from aspecthook._errors import HookTypeError, brief, entrance
 
@@ -52,7 +52,8 @@ class KindHooks(tuple[Hook, ...]):
 
     @classmethod
     def of(cls, hooks: tuple[Hook, ...], mount: Adds, kind: Kind) -> Self:
-        """Return the hooks of one kind of a mount point. (Not `__new__`, which `copy` calls with the hooks alone.)"""
+        """Return the hooks of one kind of a mount point."""
+        # Not `__new__`, which `copy` calls with the hooks alone.
         self = cls(hooks)
         self._mount, self._kind = mount, kind
         return self

@@ -9,7 +9,7 @@ from types import FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
-from aspecthook._core.law.asks import KINDS, RESERVED, Kind
+from aspecthook._core.law.kinds import KINDS, RESERVED, Kind
 from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn

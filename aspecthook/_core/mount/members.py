@@ -17,9 +17,9 @@ from itertools import count
 from typing import Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
-from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import Adding, Options, key_of
 from aspecthook._core.law.order import Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
 from aspecthook._core.compile.show import origins_of, render
-from aspecthook._core.law.asks import KINDS
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.shown import Shown, shown_by
 from aspecthook._core.law.signature import Emission, Signature
