@@ -104,6 +104,7 @@ class Hook(Handle):
         "again",
         "asks",
         "before",
+        "conditions",
         "doubts",
         "failures",
         "flavour",
@@ -170,6 +171,7 @@ class Hook(Handle):
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
         self.keys: tuple[object, ...] = (self.name, identity(self.function), id(self))
+        self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
         self.before, self.after = conditions.before, conditions.after
         self.isolate = conditions.isolate
@@ -270,18 +272,13 @@ class Hook(Handle):
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""
-        guard = self.guard
+        # `before`, `after` and `when` of a weak hook are not in its conditions, which would keep them alive.
         return {
             "name": self.name,
-            "priority": self.priority,
+            **self.conditions._asdict(),
             "before": frozenset(self.before),
             "after": frozenset(self.after),
             "when": self.when_key,
-            "times": guard and guard.times,
-            "every": guard and guard.every,
-            "reentrant": guard is None or guard.reentrant,
-            "isolate": self.isolate,
-            "weak": self.ref is not None,
         }
 
     def is_again(self, other: Hook) -> bool:
