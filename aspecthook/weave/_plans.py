@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, cast
 
@@ -128,40 +128,43 @@ def _aim(target: object) -> object:
     return target
 
 
-def _wanted(kinds: Mapping[str, Any], options: Options, label: str, called: str = "") -> list[Wanted]:
+def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = "") -> list[Wanted]:
+    """Return the hooks that are given by kind, or by a word of a library."""
     found: list[Wanted] = []
-    for word, given in kinds.items():
-        kind = cast("Kind", word)
-        if isinstance(given, Mapping):
-            if kind != "exception":
-                raise WeaveError(
-                    f"{called or kind}= takes a hook or a list of hooks; only exception= takes a mapping from types"
-                )
-            rows: Mapping[Any, Any] = cast("Any", given)
-            if () in rows:
-                raise WeaveError(
-                    f"exception= on {label} has a hook for no types at all, (); name some, such as KeyError"
-                )
-            for types, hooks in rows.items():
-                row = _row(types)
-                found += [Wanted(kind, hook, row, options) for hook in _several(hooks)]
-        elif given is not None:
-            found += [Wanted(kind, hook, (), options) for hook in _several(given)]
-    for wanted in found:
-        if not callable(wanted.function):
-            raise WeaveError(
-                f"{called or wanted.kind}={brief(wanted.function)} is not callable, and cannot be a hook on {label}; "
-                f"give a function"
-            )
-        # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
-        check_types(wanted.kind, wanted.types, label)
-        check_options(wanted.kind, wanted.function, wanted.options, label)
+    for key, given in kinds.items():
+        kind = cast("Kind", key)
+        called = word or kind
+        for types, hooks in _by_types(given, called, label):
+            for hook in _several(hooks):
+                if not callable(hook):
+                    raise WeaveError(
+                        f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; give a function"
+                    )
+                found.append(_checked(kind, hook, types, options, label))
     return found
 
 
-def _row(types: object) -> tuple[Any, ...]:
-    row: Any = types
-    return row if isinstance(types, tuple) else (row,)
+def _checked(
+    kind: Kind, hook: Callable[..., Any], types: tuple[type[BaseException], ...], options: Options, label: str
+) -> Wanted:
+    # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
+    check_types(kind, types, label)
+    check_options(kind, hook, options, label)
+    return Wanted(kind, hook, types, options)
+
+
+def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...], Any]]:
+    """Return hooks with the exception types they are given for."""
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        return [((), given)]
+    if called != "exception":
+        raise WeaveError(f"{called}= takes a hook or a list of hooks; only exception= takes a mapping from types")
+    rows: Mapping[Any, Any] = cast("Any", given)
+    if () in rows:
+        raise WeaveError(f"exception= on {label} has a hook for no types at all, (); name some, such as KeyError")
+    return [(types if isinstance(types, tuple) else (types,), hooks) for types, hooks in rows.items()]
 
 
 def _several(hooks: Any) -> list[Any]:
@@ -191,10 +194,8 @@ def _of_aspect(aspect: Any, target: object, where: Where | None, options: Option
             )
         own = cast("Options", {**options, **mark.options})
         _refuse_weak(own)
-        check_types(mark.kind, mark.types, label)
-        check_options(mark.kind, method, own, label)
         aimed = target if mark.pointcut is None else Pointcut(mark.pointcut)
-        plans.append(Plan(aimed, (Wanted(mark.kind, method, mark.types, own),), where))
+        plans.append(Plan(aimed, (_checked(mark.kind, method, mark.types, own, label),), where))
     return plans
 
 
