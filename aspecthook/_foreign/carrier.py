@@ -13,7 +13,7 @@ from inspect import Parameter
 from types import CodeType, FunctionType
 from typing import Any, Literal, NamedTuple, TypeAlias, final
 
-from aspecthook._core.compile.link import file_name
+from aspecthook._core.compile.show import file_name
 from aspecthook._core.law.signature import is_plain
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

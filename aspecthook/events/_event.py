@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from aspecthook._core.compile.copies import Witness
-from aspecthook._core.compile.link import Linker, Template, compiled
+from aspecthook._core.compile.link import Linker, Template
 from aspecthook._core.compile.source import Source
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
@@ -249,7 +249,7 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     site: Site = mount._get_site()
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
-    made = Template(0, text, *compiled(text, len(code.co_freevars)))
+    made = Template(0, text, free=len(code.co_freevars))
     facts: dict[str, object] = {"record": site.record, "site": site, "first": Witness()}
     linked = Linker(signature, plain, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # Tracebacks and `inspect` show the source of the stub.

@@ -6,19 +6,17 @@ a module. All its hooks bear its name, so that plugins are ordered among each ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from os import PathLike
+from types import MethodType
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._core.law import law
-from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Gate, Hook
-from aspecthook._core.law.law_sync import run
 from aspecthook._core.law.options import Options, priority_of
-from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
+from aspecthook._core.mount.who_answers import answers_of
 from aspecthook._errors import HookLookupError, PluginError, brief, nearest, printable
 
 from ._config import entries_of, load_toml, note, shown_path, string
@@ -201,12 +199,14 @@ class Plugins:
             PluginError: There is no such event.
             Exception: What the event raises.
         """
-        mount, call = self._spec.event(event, args, kwargs)
-        chain, target = mount._active(), mount.inner()
-        if call._site.signature.style == "coroutine":
-            return _told(chain, call, target)
-        run(chain, call, target)
-        return _tallied(call)
+        mount = self._spec.mount(event)
+        if mount.emission is None:
+            raise PluginError(
+                f"{self._spec.label}: {event!r} is hookable but not an event, so nobody answers; call it instead"
+            )
+        itself = getattr(self._spec.host, event)
+        first = (itself.__self__,) if isinstance(itself, MethodType) else ()
+        return answers_of(mount, (*first, *args), kwargs)
 
     # Registering
 
@@ -370,12 +370,3 @@ class Plugins:
                 plugin.unregister()
             raise
         return done
-
-
-async def _told(chain: Chain, call: Call, target: Callable[..., Any]) -> list[tuple[str, Any]]:
-    await law.run(chain, call, target)
-    return _tallied(call)
-
-
-def _tallied(call: Call) -> list[tuple[str, Any]]:
-    return [] if call._tally is None else [(hook.name, answer) for hook, answer in call._tally.answers]

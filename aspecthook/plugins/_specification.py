@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from inspect import getattr_static
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast, final
 
-from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import identity, unwrap, who_is
 from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.options import Options, priority_of
@@ -44,13 +42,6 @@ class Wish(NamedTuple):
             if hook not in self.present and {method, self.options.get("name")} <= {*hook.keys}:
                 hook.remove()
         self.mount.tidy()
-
-
-class Event(NamedTuple):
-    """One event that is to happen: its mount point, and the call with its arguments."""
-
-    mount: MountPoint
-    call: Call
 
 
 @final
@@ -130,27 +121,6 @@ class Specification:
         owner = self.host if isinstance(self.host, type) else type(self.host)
         return not isinstance(heir, Heir) or heir.cls() in owner.__mro__
 
-    def event(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Event:
-        """Give an event that is to happen with these arguments.
-
-        Raises:
-            PluginError: There is no such event.
-            TypeError: It does not take them.
-        """
-        mount = self.mount(name)
-        if mount.emission is None:
-            raise PluginError(f"{self.label}: {name!r} is hookable but no event, so nobody answers; call it")
-        site, itself = mount._get_site(), getattr(self.host, name)
-        first = (itself.__self__,) if isinstance(itself, MethodType) else ()
-        try:
-            bound = inspect.signature(_blank(mount)).bind(*first, *args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self.label}: the event {name!r} was given what it does not take: {error}") from None
-        bound.apply_defaults()
-        values = tuple([bound.arguments[parameter] for parameter in site.signature.names])
-        of_instance: object = mount._instances.get(id(values[0])) if values else None
-        return Event(of_instance if isinstance(of_instance, MountPoint) else mount, Call(site, values))
-
     # What a plugin wants
 
     def wishes(self, plugin: object, name: str, given: Options) -> list[Wish]:
@@ -213,14 +183,6 @@ class Specification:
             names = ", ".join(self.mounts())
             hint = "; a plugin is an object or a module" if isinstance(plugin, FunctionType) else ""
             raise PluginError(f"{who} has no marked methods; write @on above those that are for {names}{hint}")
-
-
-def _blank(mount: MountPoint) -> FunctionType:
-    """Make a function that takes what an event takes; the event itself may say that it takes something else."""
-    code, function = mount._code(), cast("FunctionType", mount.function)
-    blank = FunctionType(code, {}, code.co_name, function.__defaults__, tuple([CellType() for _ in code.co_freevars]))
-    blank.__kwdefaults__ = function.__kwdefaults__
-    return blank
 
 
 def _function(static: Any) -> object:

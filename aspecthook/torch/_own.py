@@ -170,9 +170,8 @@ class OwnMountPoint(MountPoint):
         if self._linker is None:
             facts: dict[str, object] = {"site": site, "record": site.record}
             self._linker = Linker(site.signature, self._model, self.name, facts, self._says.__globals__)
-            self._linker.codes = self._codes
         found = template(site.signature, chain, cells=True)
-        made = self._linker.make(found, chain, {"target": target, "moved": moved})
+        made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
         function = dressed(made, self._says)
         Attributes.put(function, self).wrap(self._says)
         return function

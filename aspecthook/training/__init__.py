@@ -12,8 +12,8 @@ from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
     from ._errors import TrainingError
-    from .checkpoint._hooks import CheckpointHook, CheckpointLoaderHook
     from .hooks._activations import ActivationHistogramHook, DeadNeuronHook
+    from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
     from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
     from .hooks._evaluation import DistEvalHook, EvalHook
@@ -68,7 +68,7 @@ __getattr__ = lazy(
     __name__,
     {
         **dict.fromkeys(("ActivationHistogramHook", "DeadNeuronHook"), "hooks._activations"),
-        **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "checkpoint._hooks"),
+        **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "hooks._checkpoint"),
         **dict.fromkeys(("DistEvalHook", "EvalHook"), "hooks._evaluation"),
         **dict.fromkeys(("NanGuardHook", "NanLossError"), "hooks._nan"),
         **dict.fromkeys(("AmpOptimizerHook", "OptimizerHook"), "hooks._optimizer"),

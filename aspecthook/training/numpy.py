@@ -1,7 +1,7 @@
-"""Small neural networks on NumPy alone: the back end that needs no PyTorch, and has its shape.
+"""Small neural networks on NumPy, for training without PyTorch; the names are PyTorch's.
 
-Gradients are HIPS autograd's; a loss or a layer of one's own is written with the functions of ``autograd.numpy``. For
-the same weights and batches the numbers are PyTorch's.
+HIPS autograd computes the gradients; write your own losses and layers with the functions of ``autograd.numpy``. For the
+same weights and batches the results are PyTorch's.
 
 Example:
     >>> import numpy as np

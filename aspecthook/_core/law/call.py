@@ -12,7 +12,6 @@ from .signature import Emission, Signature
 
 if TYPE_CHECKING:
     from .hook import Hook
-    from .tally import Tally
 
     # Looks at an answer of a subscriber and at what it would replace, and gives what is taken for the answer.
     Fits = Callable[["Site", Any, Any, Any], Any]
@@ -91,7 +90,7 @@ class Call:
         6
     """
 
-    __slots__ = ("__weakref__", "_exc", "_result", "_site", "_state", "_tally", "_values")
+    __slots__ = ("__weakref__", "_exc", "_result", "_site", "_state", "_values")
 
     def __init__(self, site: Site, values: tuple[object, ...]) -> None:
         self._site = site
@@ -99,8 +98,6 @@ class Call:
         self._result: object = None
         self._exc: BaseException | None = None
         self._state: State | None = None
-        # What the subscribers of an event have answered, where the call is interpreted.
-        self._tally: Tally | None = None
 
     @property
     def function(self) -> Callable[..., Any] | None:

@@ -22,7 +22,7 @@ async def gathered(ask: Callable[..., Any], hooks: tuple[Hook, ...], call: Call,
 
     If one fails, the others are cancelled; or, if failures are grouped, run to their end. `ask` asks one of them.
     """
-    tally = call._tally = Tally(call._site, values)
+    tally = Tally(call._site, values)
     answers: dict[Hook, object] = {}
     slips: dict[Hook, Exception] = {}
     left: dict[Hook, BaseException] = {}

@@ -218,7 +218,7 @@ def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
 
 async def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
-    tally = call._tally = Tally(call._site, values)
+    tally = Tally(call._site, values)
     record = call._site.record
     late = () if record is None else record(values, hooks)
     for hook in hooks:

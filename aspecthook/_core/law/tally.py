@@ -27,7 +27,7 @@ def cut_off(site: Site, errors: list[BaseException]) -> BaseExceptionGroup[BaseE
 class Tally:
     """What becomes of the answers of an event's subscribers; the compiled call does the same."""
 
-    __slots__ = ("_emission", "_site", "answers", "result", "slips", "values")
+    __slots__ = ("_emission", "_site", "answered", "result", "slips", "values")
 
     def __init__(self, site: Site, values: Values) -> None:
         assert site.signature.emission is not None
@@ -35,7 +35,7 @@ class Tally:
         self._emission = site.signature.emission
         # What the next subscriber is given.
         self.values = values
-        self.answers: list[tuple[Hook, object]] = []
+        self.answered = False
         self.slips: list[Exception] = []
         gives = self._emission.gives
         self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None
@@ -48,7 +48,7 @@ class Tally:
         if self._emission.checked and self._site.fits is not None:
             folded = self.result if self._emission.gives == "fold" else None
             value = self._site.fits(self._site, hook.function, value, folded)
-        self.answers.append((hook, value))
+        self.answered = True
         if self._emission.gives == "list":
             self.result.append(value)
             return False
@@ -79,7 +79,7 @@ class Tally:
     @property
     def wants_body(self) -> bool:
         """Say whether the stub's own body is asked, as nobody has answered."""
-        return self._emission.gives == "first" and self._emission.default and not self.answers
+        return self._emission.gives == "first" and self._emission.default and not self.answered
 
     def close(self) -> Any:
         """Give the result, or raise what was kept, and keep it no longer: it holds the frames that hold this."""

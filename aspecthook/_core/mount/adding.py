@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast, final, overload
+from typing import Any, Protocol, TypeAlias, TypeVar, Unpack, cast, final, overload
 
 from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.callables import identity, name_of
@@ -11,10 +11,10 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Adding
 from aspecthook._errors import HookTypeError, brief, entrance, printable
 
-if TYPE_CHECKING:
-    from aspecthook._typing import AnyHook, Types
-
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+AnyHook = TypeVar("AnyHook", bound=Callable[..., object])
+Types: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...]"
 
 
 class Adds(Protocol):

@@ -13,7 +13,8 @@ from types import CodeType, FunctionType
 from typing import Any, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
-from aspecthook._core.compile.link import FREE_THREADED, Linker, Template, hide, template
+from aspecthook._core.compile.link import Linker, template
+from aspecthook._core.compile.show import FREE_THREADED, hide
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
@@ -331,14 +332,11 @@ class Place:
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _link(self, chain: Chain, moved: Moved) -> CodeType:
-        found = self._template(chain, instances=bool(self.instances))
+        free = len(self.plain.co_freevars)
+        found = template(self.site.signature, chain, free=free, weak=self.weak, instances=bool(self.instances))
         linked = self._linker.link(found, chain, self._codes, {"moved": moved})
         self._slot.links = linked.links
         return linked.code
-
-    def _template(self, chain: Chain, *, instances: bool) -> Template:
-        free = len(self.plain.co_freevars)
-        return template(self.site.signature, chain, free=free, weak=self.weak, instances=instances)
 
     def _set_aside(self) -> Callable[..., Any]:
         """Return a separate function that runs the chain, as a stranger's code is in the target."""
@@ -347,15 +345,25 @@ class Place:
         return self._aside
 
     def bind(
-        self, chain: Chain, *, instances: bool = False, target: Callable[..., Any] | None = None
+        self,
+        chain: Chain,
+        *,
+        instances: bool = False,
+        target: Callable[..., Any] | None = None,
+        site: Site | None = None,
     ) -> Callable[..., Any]:
         """Return a separate function that runs a chain on this target, whatever code the target has."""
         slot = Slot()
         facts = self._linker.facts | {"moved": Moved(), "slot": weakref.ref(slot)}
         if target is not None:
             facts["target"] = target
-        linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._linker.space)
-        found = self._template(chain, instances=instances)
+        if site is None:
+            site = self.site
+        else:
+            facts |= {"site": site, "record": site.record}
+        linker = Linker(site.signature, self.plain, site.label, facts, self._linker.space)
+        free = len(self.plain.co_freevars)
+        found = template(site.signature, chain, free=free, weak=self.weak, instances=instances)
         linked = linker.link(found, chain, None, {})
         slot.links = linked.links
         bound = FunctionType(linked.code, *self._space)

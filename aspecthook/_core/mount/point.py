@@ -17,7 +17,8 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final
 
 from aspecthook._core.compile.copies import Attribute, Attributes
-from aspecthook._core.compile.link import notes_of, render, template
+from aspecthook._core.compile.link import template
+from aspecthook._core.compile.show import origins_of, render
 from aspecthook._core.law.asks import KINDS, Kind, signature_of
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import identity
@@ -221,7 +222,7 @@ class MountPoint(Attribute):
         place = self._place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
-        source = render(text, self._code().co_name, notes_of(chain))
+        source = render(text, self._code().co_name, origins_of(chain))
         return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     # Changing

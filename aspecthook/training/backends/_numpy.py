@@ -25,22 +25,18 @@ class NumpyBackend:
     name = "numpy"
 
     def place(self, model: Any, device: str | None = None) -> None:
-        """Leave the model where it is."""
         if device not in (None, "cpu"):
             raise TrainingError(
                 f"device={brief(device)}: {type(model).__name__} is a NumPy model, which runs on the CPU"
             )
 
     def to_device(self, batch: Any, model: Any) -> Any:  # noqa: ARG002
-        """Return the batch as it is."""
         return batch
 
     def mover(self, model: Any) -> Callable[[Any], Any]:  # noqa: ARG002
-        """Return a function that returns a batch as it is."""
         return lambda batch: batch
 
     def parameters(self, model: Any) -> dict[str, Any]:
-        """Return the parameters themselves, by name."""
         found: dict[str, Any] = {}
         for prefix, part in _parts(model).items():
             if hasattr(part, "named_parameters"):
@@ -48,30 +44,25 @@ class NumpyBackend:
         return found
 
     def state(self, model: Any) -> Arrays:
-        """Return the parameters and the buffers."""
         parts = _parts(model).items()
         return {prefix + name: np.array(value) for prefix, part in parts for name, value in part.state_dict().items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
-        """Restore what `state` returned."""
         shapes = {name: value.shape for name, value in self.state(model).items()}
         check_arrays(type(model).__name__, shapes, arrays)
         for prefix, part in _parts(model).items():
             part.load_state_dict({name: arrays[prefix + name] for name in part.state_dict()})
 
     def gradients(self, model: Any) -> dict[str, Array | None]:
-        """Return the gradients; None for a parameter without one."""
         return {name: None if p.grad is None else np.array(p.grad) for name, p in self.parameters(model).items()}
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
-        """Restore what `gradients` returned."""
         for name, parameter in self.parameters(model).items():
             array = arrays.get(name)
             parameter.grad = None if array is None else np.array(array)
 
     @np.errstate(all="ignore")  # as in PyTorch, a NaN norm is returned without a warning
     def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
-        """Scale all gradients down so that their norm is at most `max_norm`; return the norm before."""
         held = [parameter for parameter in self.parameters(model).values() if parameter.grad is not None]
         if not held:
             return 0.0
@@ -84,7 +75,6 @@ class NumpyBackend:
         return norm
 
     def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
-        """Move the arrays towards the model, in place."""
         values = self._held(model, arrays)
         for name, array in arrays.items():
             value = values[name].data
@@ -92,7 +82,6 @@ class NumpyBackend:
             array[...] = value if whole else (1 - weight) * array + weight * value
 
     def swap(self, model: Any, arrays: Arrays) -> None:
-        """Exchange the arrays with the model's values of these names, in place."""
         values = self._held(model, arrays)
         before = {name: values[name].data for name in arrays}  # all of them first: one parameter may have two names
         for name, array in arrays.items():
@@ -101,15 +90,12 @@ class NumpyBackend:
             array[...] = before[name]
 
     def item(self, value: Any) -> float:
-        """Return a loss or another single value as a number."""
         return float(value.item() if hasattr(value, "item") else value)
 
     def is_nan(self, value: Any) -> bool:
-        """Whether there is a NaN in a loss, a number or an array."""
         return bool(np.isnan(value.item() if hasattr(value, "backward") else value).any())
 
     def no_grad(self) -> AbstractContextManager[Any]:
-        """Compute without gradients inside ``with``."""
         from .net._values import no_grad
 
         return no_grad()
@@ -121,23 +107,18 @@ class NumpyBackend:
         )
 
     def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
-        """Return the type of an optimizer and a copy of its state; {} if it has no state."""
         return optimizer_state(optimizer, copy)
 
     def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
-        """Restore what `optimizer_state` returned."""
         load_optimizer_state(optimizer, state, copy)
 
     def seed(self, seed: int) -> None:
-        """Seed every generator that `rng_state` knows."""
         seed_all(seed)
 
     def rng_state(self) -> dict[str, Any]:
-        """Return the states of all generators."""
         return rng_states()
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `rng_state` returned."""
         set_rng_states(state)
 
     def _held(self, model: Any, arrays: Arrays) -> dict[str, Any]:

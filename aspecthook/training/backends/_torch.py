@@ -43,12 +43,10 @@ class TorchBackend:
         return _moved(batch, _device(model))
 
     def mover(self, model: Any) -> Callable[[Any], Any]:
-        """Return `to_device` for many batches."""
         device = _device(model)
         return lambda batch: _moved(batch, device)
 
     def parameters(self, model: Any) -> dict[str, Any]:
-        """Return the parameters themselves, by name."""
         parts = _parts(model).items()
         return {prefix + name: parameter for prefix, part in parts for name, parameter in part.named_parameters()}
 
@@ -57,23 +55,19 @@ class TorchBackend:
         return {name: _array(tensor) for name, tensor in _state(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
-        """Restore what `state` returned."""
         check_arrays(type(model).__name__, {name: tensor.shape for name, tensor in _state(model).items()}, arrays)
         for prefix, part in _parts(model).items():
             part.load_state_dict({name: torch.tensor(arrays[prefix + name]) for name in part.state_dict()})
 
     def gradients(self, model: Any) -> dict[str, Array | None]:
-        """Return the gradients; None for a parameter without one."""
         return {name: None if p.grad is None else _array(p.grad) for name, p in self.parameters(model).items()}
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
-        """Restore what `gradients` returned."""
         for name, parameter in self.parameters(model).items():
             array = arrays.get(name)
             parameter.grad = None if array is None else torch.tensor(array).to(parameter)
 
     def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
-        """Scale all gradients down so that their norm is at most `max_norm`; return the norm before."""
         return float(torch.nn.utils.clip_grad_norm_(_parameters(model), max_norm, norm_type))
 
     def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
@@ -96,15 +90,12 @@ class TorchBackend:
                 array.copy_(value)
 
     def item(self, value: Any) -> float:
-        """Return a loss or another single value as a number."""
         return float(value.item() if hasattr(value, "item") else value)
 
     def is_nan(self, value: Any) -> bool:
-        """Whether there is a NaN in a loss, a number or an array."""
         return bool(torch.isnan(torch.as_tensor(value)).any())
 
     def no_grad(self) -> AbstractContextManager[Any]:
-        """Compute without gradients inside ``with``."""
         context: AbstractContextManager[Any] = torch.no_grad()
         return context
 
@@ -115,20 +106,16 @@ class TorchBackend:
         return TorchAmp(kind, "cuda" if torch.cuda.is_available() else "cpu")
 
     def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
-        """Return the type of an optimizer and a copy of its state, with arrays for tensors; {} if it has no state."""
         return optimizer_state(optimizer, lambda leaf: _array(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
     def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
-        """Restore what `optimizer_state` returned."""
         load_optimizer_state(optimizer, state, lambda leaf: torch.tensor(leaf) if is_any(leaf, np.ndarray) else leaf)
 
     def seed(self, seed: int) -> None:
-        """Seed every generator that `rng_state` knows."""
         seed_all(seed)
         torch.manual_seed(seed)  # those of all devices
 
     def rng_state(self) -> dict[str, Any]:
-        """Return the states of all generators."""
         cuda: list[Any] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         return {**rng_states(), "torch": _array(torch.get_rng_state()), "cuda": [_array(state) for state in cuda]}
 
@@ -177,24 +164,20 @@ class TorchAmp:
         self._unscaled: set[int] = set()
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Compute the forward pass in mixed precision inside ``with``."""
         context: AbstractContextManager[Any] = torch.autocast(self._device, dtype=self._dtype)
         return context
 
     def scale(self, loss: Any) -> Any:
-        """Return the loss whose ``backward`` is to be called."""
         if self._unscaled:  # a hook has skipped a step, which the scaler would take for a mistake
             self._update()
         return self._scaler.scale(loss)
 
     def unscale(self, optimizer: Any) -> None:
-        """Remove the scale from the gradients, only once a step."""
         if id(optimizer) not in self._unscaled:
             self._scaler.unscale_(optimizer)
             self._unscaled.add(id(optimizer))
 
     def step(self, optimizer: Any) -> None:
-        """Step the optimizer unless gradients overflowed, and adapt the scale."""
         self._scaler.step(optimizer)
         self._update()
 
@@ -203,12 +186,10 @@ class TorchAmp:
         self._unscaled.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the scaler."""
         state: dict[str, Any] = self._scaler.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         if state and self._scaler.is_enabled():
             self._scaler.load_state_dict(dict(state))
 

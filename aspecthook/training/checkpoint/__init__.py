@@ -1,6 +1,6 @@
 """Checkpoints: files that hold the whole state of a run.
 
-`_format` reads and writes them, `_hooks` decides when; `_files` writes other files as safely.
+`_format` reads and writes them; `_files` writes other files as safely.
 """
 
 from __future__ import annotations

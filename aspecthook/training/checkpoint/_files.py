@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookTypeError, brief
+from aspecthook.training._errors import TrainingError
 
 from ._format import replacing, sweep, write
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._run import Run
 
 
 def path_of(who: str, path: object) -> Path:
@@ -21,6 +25,17 @@ def path_of(who: str, path: object) -> Path:
     if isinstance(path, (str, os.PathLike)):
         return Path(given)
     raise HookTypeError(f"{who}: path={brief(path)} is not a path")
+
+
+def folder_of(run: Run, who: str, option: str) -> Path:
+    """Return the ``work_dir`` of a run, for a hook whose option names no other place for its files.
+
+    Raises:
+        TrainingError: The run has no ``work_dir``.
+    """
+    if run.work_dir is None:
+        raise TrainingError(f"the {who} has no folder for its files; give Runner(..., work_dir=...) or {who}({option})")
+    return run.work_dir
 
 
 def put(path: Path, data: bytes) -> None:

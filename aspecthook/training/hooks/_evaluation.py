@@ -17,9 +17,10 @@ from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
-from aspecthook.training.checkpoint._hooks import CheckpointHook
 from aspecthook.training.loop._state import preserved
+from aspecthook.training.loop._steps import Means
 
+from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule
 
@@ -262,25 +263,14 @@ class DistEvalHook(EvalHook):
     def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
         shares = all_gather(rows)
         everything = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        return {**self._computed(everything), **_means(everything)}
+        means = Means("val")
+        for outputs, _ in everything:
+            means.add(outputs)
+        return {**self._computed(everything), **means.now()}
 
 
 def _without_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in logs.items() if not name.startswith(_VAL)}
-
-
-def _means(rows: list[tuple[Any, Any]]) -> dict[str, float]:
-    """Return the metrics of the batches, averaged over samples, as the runner does for one rank."""
-    sums: dict[str, float] = {}
-    seen = 0
-    for outputs, _ in rows:
-        if isinstance(outputs, Mapping):
-            made = cast("Mapping[str, Any]", outputs)
-            count = int(made.get("num_samples", 1))
-            seen += count
-            for name, value in made.get("log_vars", {}).items():
-                sums[name] = sums.get(name, 0.0) + float(value) * count
-    return {f"{_VAL}{name}": value / max(seen, 1) for name, value in sums.items()}
 
 
 # Any: batches and outputs are made of anything.

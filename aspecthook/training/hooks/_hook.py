@@ -154,7 +154,7 @@ def _every(count: int, n: int, start: int | None) -> bool:
 
 _MODULES = (
     "hooks._activations",
-    "checkpoint._hooks",
+    "hooks._checkpoint",
     "hooks._early_stop",
     "hooks._ema",
     "hooks._evaluation",

@@ -140,10 +140,11 @@ for _name in METHODS:
 class Continuing(Callback):
     """A callback that continues when its run is resumed: a checkpoint keeps the attributes that `_kept` names.
 
-    What `on_train_begin` resets, it resets only if `begins_anew`.
+    What `on_train_begin` resets, it resets only if `begins_anew`. While `_kept` is None, as in a base class, a resumed
+    run takes the callback for one that forgets everything.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ()
+    _kept: ClassVar[tuple[str, ...] | None] = None
     _loaded = False
 
     def begins_anew(self) -> bool:
@@ -151,13 +152,17 @@ class Continuing(Callback):
         loaded, self._loaded = self._loaded, False
         return not loaded
 
+    def remembers(self) -> bool:
+        """Whether a checkpoint keeps what the callback has to remember, which may be nothing."""
+        return self._kept is not None or type(self).state_dict is not Continuing.state_dict
+
     def state_dict(self) -> dict[str, Any]:
         """Return the attributes that are kept."""
-        return {name: _copied(getattr(self, name)) for name in self._kept}
+        return {name: _copied(getattr(self, name)) for name in self._kept or ()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the attributes that are kept."""
-        for name in self._kept:
+        for name in self._kept or ():
             setattr(self, name, _copied(state[name]))
         self._loaded = True
 
@@ -187,7 +192,7 @@ KERAS = Dialect(
     EVENTS,
     general=OLDER,
     looks_like=r"on_\w+_(begin|end|start|begins|ends)",
-    listing=", ".join(METHODS) + "; or give it a name without 'on_'",
+    listing=", ".join(METHODS) + "; others need a name without 'on_'",
 )
 
 # How a method is called, by what it is called for: the arguments, and the same as text.

@@ -29,7 +29,7 @@ class Saving(Continuing):
 
     save_freq: SaveFreq | None = None  # None for never
 
-    _kept: ClassVar[tuple[str, ...]] = ("_epoch", "_since", "_last")
+    _kept: ClassVar[tuple[str, ...] | None] = ("_epoch", "_since", "_last")
     _epoch = 0
     _since = 0  # batches since the last save
     _last: int | None = None  # the batch before
@@ -94,7 +94,7 @@ class ModelCheckpoint(MonitorCallback, Saving):
         aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is not a whole number
     """
 
-    _kept = ("best", *Saving._kept)
+    _kept = ("best", "_epoch", "_since", "_last")
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from math import inf
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._options import finite_number, one_of, whole_number
@@ -56,7 +56,6 @@ class MonitorCallback(Continuing):
         0.75
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ("best",)
     verbose: int = 0
 
     def __init__(

@@ -72,8 +72,8 @@ class LearningRateScheduler(Continuing):
         0.9
     """
 
-    # It is `Continuing`, although it keeps nothing: the optimizer of a resumed run has its rate already, and setting it
-    # again in the middle of an epoch could multiply it twice.
+    # Nothing has to be kept: the optimizer of a resumed run has its rate, and must not get it again within an epoch.
+    _kept = ()
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
         super().__init__()

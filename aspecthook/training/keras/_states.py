@@ -91,6 +91,8 @@ class CallbackState:
     @property
     def remembers(self) -> bool:
         """Whether the callback continues after a resume as if the run had never ended."""
+        if isinstance(self.callback, Continuing):
+            return self.callback.remembers()
         own: Any = getattr(self.callback, "state_dict", None)
         return self.memory is not None or getattr(own, "__func__", own) not in (None, Callback.state_dict)
 

@@ -18,7 +18,7 @@ from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
 
-from ._files import append
+from ._line_files import append
 
 _BINS = 30  # of a histogram, as in TensorFlow
 

@@ -12,12 +12,12 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
+from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
 
-from ._files import LineFile, TableFile
+from ._line_files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
 from ._rows import PLACE, LogRow, LogRows
 from ._timers import eta_of
@@ -164,14 +164,7 @@ class _FileLoggerHook(LoggerHook):
         return rows
 
     def _path(self, runner: Run) -> Path | None:
-        if self.path is not None:
-            return self.path
-        if runner.work_dir is None:
-            name = type(self).__name__
-            raise TrainingError(
-                f"the {name} has no folder for its file; give Runner(..., work_dir=...) or {name}(path=...)"
-            )
-        return runner.work_dir / self.default
+        return self.path or folder_of(runner, type(self).__name__, "path=...") / self.default
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the file too, and the rows that could not be written to it."""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._event_files import EventFile, require_tensorboardx
@@ -58,18 +58,9 @@ class TensorboardLoggerHook(LoggerHook):
         rows = super()._begin(runner)
         if self._file is None or not self._goes_on(runner):
             done = runner.progress["iter"]
-            self._file = EventFile(self._folder(runner), start=done + 1 if done else 0)
+            folder = self.log_dir or folder_of(runner, "TensorboardLoggerHook", "log_dir=...") / "tf_logs"
+            self._file = EventFile(folder, start=done + 1 if done else 0)
         return rows
-
-    def _folder(self, runner: Run) -> Path:
-        if self.log_dir is not None:
-            return self.log_dir
-        if runner.work_dir is None:
-            raise TrainingError(
-                "the TensorboardLoggerHook has no folder for its files; give Runner(..., work_dir=...) or "
-                "TensorboardLoggerHook(log_dir=...)"
-            )
-        return runner.work_dir / "tf_logs"
 
     def log(self, runner: Run, row: LogRow) -> None:
         """Write the numbers of a row."""

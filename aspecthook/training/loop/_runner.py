@@ -253,7 +253,7 @@ class Runner:
             function()
 
     def leave(self) -> None:
-        """Note that no run is under way, and drop what `after_stage` was given."""
+        """Set `running` to False, and drop what `after_stage` was given."""
         self.running = False
         self.later.clear()
 

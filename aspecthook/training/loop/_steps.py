@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Any, cast
+from typing import Any, cast, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
@@ -163,19 +163,34 @@ def _without_first(loader: Any, count: int) -> Iterator[Any]:
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
     """Go through one pass without gradients, and log the means of the model's numbers over the samples."""
-    sums: dict[str, float] = {}
-    seen = 0
+    means = Means(mode)
     with run.backend.no_grad():
         for batch in batches(run, mode):
-            outputs = step(batch)
-            if isinstance(outputs, Mapping):
-                made = cast("Mapping[str, Any]", outputs)
-                count = int(made.get("num_samples", 1))
-                seen += count
-                for name, value in made.get("log_vars", {}).items():
-                    sums[name] = sums.get(name, 0.0) + float(value) * count
-    means = {f"{mode}_{name}": value / max(seen, 1) for name, value in sums.items()}
-    run.logs = {**run.logs, **means}
+            means.add(step(batch))
+    run.logs = {**run.logs, **means.now()}
+
+
+@final
+class Means:
+    """Means of the model's numbers over the samples of many batches, by names such as ``val_loss``."""
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._sums: dict[str, float] = {}
+        self._seen = 0
+
+    def add(self, outputs: Any) -> None:
+        """Add what the model computes for a batch, if that has numbers."""
+        if isinstance(outputs, Mapping):
+            made = cast("Mapping[str, Any]", outputs)
+            count = int(made.get("num_samples", 1))
+            self._seen += count
+            for name, value in made.get("log_vars", {}).items():
+                self._sums[name] = self._sums.get(name, 0.0) + float(value) * count
+
+    def now(self) -> dict[str, float]:
+        """Return the means so far."""
+        return {f"{self._mode}_{name}": value / max(self._seen, 1) for name, value in self._sums.items()}
 
 
 # What a model computes for a batch. Any: batches, outputs and losses are those of any library.
@@ -183,19 +198,25 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
 
 def loss_of(run: Run, batch: Any) -> Any:
     """Return the loss of a batch, and put what else the model computes into ``outputs`` and ``logs``."""
-    own = hasattr(run.model, "train_step")
-    made = run.model.train_step(batch, run.optimizer) if own else _computed(run, batch)
-    if not isinstance(made, dict) or "loss" not in made:
-        raise TrainingError(
-            f"{'train_step' if own else 'the loss'} of {type(run.model).__name__} returned {type(made).__name__}, not "
-            "a dict with a 'loss'; return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
-        )
-    outputs = run.outputs = cast("dict[str, Any]", made)
-    log_vars = outputs.get("log_vars")
+    if hasattr(run.model, "train_step"):
+        made = run.model.train_step(batch, run.optimizer)
+        if not _has_loss(made):
+            raise TrainingError(
+                f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
+                "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
+            )
+    else:
+        made = _computed(run, batch)
+    run.outputs = made
+    log_vars = made.get("log_vars")
     if log_vars is None:  # only then: reading a number off a GPU waits for it
-        log_vars = {"loss": run.backend.item(outputs["loss"])}
+        log_vars = {"loss": run.backend.item(made["loss"])}
     run.logs = {**run.logs, **log_vars}
-    return outputs["loss"]
+    return made["loss"]
+
+
+def _has_loss(made: object) -> bool:
+    return isinstance(made, dict) and "loss" in made
 
 
 def outputs_of(run: Run, batch: Any) -> Any:
@@ -211,9 +232,10 @@ def outputs_of(run: Run, batch: Any) -> Any:
 
 def inputs_of(batch: Any) -> Any:
     """Return what a model is called with to predict."""
+    given = batch
     if isinstance(batch, (tuple, list)):
-        return cast("Any", batch)[0]
-    return cast("Any", batch)["inputs"] if isinstance(batch, Mapping) and "inputs" in batch else batch
+        return given[0]
+    return given["inputs"] if isinstance(batch, Mapping) and "inputs" in given else given
 
 
 def _computed(run: Run, batch: Any) -> dict[str, Any]:

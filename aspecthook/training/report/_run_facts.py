@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aspecthook import Hook
 from aspecthook._errors import brief
-from aspecthook.training.checkpoint._hooks import CheckpointHook
+from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.hooks._evaluation import EvalHook
 from aspecthook.training.loop._state import named
 from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, place_of

@@ -52,7 +52,11 @@ def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
 def create(run: Run, stage: str = "run") -> None:
     """Call the around hooks that are told of each new session, with nothing inside them."""
     chain, call = _entered(run, stage)
-    law_sync.run(Chain(tuple(hook for hook in chain.around if _creates(hook))), call, lambda _: None)
+    law_sync.run(Chain(tuple(hook for hook in chain.around if _creates(hook))), call, _nothing)
+
+
+def _nothing(_: Any) -> None:
+    """The body of a stage with nothing inside its hooks."""
 
 
 def _entered(run: Run, stage: str) -> tuple[Chain, Call]:

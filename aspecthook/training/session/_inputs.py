@@ -1,4 +1,4 @@
-"""The data of an estimator, and how it uses a runner without disturbing what that may be in the middle of."""
+"""The data of an estimator, and the use of a runner that may be in the middle of a training."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ END: Any = object()
 
 @final
 class Until:
-    """Data up to a number of batches, until a hook asks for the end, or until it says that it is at its end."""
+    """Data up to a number of batches, or until a hook asks for the end, or until the data end themselves."""
 
     def __init__(self, run: Run, data: Any, steps: int | None) -> None:
         if not hasattr(data, "__iter__"):
             raise HookTypeError(
-                f"input_fn gave {described(data)}, which cannot be iterated; let it give a loader, or a list"
+                f"input_fn returned {described(data)}, which cannot be iterated; return a loader, or a list"
             )
         self._run, self._data, self._steps = run, data, steps
         self.count = 0
@@ -50,7 +50,7 @@ class Until:
 
 @contextmanager
 def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
-    """Let a run without an end end after the pass that it is in."""
+    """End a run that has no end after one pass over the data."""
     if not needed or run.max_epochs is not None or run.max_iters is not None:
         yield
         return
@@ -61,12 +61,9 @@ def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
         run.max_epochs = run.max_iters = None
 
 
-# Aside from a training that may be under way
-
-
 @contextmanager
 def aside(run: Run) -> Generator[None]:
-    """Do something else with a runner inside ``with``; after it, it is as it was."""
+    """Evaluate or predict inside ``with``, and restore the run after it."""
     logs, stopping = run.logs, run.stopping
     run.logs = {name: value for name, value in logs.items() if not name.startswith(VAL)}
     run.stopping = False
@@ -79,7 +76,7 @@ def aside(run: Run) -> Generator[None]:
 
 @contextmanager
 def random_kept() -> Generator[None]:
-    """Draw random numbers inside ``with``; after it, the generators are as they were."""
+    """Restore the generators of random numbers after ``with``."""
     backend = _backend()
     state = backend.rng_state()
     try:
@@ -89,7 +86,7 @@ def random_kept() -> Generator[None]:
 
 
 def _backend() -> Backend:
-    """Give the back end that knows all generators there are, whatever model will be made."""
+    """Return a back end that knows all generators of the process: the model is not known yet."""
     if "torch" in sys.modules:
         from aspecthook.training.backends._torch import TorchBackend
 

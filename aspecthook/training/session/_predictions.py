@@ -18,7 +18,7 @@ from ._running import running_of
 
 
 def predicting(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
-    """Predict batch by batch, with a pause after each; what was made of it goes to `made`."""
+    """Predict batch by batch, append the outputs to `made`, and pause after each batch."""
     running = running_of(run, "predict")
     running.entered = True
     try:
@@ -42,22 +42,22 @@ def _going_through(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
 
 
 def chosen(outputs: Any, keys: Sequence[str] | None) -> Any:
-    """Give the entries that are wanted of what was made of a batch."""
+    """Return those entries of the outputs for a batch that `keys` names."""
     if keys is None:
         return outputs
     if not is_any(outputs, Mapping):
-        raise TrainingError(f"predict_keys are for a model that gives dicts; this one gave {type(outputs).__name__}")
+        raise TrainingError(f"predict_keys are for a model that gives dicts, and not {type(outputs).__name__}")
     missing = [key for key in keys if key not in outputs]
     if missing:
         there = [str(key) for key in outputs]
         raise TrainingError(
-            f"the model gives no {missing[0]!r}; it gives: {', '.join(there)}{nearest(missing[0], there)}"
+            f"the outputs have no {missing[0]!r}; they have: {', '.join(there)}{nearest(missing[0], there)}"
         )
     return {key: outputs[key] for key in keys}
 
 
 def examples(outputs: Any, keys: Sequence[str] | None) -> Iterator[Any]:
-    """Take what was made of a batch apart, sample by sample."""
+    """Return the outputs for a batch sample by sample."""
     outputs = chosen(outputs, keys)
     if is_any(outputs, Mapping):
         return (dict(zip(outputs, rows, strict=True)) for rows in _zipped(outputs.values()))
@@ -71,6 +71,6 @@ def _zipped(parts: Iterable[Any]) -> list[tuple[Any, ...]]:
         return list(zip(*parts, strict=True))
     except (TypeError, ValueError) as error:
         raise TrainingError(
-            f"what the model gives of a batch cannot be taken apart sample by sample ({error}); call "
+            f"the outputs for a batch cannot be taken apart sample by sample ({error}); call "
             "predict(..., yield_single_examples=False)"
         ) from error

@@ -29,7 +29,6 @@ class Running:
         self.reader = Reader(training=training)
         self.session: Session | None = None
         self.coordinator = Coordinator()
-        self.checked: set[str] = set()
         # A lost session is made anew from the newest checkpoint here; without a folder, from what is in memory.
         self.checkpoint_dir: Path | None = None
         self.grace = 120.0
@@ -58,13 +57,13 @@ class Running:
     def begun(self, run: Run, args: SessionRunArgs) -> Step:
         """Begin a step."""
         self.reader.turn()
-        return Step(self, run, args)
+        return Step(self.session, self.reader, run, args)
 
     # The session
 
     def open(self, run: Run) -> None:
         """Open a session."""
-        self.checked = set()
+        self.reader.open()
         seen = ref(run)
 
         def stop() -> None:

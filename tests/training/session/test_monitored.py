@@ -307,7 +307,7 @@ def test_a_step_inside_a_step_is_refused() -> None:
             session.run()
 
     with (
-        pytest.raises(TrainingError, match="a step is under way; what is known in it"),
+        pytest.raises(TrainingError, match="a step is under way; read its values with run_context.session.run"),
         MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Steps()]) as session,
     ):
         session.run()

@@ -1,0 +1,94 @@
+"""Who answers what: one call of an event, with the name of each subscriber beside its answer.
+
+The call runs the compiled chain itself. It differs from any other call of the event in one point: its site looks at
+each answer, as the sites of some events do anyway, and notes it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import FunctionType
+from typing import Any, cast, final
+
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import Hook
+
+from .instance import InstanceMountPoint
+from .lock import under_lock
+from .point import MountPoint
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# The names of subscribers, each with its answer. Any: subscribers answer what they like.
+Answers = list[tuple[str, Any]]
+
+
+def answers_of(mount: MountPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Answers | Awaitable[Answers]:
+    """Call an event and return who answered what, in the order of the subscribers; of an async event, an awaitable.
+
+    The arguments are those of the function itself, ``self`` first: the hooks of that instance run too.
+
+    Raises:
+        Exception: What the event raises.
+    """
+    answers: Answers = []
+    names = mount._get_site().signature.names
+    first = args[0] if args else kwargs.get(names[0]) if names else None
+    of_instance = mount._instances.get(id(first))
+    call = _noting(of_instance if isinstance(of_instance, InstanceMountPoint) else mount, answers)
+    result = call(*args, **kwargs)
+    return _awaited(result, answers) if mount._get_site().signature.style == "coroutine" else answers
+
+
+async def _awaited(result: Awaitable[object], answers: Answers) -> Answers:
+    await result
+    return answers
+
+
+@final
+class _Subscriber:
+    """A hook whose function is its own: two hooks may be one callable, and the site is told of the function alone."""
+
+    def __init__(self, hook: Hook) -> None:
+        self.hook = hook
+        self.function = partial(hook.function)
+
+    # Any: the attributes of a hook.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.hook, name)
+
+
+@under_lock
+def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
+    """Compile the chain as it is now so that its call notes the answers."""
+    place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+    chain, own, function = mount._active(), mount._get_site(), cast("FunctionType", mount.function)
+    if place is None or not place.opened:
+        return function
+    assert mount.emission is not None
+    subscribers = [_Subscriber(hook) for hook in chain.on]
+    hook_of = {one.function: one.hook for one in subscribers}
+    noting = copy.copy(chain)
+    noting.on = cast("tuple[Hook, ...]", tuple(subscribers))
+
+    def find(kind: str, function: Any) -> Hook | None:
+        return hook_of[function] if kind == "on" else own.find(kind, function)
+
+    def record(values: tuple[object, ...], _: object) -> tuple[Hook, ...]:
+        return () if own.record is None else own.record(values, chain.on)
+
+    # Any: an answer, and the value that it would replace in a fold.
+    def note(_: Site, function: Any, answer: Any, folded: Any) -> Any:
+        hook = hook_of[function]
+        taken = answer if own.fits is None else own.fits(own, hook.function, answer, folded)
+        answers.append((hook.name, taken))
+        return taken
+
+    site = Site(own.label, own.model, own.function, find, mount.emission._replace(checked=True), record)
+    site.signature.lends, site.signature.shown = own.signature.lends, own.signature.shown
+    site.fits = note
+    call = cast("FunctionType", place.bind(noting, site=site))
+    call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return call
