@@ -154,7 +154,7 @@ class ProxyMountPoint(MountPoint):
         self._heal()
 
     def name_place(self, module: ModuleType, name: str) -> None:
-        """Note a name that a user gave."""
+        """Remember a name that a user gave."""
         self._named.add((id(module), name))
 
     def _is_theirs(self, held: _Held) -> bool:

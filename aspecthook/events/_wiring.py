@@ -31,7 +31,7 @@ class Plug(ABC):
 
     @abstractmethod
     def connect(self) -> None:
-        """Have the interpreter call the event.
+        """Put in place what makes the interpreter call the event.
 
         Raises:
             MountError: The interpreter refuses; `disconnect` then leaves nothing behind.
