@@ -203,7 +203,7 @@ def test_weak_hooks_of_other_kinds() -> None:
 
 def test_weak_refused() -> None:
     with pytest.raises(
-        HookTypeError, match="'append' cannot be held weakly: list objects cannot be referred to weakly"
+        HookTypeError, match="'append' cannot be held weakly: list objects do not support weak references"
     ):
         rang.on([].append, weak=True)
     with pytest.raises(HookOptionError, match="cannot be weak"):
