@@ -239,8 +239,8 @@ def test_the_command_can_be_interrupted_and_goes_on(number: signal.Signals, tmp_
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from aspecthook.training import _needs
+    from aspecthook.training import _requirements
 
-    monkeypatch.setattr(_needs, "find_spec", lambda name: None)
+    monkeypatch.setattr(_requirements, "find_spec", lambda name: None)
     assert aspecthook(["train"]) == 2
     assert "pip install 'aspecthook[train]'" in capsys.readouterr().err
