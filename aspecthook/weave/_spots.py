@@ -242,7 +242,8 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
 def _refuse_unread(value: property, member: Member) -> None:
     if getattr(value, member.accessor) is None:
         has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
-        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{member.label}.{has}'")
+        name = member.label.removesuffix(f".{member.accessor}")
+        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{name}.{has}'")
     if member.accessor != "fget":
         raise _refusal(member.label, "is no Python function", "weave the functions that call it")
 

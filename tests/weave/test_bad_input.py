@@ -62,7 +62,8 @@ SHOP = """
 NAMES = ("a", "b", "seven", "c", "d", "other", "fetch", "call")
 # What a message may tell to do.
 ADVICE = re.compile(
-    r"weave[ (]|write |give |name |did you mean|say |as in|only |make |take |takes |offers|is none of|which has|refuses"
+    r"weave[ (]|write |give |name |remove |did you mean|say |as in|only |make |take |takes |offers|is none of|which has"
+    r"|refuses"
 )
 
 
@@ -223,7 +224,7 @@ def test_a_misspelt_name_is_refused_with_the_nearest(shop: Any, text: str, near:
         ("ahw_shop:a.b", "no class"),
         ("ahw_shop:value.b", "no class"),
         ("ahw_shop:Till.open.fgett", "fget"),
-        ("ahw_shop:Till.open.fset", "fset"),
+        ("ahw_shop:Till.open.fset", "name what it has: 'ahw_shop:Till.open.fget'"),
         ("ahw_shop:Till.total.x", "no class"),
     ],
 )
