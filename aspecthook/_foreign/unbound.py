@@ -45,7 +45,7 @@ def as_function(
 
     def init(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
         # `object.__init__` ignores the arguments of an overridden `__new__` unless the class has an `__init__`, as it
-        # has while the proxy stands there.
+        # has while the proxy is there.
         kind: Any = type_of(bound)
         found = found_for(kind)
         if found is not original or kind.__new__ is object.__new__:

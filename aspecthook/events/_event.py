@@ -52,7 +52,7 @@ def event(*, fold: str, name: str | None = None, errors: Errors = ..., replay: b
 def event(
     *, name: str | None = None, errors: Errors = ..., gather: bool = ..., replay: bool | int = ...
 ) -> ToEvent: ...
-# Any: the overloads say what is taken and given; nobody outside sees this line.
+# Any: callers see the overloads, not this line.
 @entrance
 def event(
     stub: Any = _NOTHING,
@@ -152,7 +152,7 @@ def _emission(
     _check_types(label, first=first, fold=fold, gather=gather, replay=replay)
     if errors not in _ERRORS:
         near = nearest(str(errors), list(_ERRORS))
-        raise HookOptionError(f"{label} has errors={brief(errors)}, which is none of {', '.join(_ERRORS)}{near}")
+        raise HookOptionError(f"{label} has errors={brief(errors)}; give one of {', '.join(_ERRORS)}{near}")
     if first and fold is not None:
         raise HookOptionError(f"{label} cannot both return the first answer and fold {brief(fold)}; use one of the two")
     place = 0
@@ -165,10 +165,12 @@ def _emission(
     if gather:
         if signature.style != "coroutine":
             raise HookOptionError(
-                f"{label} is not async, so its subscribers cannot be awaited at once; write async def"
+                f"{label} is not async, so its subscribers cannot be awaited concurrently; write async def"
             )
         if first or fold is not None:
-            raise HookOptionError(f"{label} runs its subscribers at once: there is no first one, and nothing to fold")
+            raise HookOptionError(
+                f"{label} awaits its subscribers concurrently: there is no first one, and nothing to fold"
+            )
     if replay < 0:
         raise HookOptionError(f"{label} has replay={brief(replay)}; give True, or how many calls to keep")
     default = not _is_empty(function)

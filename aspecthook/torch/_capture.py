@@ -190,7 +190,7 @@ def capture(
         {'0': torch.Size([5, 3]), '2': torch.Size([5, 2])}
     """
     if not is_module(model):
-        raise HookTypeError(f"capture takes a module of PyTorch, and {brief(model)} is none")
+        raise HookTypeError(f"capture takes a module of PyTorch, and {brief(model)} is not one")
     if keep is not None and keep < 1:
         raise HookOptionError(f"capture: keep={brief(keep)}; give a whole number from 1 up, or None for all calls")
     if not callable(each):

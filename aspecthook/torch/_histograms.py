@@ -182,7 +182,7 @@ def drawn(found: Mapping[str, Histogram], *, columns: int = 3) -> Any:
         columns: The number of panels in a row.
 
     Returns:
-        A ``matplotlib.figure.Figure``; it is not known to pyplot, so that nobody has to close it.
+        A ``matplotlib.figure.Figure``; pyplot does not know it, so that it need not be closed.
 
     Example:
         >>> figure = drawn({"relu": Histogram((3, 1), (0.0, 1.0, 2.0), 0, 0)})

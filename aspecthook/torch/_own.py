@@ -46,13 +46,13 @@ class Slot(Protocol):
         ...
 
     def is_displaced(self) -> bool:
-        """Whether somebody else's callable is there, or was there when ours should have been taken away."""
+        """Whether somebody else's callable is there, or was there when ours should have been removed."""
         ...
 
 
 @final
 class Opening:
-    """The time from the first acting hook to the last, and the function of that time."""
+    """The function in the slot, from the first hook that acts until none does."""
 
     __slots__ = ("__weakref__", "_mount", "_moved", "function", "stale", "target")
 

@@ -21,7 +21,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 @final
 class Wanted:
-    """One hook that somebody wants woven. Two with an equal `key` are one hook on a mount point."""
+    """One hook that is to be woven. Two with an equal `key` are one hook on a mount point."""
 
     __slots__ = ("function", "key", "kind", "options", "types")
 

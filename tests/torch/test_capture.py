@@ -176,7 +176,7 @@ def test_a_capture_keeps_no_graph_and_no_model() -> None:
         (
             lambda: capture(print),
             HookTypeError,
-            "capture takes a module of PyTorch, and <built-in function print> is none",
+            "capture takes a module of PyTorch, and <built-in function print> is not one",
         ),
         (lambda: capture(made(), "third"), WeaveError, "'third' chooses no module of Net"),
         (lambda: capture(made(), keep=0), HookOptionError, "keep=0; give a whole number from 1 up"),
