@@ -198,8 +198,8 @@ class Weaving:
         name = getattr(function, "__name__", "f")
         raise WeaveError(
             f"weave is not a decorator, and the weaving of {self._shown} is removed again: to have it during each call "
-            f"of {name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable above it, "
-            f"and @{name}.pre and so on above the hooks"
+            f"of {name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable above "
+            f"it, and @{name}.pre and so on above the hooks"
         )
 
     def __enter__(self) -> Weaving:
