@@ -312,7 +312,7 @@ def test_a_method_of_an_immutable_c_type_is_refused_with_what_to_weave_instead(t
     assert "functions that call it" in message
 
 
-def test_what_the_hooks_run_on_is_refused() -> None:
+def test_modules_of_aspecthook_and_wrapt_are_refused() -> None:
     refused("builtins:isinstance", "builtins:isinstance", "weave what calls it")
     refused("aspecthook:weave", "aspecthook", "weave what calls it")
     refused(weave, "weave", "weave what calls it")
@@ -487,7 +487,7 @@ def test_of_several_kinds_one_that_is_refused_takes_the_others_off(shop: Any) ->
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ZeroDivisionError, MemoryError])
-def test_what_where_raises_half_way_comes_through_and_nothing_is_woven(shop: Any, error: type[BaseException]) -> None:
+def test_exception_in_where_is_raised_and_nothing_is_woven(shop: Any, error: type[BaseException]) -> None:
     raised = error("mine")
     asked: list[object] = []
 
