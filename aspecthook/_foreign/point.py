@@ -190,7 +190,7 @@ _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValue
 def proxied(value: object) -> ProxyMountPoint | None:
     """Return the mount point of one of our proxies, or of an original that has one now; else None."""
     if issubclass(type(value), Proxy):
-        mount: ProxyMountPoint = cast("Any", value)._self_mount
+        mount: ProxyMountPoint = cast("Any", value).__aspecthook__
         return mount
     found = _known.get(id(value))
     return found if found is not None and found.original is value and found.opened else None

@@ -77,7 +77,7 @@ def _behind(original: Any, cls: type[Any], name: str) -> Callable[[Any], Any]:
         if any(base is named for base in bases):  # the iterator then has the classes behind it
             for base in bases:
                 found = vars(base).get(name, _ABSENT)
-                stands_in = issubclass(type(found), Proxy) and found._self_mount.path is not None
+                stands_in = issubclass(type(found), Proxy) and found.__aspecthook__.path is not None
                 if found is not _ABSENT and not stands_in:
                     return found
         return original
