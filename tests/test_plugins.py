@@ -468,7 +468,7 @@ def test_a_partial_of_an_event_in_a_module_is_no_event() -> None:
 def test_a_specification_without_events_is_refused() -> None:
     for spec, name in ((5, "int"), (object, "object"), (sys, "sys"), (Seller(), "Seller")):
         assert message(PluginError, partial(Plugins, spec)) == (
-            f"{name} has no events, so there is nothing that plugins could do; add @event stubs"
+            f"{name} has no events, so plugins could do nothing; add @event stubs"
         )
 
 
@@ -636,9 +636,9 @@ def test_an_override_that_is_not_marked_is_refused(plugins: Plugins, name: str) 
     assert (
         text
         == {
-            "book": "Shop: plugin 'Derived' has 'book', which overrides a method that Base marks, and is not marked; "
+            "book": "Shop: plugin 'Derived' has 'book', which overrides a marked method of Base and is not marked; "
             "mark it too, or set book = None",
-            "sold": "Shop: plugin 'Derived' has 'sold', which is not marked; write @on above it, or call it otherwise",
+            "sold": "Shop: plugin 'Derived' has 'sold', which is not marked; write @on above it, or rename it",
         }[name]
     )
 
@@ -820,7 +820,7 @@ def test_a_module_is_a_plugin_by_what_it_defines_itself(shop: Any, plugins: Plug
     assert shop.sold("tea") == ["plugged_one tea"]
     assert plugins["plugged_one"].object is one
     text = message(PluginError, lambda: plugins.register(module_of(sold=other.sold)))
-    assert text.startswith("Shop: plugin 'shop_events' has no marked methods; write @on above those that are for ")
+    assert text.startswith("Shop: plugin 'shop_events' has no marked methods; write @on above its methods for ")
 
 
 def test_a_package_has_what_its_modules_define(shop: Any, plugins: Plugins) -> None:
@@ -878,7 +878,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         marked_by(on, "_private", lambda self: None),
         PluginError,
         f"Shop: plugin 'Wrong': on hook '_private' (HERE) is for '_private', but Shop has no event of that name; its "
-        f"events: {EVENTS}; what begins with an underscore is none of them",
+        f"events: {EVENTS}; names that begin with an underscore are private",
     ),
     "pointcut": (
         marked_by(on, "book", lambda self: None, "shop:*.sold"),
@@ -928,38 +928,38 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "name in the mark": (
         marked_by(on, "sold", lambda self: None, name="mine"),
         PluginError,
-        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has a name of its own; hooks of a plugin are called by the "
-        "plugin's name",
+        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has name=; all hooks of a plugin have the plugin's name, so "
+        "remove it",
     ),
     "not marked": (
         type("Wrong", (), {"sold": lambda self: None}),
         PluginError,
-        "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or call it otherwise",
+        "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or rename it",
     ),
     "not marked, but another is for that event": (
         type("Wrong", (Seller,), {"sold": lambda self: None, "book": post("sold")(lambda self: None)}),
         PluginError,
-        "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or call it otherwise",
+        "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or rename it",
     ),
     "not marked and static": (
         type("Wrong", (), {"sold": staticmethod(lambda: None)}),
         PluginError,
-        "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or call it otherwise",
+        "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or rename it",
     ),
     "not marked, in the object": (
         lambda: SimpleNamespace(sold=lambda: None),
         PluginError,
-        "Shop: plugin 'SimpleNamespace' has 'sold', which is not marked; write @on above it, or call it otherwise",
+        "Shop: plugin 'SimpleNamespace' has 'sold', which is not marked; write @on above it, or rename it",
     ),
     "no marks": (
         object,
         PluginError,
-        f"Shop: plugin 'object' has no marked methods; write @on above those that are for {EVENTS}",
+        f"Shop: plugin 'object' has no marked methods; write @on above its methods for {EVENTS}",
     ),
     "function": (
         lambda: Seller.sold,
         PluginError,
-        f"Shop: plugin 'function' has no marked methods; write @on above those that are for {EVENTS}; a plugin is an "
+        f"Shop: plugin 'function' has no marked methods; write @on above its methods for {EVENTS}; a plugin is an "
         "object or a module",
     ),
     "class": (
@@ -2220,7 +2220,7 @@ def test_a_broken_entry_point_is_named_and_none_is_registered(plugins: Plugins, 
         plugins.load_entry_points(GROUP)
     text = str(caught.value)
     assert text.startswith(f"Shop: entry point broken = {value} of wreck 1.2 fails with ")
-    assert text.endswith("; mend or uninstall it, or leave it out with exclude='broken'")
+    assert text.endswith("; fix or uninstall it, or leave it out with exclude='broken'")
     assert isinstance(caught.value.__cause__, cause) and len(plugins) == 0
     assert [one.name for one in plugins.load_entry_points(GROUP, exclude=["broken"])] == ["a", "z"]
 
@@ -2241,7 +2241,8 @@ def test_one_name_of_two_distributions_is_refused(plugins: Plugins, install: Ins
     for name in ("one", "two"):
         install(name, {"loyalty": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
     assert message(PluginError, lambda: plugins.load_entry_points(GROUP)) == (
-        "Shop: 2 entry points have one name: entry point loyalty = plugged_a:Loyalty of one 1.2; entry point loyalty = "
+        "Shop: 2 entry points have the same name: entry point loyalty = plugged_a:Loyalty of one 1.2; entry "
+        "point loyalty = "
         "plugged_a:Loyalty of two 1.2; uninstall all but one, or leave them out with exclude='loyalty' and register "
         "one yourself"
     )
@@ -2255,7 +2256,7 @@ def test_a_group_is_a_name(plugins: Plugins) -> None:
     for group in ("", None, 5):
         load: Any = partial(plugins.load_entry_points, group)  # type: ignore[arg-type]
         text = message(HookTypeError, load)
-        assert text == f"Shop: entry points are asked for by the group {group!r}; give a string that is not empty"
+        assert text == f"Shop: load_entry_points is given the group {group!r}; give a string that is not empty"
 
 
 # Configs
@@ -2382,7 +2383,8 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "misspelt": (
         "Discuont",
         ConfigError,
-        "plugins of Shop, entry 2: 'Discuont' is not registered; what is: 'Discount', 'seller', 'Nothing'; did you "
+        "plugins of Shop, entry 2: 'Discuont' is not registered; registered are: 'Discount', 'seller', "
+        "'Nothing'; did you "
         "mean 'Discount'?",
     ),
     "misspelt option": (
@@ -2399,9 +2401,9 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "no mapping": (
         5,
         ConfigError,
-        "plugins of Shop, entry 2: an int is no config; give a mapping with a 'type', or a name alone",
+        "plugins of Shop, entry 2: an int is not a config; give a mapping with a 'type', or a name alone",
     ),
-    "an object": (Seller, ConfigError, "is no config; give a mapping with a 'type', or a name alone"),
+    "an object": (Seller, ConfigError, "is not a config; give a mapping with a 'type', or a name alone"),
     "keys that are none": ({5: 6, "type": "Discount"}, ConfigError, "the config has the key 5"),
     "no module": (
         "tests.test_plugin:Seller",
@@ -2417,7 +2419,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "a module with options": (
         {"type": "json:", "indent": 2},
         ConfigError,
-        "plugins of Shop, entry 2: 'json:' is a module, which takes no 'indent'; take it out, or write 'json:Class'",
+        "plugins of Shop, entry 2: 'json:' is a module, which takes no 'indent'; remove that, or write 'json:Class'",
     ),
     "a module that is no plugin": ("json:", PluginError, "Shop: plugin 'json' has no marked methods"),
     "no path": ("not a path", ConfigError, "plugins of Shop, entry 2: 'not a path' is not registered"),
@@ -2494,7 +2496,7 @@ def test_a_list_is_no_mapping_and_no_text(plugins: Plugins) -> None:
     wrong: list[Any] = [{"type": "seller"}, "seller", b"seller", 5, None, Seller]
     for config in wrong:
         text = message(ConfigError, partial(plugins.load_config, config))
-        assert text.startswith(f"plugins of Shop: {described(config)} is no list of configs; give a list, with one")
+        assert text.startswith(f"plugins of Shop: {described(config)} is not a list of configs; give a list, with one")
 
 
 def test_a_config_of_plugins_imports_nothing_that_no_registry_allows(plugins: Plugins, install: Install) -> None:
@@ -2510,7 +2512,7 @@ def test_a_config_of_plugins_imports_nothing_that_no_registry_allows(plugins: Pl
     assert [one.name for one in done] == ["Loyalty", "plugged_own"]
     assert plugins.load_config([{"type": Seller}])[0].name == "Seller"  # what no text can say needs no registry
     assert message(ConfigError, lambda: plugins.load_config(["Discount"])) == (
-        "plugins of Shop, entry 1: the type 'Discount' names something, and no registry says what it may be; give "
+        "plugins of Shop, entry 1: the type 'Discount' is a name, and there is no registry to look it up in; give "
         "registry="
     )
 
@@ -2529,12 +2531,12 @@ def test_what_a_module_raises_as_it_is_imported_is_let_through_with_a_note(plugi
 @pytest.mark.parametrize(
     ("text", "table", "says"),
     [
-        ("[[plugins]", "plugins", "is no TOML"),
+        ("[[plugins]", "plugins", "is not valid TOML"),
         ("x = 1", "plugins", "there is no table 'plugins'"),
-        ("[[plugin]]", "plugins", "what there is: 'plugin'; did you mean 'plugin'?"),
-        ("plugins = 5", "plugins", "'plugins' is no table; write [[plugins]]"),
-        ("[plugins]\ntype = 'seller'", "plugins", "'plugins.type' is no table; write [[plugins]]"),
-        ("plugins = [5]", "plugins", "entry 1 of 'plugins': an int is no config"),
+        ("[[plugin]]", "plugins", "its tables: 'plugin'; did you mean 'plugin'?"),
+        ("plugins = 5", "plugins", "'plugins' is not a table; write [[plugins]]"),
+        ("[plugins]\ntype = 'seller'", "plugins", "'plugins.type' is not a table; write [[plugins]]"),
+        ("plugins = [5]", "plugins", "entry 1 of 'plugins': an int is not a config"),
         ("[[plugins]]", "", "the table is ''; give a string"),
     ],
 )
