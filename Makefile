@@ -35,10 +35,10 @@ demo: $(VENV)/.stamp-train ## Run the tour of the library, weave sqlite3, train 
 	$(BIN)/python examples/sql_timing.py
 	$(BIN)/aspecthook train --epochs 8 --work-dir work_dirs/demo --overwrite
 
-test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that need no PyTorch (minutes)
-	$(BIN)/python -m pytest -m "not torch" $(PYTEST_ARGS)
+test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that a change should not break (minutes)
+	$(BIN)/python -m pytest -m "not (torch or wide or stress)" $(PYTEST_ARGS)
 
-test-all: $(VENV)/.stamp-$(EXTRA) $(VENV)/.stamp-torch ## Run every test, those that need PyTorch too (it is big)
+test-all: $(VENV)/.stamp-$(EXTRA) $(VENV)/.stamp-torch ## Run every test: PyTorch (it is big), other libraries, documentation, stress
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 planted: $(VENV)/.stamp-$(EXTRA) ## Plant bugs in the core, see what finds them (minutes); PLANTED_ARGS="order --kit" for less

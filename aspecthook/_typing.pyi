@@ -35,8 +35,8 @@ from typing_extensions import TypeVar, deprecated
 
 from ._core.law.answers import Args, Return
 from ._core.law.options import Adding
-from ._core.mount.history import History
 from ._core.mount.point import MountPoint
+from .events._history import History
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")  # the parameters of a hook; what it asks for is checked when it is added

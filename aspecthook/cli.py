@@ -1,4 +1,4 @@
-"""The command `aspecthook`: one word, and the part of the package that answers to it."""
+"""The command `aspecthook`, which passes its arguments on to the subcommand that they name."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from collections.abc import Sequence
 _USAGE = """\
 usage: aspecthook [-h] [--version] COMMAND ...
 
-Behaviour before, after and around any Python function.
+Hooks before, after and around any Python function.
 
 commands:
-  train       train a classifier with hooks on every step (needs the extra: pip install 'aspecthook[train]')
+  train       train an image classifier; needs pip install 'aspecthook[train]'
 
-aspecthook COMMAND --help tells more of each.
+options:
+  -h, --help  show this help message and exit
+  --version   print the version and exit
+
+See aspecthook COMMAND --help for the options of a command.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command, and give its exit status.
+    """Run a command. Return its exit status.
 
     Example:
         >>> main(["--version"])
@@ -30,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .training.job import _command
 
         if argv is None:  # the process is ours
-            _command.alone()
+            _command.use_one_thread()
         return _command.main(rest[1:])
     if not rest or rest[0] in ("-h", "--help"):
         print(_USAGE, end="")
@@ -43,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from ._errors import nearest
 
     print(
-        f"aspecthook: there is no command {rest[0]!r}{nearest(rest[0], ['train'])}; see aspecthook --help",
+        f"aspecthook: unknown command {rest[0]!r}{nearest(rest[0], ['train'])}; see aspecthook --help",
         file=sys.stderr,
     )
     return 2

@@ -34,7 +34,7 @@ try:
     from starlette.routing import Route
 
     from aspecthook.training import Hook, Runner
-    from aspecthook.training.loading import ArrayDataset, DataLoader
+    from aspecthook.training.data import ArrayDataset, DataLoader
     from aspecthook.training.numpy import SGD, Linear, cross_entropy, manual_seed
 except ImportError as error:
     sys.exit(f"This example needs more ({error}): python -m pip install 'aspecthook[testing,train]' starlette httpx")

@@ -1,17 +1,34 @@
-"""Profiles of Hypothesis, by HYPOTHESIS_PROFILE: `dev` unless given, `brief` for another Python, `deep` for a hunt."""
+"""Profiles of Hypothesis, by HYPOTHESIS_PROFILE, and which tests `make test` leaves to `make test-all`.
+
+The profiles: `dev` unless one is given, `brief` on other Pythons, `full` in CI for laws and removal, `deep` for a hunt.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("dev", max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("brief", parent=settings.get_profile("dev"), max_examples=40)
+settings.register_profile("full", parent=settings.get_profile("dev"), max_examples=200)
 settings.register_profile("deep", parent=settings.get_profile("dev"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+# Folders of tests that take long and seldom fail: other libraries beside ours, and the pages of the documentation.
+WIDE = ("docs", "peers", "third_party")
 
 # A shell that starts us in the background has Ctrl-C ignored, and so would be the one that tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the wide folders."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in WIDE:
+            item.add_marker("wide")

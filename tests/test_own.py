@@ -29,7 +29,7 @@ class Tool:
 
 
 class InDict:
-    """A seat in the `__dict__` of an object."""
+    """A slot in the `__dict__` of an object."""
 
     def __init__(self, tool: Tool) -> None:
         self.tool = weakref.ref(tool)
@@ -119,20 +119,20 @@ def test_a_chain_does_what_it_does_on_any_function(rows: list[tuple[Kind, str, i
 
     class Owner: ...
 
-    owner, seat = Owner(), Kept()
+    owner, slot = Owner(), Kept()
     plain: Any = hookable(FunctionType(target.__code__, globals(), "target", None, target.__closure__))
-    mount = OwnMountPoint(owner, target, "own", seat, target=lambda: target)
+    mount = OwnMountPoint(owner, target, "own", slot, target=lambda: target)
     logs: list[list[Any]] = [[], []]
     for log, point in zip(logs, (mount, hooks(plain)), strict=True):
         for number, (kind, act, priority) in enumerate(rows):
             point.add(kind, _hook(kind, act, number, log), priority=priority)
-    run = seat.function or target
+    run = slot.function or target
     results = [_tried(run, owner, log) for log in logs[:1]] + [_tried(plain, owner, logs[1])]
     assert results[0] == results[1] and logs[0] == logs[1]
 
 
 class Kept:
-    """A seat that only keeps the function."""
+    """A slot that only keeps the function."""
 
     function: FunctionType | None = None
 
@@ -273,7 +273,7 @@ def told(self: object, value: Any) -> Any: ...
 
 
 def test_an_event_may_look_at_answers_and_says_whose_they_are() -> None:
-    owner, seat = Tool(), Kept()
+    owner, slot = Tool(), Kept()
 
     def fits(site: Any, function: Any, answer: Any, before: Any) -> Any:
         if not isinstance(answer, int):
@@ -282,14 +282,14 @@ def test_an_event_may_look_at_answers_and_says_whose_they_are() -> None:
 
     emission = Emission(gives="fold", fold=1, checked=True, word="grind")
     mount = OwnMountPoint(
-        owner, told, "a mill", seat, target=lambda: lambda _, value: value, emission=emission, fits=fits
+        owner, told, "a mill", slot, target=lambda: lambda _, value: value, emission=emission, fits=fits
     )
     mount.add("on", lambda value: value + 1)
     mount.add("on", lambda value: value + 10)
     mount.add("on", lambda: None)
-    assert seat.function is not None and seat.function(owner, 1) == ((1 + 1) * 2 + 10) * 2
+    assert slot.function is not None and slot.function(owner, 1) == ((1 + 1) * 2 + 10) * 2
     with mount.add("around", lambda proceed: proceed()):
-        assert seat.function(owner, 1) == 28
+        assert slot.function(owner, 1) == 28
     assert [hook.who.split()[0] for hook in mount] == ["grind"] * 3
 
     def bad() -> str:
@@ -297,6 +297,6 @@ def test_an_event_may_look_at_answers_and_says_whose_they_are() -> None:
 
     mount.add("on", bad)
     with pytest.raises(HookAnswerError, match="a mill: bad answered 'flour' for 28"):
-        seat.function(owner, 1)
+        slot.function(owner, 1)
     with pytest.raises(HookSignatureError, match="every grind hook call, args, kwargs"):
         mount.add("on", lambda vlue: None)

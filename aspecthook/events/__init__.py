@@ -1,8 +1,13 @@
-"""The interpreter's own events, as mount points: they are connected for as long as somebody listens.
+"""The interpreter's own events, as mount points that are connected while they have subscribers.
 
-The invariant: with its first acting subscriber an event is connected to the interpreter, with the last it is
-disconnected, and what was there before is there again, by identity. The dispatcher of audit events alone cannot be
-taken out; while nobody listens it costs an empty call.
+The invariant: the first acting subscriber connects an event to the interpreter and the last one disconnects it; then
+what was there before is there again, by identity. Only the dispatcher of audit events cannot be removed; without
+subscribers it costs an empty call.
+
+For maintainers: `_event` makes events of any kind. `_wiring` has the mount point of an interpreter event and `Plug`,
+the base class of what connects one: `_slots` for places that hold one callable (with `_signals`), `_pre_inside` for
+functions of the standard library, `_process` and `_audits` (with `_audited`) for lists of callables. `_quiet` calls an
+event, but not while its subscribers are running.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from typing import TYPE_CHECKING
 from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._audits import audit, file_opening, module_importing, socket_connecting, subprocess_starting
+    from ._audited import file_opening, module_importing, socket_connecting, subprocess_starting
+    from ._audits import audit
     from ._process import garbage_collecting, program_exit
     from ._signals import signal
     from ._uncaught import uncaught_exception
@@ -32,9 +38,8 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        **dict.fromkeys(
-            ("audit", "file_opening", "module_importing", "socket_connecting", "subprocess_starting"), "_audits"
-        ),
+        "audit": "_audits",
+        **dict.fromkeys(("file_opening", "module_importing", "socket_connecting", "subprocess_starting"), "_audited"),
         **dict.fromkeys(("garbage_collecting", "program_exit"), "_process"),
         "signal": "_signals",
         "uncaught_exception": "_uncaught",

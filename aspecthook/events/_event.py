@@ -1,8 +1,8 @@
-"""Events: mount points without a body, that hooks subscribe to.
+"""Events: mount points without a body, to which hooks subscribe.
 
 The invariant: an event is the stub function itself, in place, as every mount point. Its subscribers are hooks of the
-kind ``on``, which the compiled call runs where it would run a target; so order, conditions, the other kinds of hooks
-and all laws hold for events as they are. A stub without a body is given one that gives what no answers make.
+kind ``on``, which the compiled call runs in the place of a target; so order, conditions, the other kinds of hooks and
+all laws hold for events. A stub without a body gets one that returns what no answers make.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from aspecthook._core.compile.copies import Witness
-from aspecthook._core.compile.link import Linker, Template, compiled
+from aspecthook._core.compile.link import Linker, Template
 from aspecthook._core.compile.source import Source
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission, Signature
-from aspecthook._core.mount.history import History
 from aspecthook._core.mount.hookable import mount_new
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import HookOptionError, MountError, brief, entrance, nearest, printable, qualified
+from aspecthook.events._history import EventPoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -65,29 +65,30 @@ def event(
     gather: bool = False,
     replay: bool | int = False,
 ) -> Any:
-    """Make a stub function an event: calling it runs what has subscribed with ``@stub.on``.
+    """Make a stub function an event: calling it runs the hooks that have subscribed with ``@stub.on``.
 
-    A call gives the list of the subscribers' answers that are not None, in the order in which they run. Subscribers are
-    hooks: they ask for arguments by name, have the same options and order, and come off through `hooks`. Hooks of the
-    other kinds act on an event as on any function: a pre hook replaces arguments, or with ``Return`` keeps the event
-    from happening. A body of the stub is the default: what a call does when nobody listens.
+    A call returns the list of the subscribers' answers that are not None, in the order in which they run. Subscribers
+    are hooks: they ask for arguments by name, have the same options and order, and are removed through `hooks`. Hooks
+    of the other kinds act on an event as on any function: a pre hook replaces arguments, or prevents the event by
+    ``Return``. A body of the stub is the default: what a call does without subscribers.
 
     Args:
         stub: A function or an async function, whose subscribers are awaited in order.
-        name: How messages call the event; ``module:qualname`` unless given.
-        first: The call gives the first answer that is not None, and asks no further; a body of the stub is asked last.
-        fold: The name of a parameter. Each answer that is not None takes its place for the subscribers that follow; the
-            call gives what it is at the end.
-        errors: What becomes of an exception of a subscriber: ``"raise"`` ends the event and goes to the caller;
-            ``"isolate"`` logs and counts it, and the others go on; ``"group"`` lets all run, then raises one
-            `ExceptionGroup`.
-        gather: Await the subscribers of an async event all at once, under a task group (asyncio's or trio's). What is
+        name: The name of the event in messages; ``module:qualname`` unless given.
+        first: The call returns the first answer that is not None, and asks no further subscriber; a body of the stub is
+            asked last.
+        fold: The name of a parameter. Each answer that is not None replaces it for the following subscribers; the call
+            returns its last value.
+        errors: What happens to an exception of a subscriber. ``"raise"``: it ends the event and is raised in the
+            caller. ``"isolate"``: it is logged and counted, and the other subscribers run. ``"group"``: all run, then
+            one `ExceptionGroup` is raised.
+        gather: Await the subscribers of an async event concurrently, in a task group (asyncio's or trio's). What is
             raised is then always an `ExceptionGroup`; unless ``errors="group"``, the first failure cancels the others.
-        replay: Tell a new subscriber of all past calls, or of the last so many. They are kept: see ``stub.history``.
+        replay: Call a new subscriber for all past calls, or for the last so many. They are kept: see ``stub.history``.
 
     Raises:
-        MountError: It is no function, is a generator function, or is a mount point already.
-        HookOptionError: Options contradict each other, or name what is not there.
+        MountError: The stub is not a function, is a generator function, or is a mount point already.
+        HookOptionError: Options contradict each other, or name a parameter that does not exist.
 
     Example:
         >>> @event
@@ -108,7 +109,7 @@ def event(
     return _event(stub, name, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
 
 
-def _event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) -> Any:
+def _event(stub: Any, name: Any, *, make: ToMount = EventPoint, **options: Any) -> Any:
     function = _checked(stub)
     if name is not None and not isinstance(name, str):
         raise HookOptionError(f"{qualified(function)} has name={brief(name)}; give a string")
@@ -118,11 +119,12 @@ def _event(stub: Any, name: Any, *, make: ToMount = MountPoint, **options: Any) 
     if emission.replay:
         if "history" in function.__dict__:
             raise MountError(f"{label} already has an attribute 'history', which replay needs; rename it")
-        _remember(mount, options["replay"])
+        assert isinstance(mount, EventPoint)
+        mount.keep(None if options["replay"] is True else int(options["replay"]))
     code = _code(function, emission, mount)
     mount_new(function, mount)
     function.__code__ = code
-    if mount.history is not None:
+    if isinstance(mount, EventPoint) and mount.history is not None:
         function.__dict__["history"] = mount.history
     return function
 
@@ -152,7 +154,7 @@ def _emission(
         near = nearest(str(errors), list(_ERRORS))
         raise HookOptionError(f"{label} has errors={brief(errors)}, which is none of {', '.join(_ERRORS)}{near}")
     if first and fold is not None:
-        raise HookOptionError(f"{label} cannot both give the first answer and fold {brief(fold)}; use one of the two")
+        raise HookOptionError(f"{label} cannot both return the first answer and fold {brief(fold)}; use one of the two")
     place = 0
     if fold is not None:
         place = signature.index.get(fold, -1)
@@ -168,7 +170,7 @@ def _emission(
         if first or fold is not None:
             raise HookOptionError(f"{label} runs its subscribers at once: there is no first one, and nothing to fold")
     if replay < 0:
-        raise HookOptionError(f"{label} has replay={brief(replay)}; give True, or how many calls are to be kept")
+        raise HookOptionError(f"{label} has replay={brief(replay)}; give True, or how many calls to keep")
     default = not _is_empty(function)
     if replay:
         _check_replay(function, signature, label, default=default)
@@ -186,7 +188,7 @@ def _emission(
 def _check_types(label: str, **options: object) -> None:
     wanted = {"first": (bool, "True or False"), "gather": (bool, "True or False"), "fold": (str, "a parameter's name")}
     for option, value in options.items():
-        kind, advice = wanted.get(option, (int, "True, or how many calls are to be kept"))
+        kind, advice = wanted.get(option, (int, "True, or how many calls to keep"))
         if not isinstance(value, kind) and not (option == "fold" and value is None):
             raise HookOptionError(f"{label} has {option}={brief(value)}; give {advice}")
 
@@ -194,18 +196,13 @@ def _check_types(label: str, **options: object) -> None:
 def _check_replay(function: FunctionType, signature: Signature, label: str, *, default: bool) -> None:
     why = ""
     if signature.style == "coroutine":
-        why = "is async, and `on` cannot await what a late subscriber would be told"
+        why = "is async, and `on` cannot await a late subscriber"
     elif default:
-        why = "has a body, which is for when nobody listens, and past calls would be told to late listeners too"
+        why = "has a body, which runs without subscribers, and past calls would be replayed to later ones too"
     elif "." in function.__qualname__ and not function.__qualname__.rpartition(".")[0].endswith("<locals>"):
         why = "belongs to a class, and past calls would keep its instances alive"
     if why:
         raise HookOptionError(f"{label} cannot replay: it {why}; keep what late subscribers need in your own object")
-
-
-def _remember(mount: MountPoint, replay: bool | int) -> None:
-    most = None if replay is True else int(replay)
-    mount.history = History(most, mount._get_site, lambda: mount._active().on)
 
 
 # Code for stubs
@@ -216,8 +213,8 @@ def _is_empty(function: FunctionType) -> bool:
     code = function.__code__
     lead = "async def" if Signature(code).style == "coroutine" else "def"
     made = _steps(code)
-    # A first constant that no instruction loads is a docstring. Since 3.14 it may also be what is left of a body that
-    # does nothing, such as `(1, 2)` or `if 0: pass`. `__doc__` does not tell: it may have been set later.
+    # A first constant that no instruction loads is a docstring. Since 3.14 it may also be the rest of a body that does
+    # nothing, such as `(1, 2)` or `if 0: pass`. `__doc__` is no evidence: it may have been set later.
     consts = code.co_consts
     return (made, consts) in _stubs(lead) or (made, (_DOC, *consts[1:])) in _stubs(lead)
 
@@ -235,7 +232,7 @@ def _stubs(lead: str) -> list[tuple[bytes, tuple[object, ...]]]:
 
 
 def _steps(code: CodeType) -> bytes:
-    """Return the instructions of a function without those that do nothing: the compiler leaves one for a line."""
+    """Return the instructions of a function without NOPs, of which the compiler may leave one for a line."""
     from opcode import opmap
 
     steps, nop = code.co_code, opmap["NOP"]
@@ -243,17 +240,17 @@ def _steps(code: CodeType) -> bytes:
 
 
 def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> CodeType:
-    """Give the code of the event without hooks: what the user wrote, or for a bare stub what no answers make."""
+    """Return the code of the event without hooks: the user's or, for a bare stub, one that returns no answers."""
     code = function.__code__
     if emission.default or (emission.gives == "first" and not emission.replay):
         return code
-    # Where it is pickled with its code it keeps nothing, and nobody listens.
+    # Pickled with its code, it has no history and no subscribers where it arrives.
     plain = _code(function, emission._replace(replay=False), mount) if emission.replay else code
     site: Site = mount._get_site()
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
-    made = Template(0, text, *compiled(text, len(code.co_freevars)))
+    made = Template(0, text, free=len(code.co_freevars))
     facts: dict[str, object] = {"record": site.record, "site": site, "first": Witness()}
     linked = Linker(signature, plain, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
-    # It stands for the stub: its source, in tracebacks and for `inspect`, is what the user wrote.
+    # Tracebacks and `inspect` show the source of the stub.
     return linked.code.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)

@@ -1,7 +1,7 @@
-"""The plug of what the interpreter tells nobody of, but does in Python: a hook goes into the function that does it.
+"""The plug for what the interpreter does in Python and offers no callback for: a pre hook in the function that does it.
 
-It does what `weave` would do, which needs wrapt; and that imports asyncio, which takes longer than many a program that
-wants its crashes reported.
+`weave` could do the same, but needs wrapt, which imports asyncio: that takes longer than many a program runs that wants
+its crashes reported.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.lock import under_lock
 
+from ._wiring import Plug
+
 if TYPE_CHECKING:
     from aspecthook._core.law.hook import Hook
     from aspecthook._core.mount.point import MountPoint
 
 
 @final
-class Inside:
+class PreInside(Plug):
     """A pre hook in a function, for as long as the event is connected; it waits until the module is imported."""
 
     __slots__ = ("_connected", "_hook", "_module", "_mount", "_path", "_pre", "_waits")
 
-    # Any: a hook takes what it asks for by name.
+    # Any: a hook asks for any arguments by name.
     def __init__(self, target: str, pre: Callable[..., Any]) -> None:
         self._module, _, self._path = target.partition(":")
         self._pre = pre
@@ -34,7 +36,7 @@ class Inside:
         self._connected = self._waits = False
 
     def _found(self) -> FunctionType | None:
-        """Give the function, if it is there and has code that hooks can be put into."""
+        """Return the function, if it is imported and has code that can carry hooks."""
         found: Any = sys.modules.get(self._module)
         for name in self._path.split("."):
             found = getattr(found, name, None)
@@ -43,14 +45,14 @@ class Inside:
     # As a plug
 
     def prepare(self) -> None:
-        """Import what waiting needs."""
+        """Import what waiting for the module needs."""
         if self._found() is None:
             from aspecthook.weave import _imports
 
             del _imports
 
     def connect(self) -> None:
-        """Put the hook in, now or as the import of the module ends."""
+        """Add the hook, now or as the import of the module ends."""
         self._connected = True
         if self._hook is not None:
             return
@@ -61,19 +63,19 @@ class Inside:
         if function is not None:
             self._mount = mount_for(function)
             self._hook = self._mount.add("pre", self._pre)
-            self._wait_no_more()
+            self._stop_waiting()
 
     def disconnect(self) -> None:
-        """Take it out."""
+        """Remove the hook."""
         self._connected = False
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
-        self._wait_no_more()
+        self._stop_waiting()
 
     @property
     def displaced(self) -> bool:
-        """Whether somebody else has put theirs there: other code, or what has no code."""
+        """Whether somebody else has replaced the function, or its code."""
         if self._hook is None and self._connected:
             return self._module in sys.modules
         return self._mount is not None and self._mount.displaced
@@ -86,7 +88,7 @@ class Inside:
         self._waits = True
         watch(self)
 
-    def _wait_no_more(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._waits:
             from aspecthook.weave._imports import unwatch
 
@@ -94,11 +96,11 @@ class Inside:
             unwatch(self)
 
     def wants(self, name: str) -> bool:
-        """Say whether this is the module."""
+        """Whether this is the name of the module."""
         return name == self._module
 
     @under_lock
     def imported(self, module: ModuleType) -> None:
-        """Put the hook in."""
+        """Add the hook."""
         if self._connected and self.wants(module.__name__):
             self.connect()

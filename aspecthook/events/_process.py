@@ -1,4 +1,4 @@
-"""The end of the program, and garbage collection: two lists that the interpreter keeps of callables."""
+"""The end of the program and garbage collection: for both, the interpreter keeps a list of callables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.lock import is_changing
 from aspecthook._core.mount.point import mount_of
 
-from ._wiring import wired
+from ._wiring import Plug, wired
 
 
 @final
-class _AtExit:
+class _AtExit(Plug):
     """The plug of `program_exit`."""
 
     __slots__ = ("_connected", "_event")
@@ -28,25 +28,22 @@ class _AtExit:
         self._event = event
         self._connected = False
 
-    def prepare(self) -> None:
-        """Need nothing."""
-
     def connect(self) -> None:
-        """Register what calls the event."""
+        """Register the event."""
         if not self._connected:
-            atexit.register(self._told)
+            atexit.register(self._notify)
             self._connected = True
 
     def disconnect(self) -> None:
-        """Unregister it."""
+        """Unregister the event."""
         if self._connected:
-            atexit.unregister(self._told)
+            atexit.unregister(self._notify)
             self._connected = False
 
-    def _told(self) -> None:
-        """Call the event, and each of its subscribers as if in a `finally` block of its own, as `atexit` itself does.
+    def _notify(self) -> None:
+        """Call the event, with each subscriber as if in a `finally` block of its own, as `atexit` itself does.
 
-        Law 1 lets what is no `Exception` end a call at once; here nobody would be told after that.
+        By law 1 a `SystemExit` ends a call at once. Here that would leave the other subscribers out.
         """
         mount = mount_of(self._event)
         if mount is None:
@@ -56,20 +53,15 @@ class _AtExit:
         call = Call(mount._get_site(), ())
         run(others, call, lambda: finish(chain.on, call))
 
-    @property
-    def displaced(self) -> bool:
-        """Whether it is another's: nobody can put anything over it."""
-        return False
-
 
 @wired(_AtExit, errors="isolate")
 def program_exit() -> None:
-    """The program ends in order: its main thread is done, or `sys.exit` was called, or an exception not caught.
+    """The program ends normally: its main thread is done, or `sys.exit` was called, or an exception was not caught.
 
-    Told among the functions of `atexit`, where its first subscriber has its place: what was registered there later
-    comes first. All subscribers run: the failure of one is logged, and a `SystemExit` or `KeyboardInterrupt` waits
-    until the others have run. Nobody is told when the process dies by a signal or by `os._exit`, as child processes of
-    `multiprocessing` do.
+    Called among the functions of `atexit`, in the place of the first subscriber: functions that were registered later
+    run before it. All subscribers run: the failure of one is logged, and a `SystemExit` or `KeyboardInterrupt` is
+    raised when the others have run. Nobody is notified when the process ends by a signal or by `os._exit`, as child
+    processes of `multiprocessing` do.
 
     Example:
         >>> @program_exit.on
@@ -83,7 +75,7 @@ def program_exit() -> None:
 
 
 @final
-class _Collector:
+class _Collector(Plug):
     """The plug of `garbage_collecting`."""
 
     __slots__ = ("_callback", "_connected")
@@ -96,52 +88,50 @@ class _Collector:
             ending: Callable[[], bool] = sys.is_finalizing,
             changing: Callable[[], bool] = is_changing,
         ) -> None:
-            # It is no time for it, as for `tell`; which sets context variables, and they may be being set right now.
+            # As in `notify`, which cannot be used: it sets context variables, and the collection may have interrupted
+            # code that is setting one.
             if ending() or changing():
                 return
             try:
                 event(phase, info)
             except ExceptionGroup as group:
-                # Python's report of what is unraisable does not look into groups.
+                # Python's report of an unraisable exception does not show what is in a group.
                 raise group.exceptions[0] if len(group.exceptions) == 1 else group from None
 
         self._callback = collector
         self._connected = False
 
-    def prepare(self) -> None:
-        """Need nothing."""
-
     def connect(self) -> None:
-        """Be among the callbacks."""
-        if not self._is_there():
+        """Add the callback."""
+        if not self._is_registered():
             gc.callbacks.append(self._callback)
         self._connected = True
 
     def disconnect(self) -> None:
-        """Be there no more."""
+        """Remove the callback."""
         self._connected = False
-        if self._is_there():
+        if self._is_registered():
             gc.callbacks.remove(self._callback)
 
-    def _is_there(self) -> bool:
+    def _is_registered(self) -> bool:
         return any(one is self._callback for one in gc.callbacks)
 
     @property
     def displaced(self) -> bool:
-        """Whether somebody has thrown it out."""
-        return self._connected and not self._is_there()
+        """Whether somebody else has removed the callback."""
+        return self._connected and not self._is_registered()
 
 
 @wired(_Collector, errors="group")
 def garbage_collecting(phase: Literal["start", "stop"], info: dict[str, int]) -> None:
-    """A garbage collection begins or ends, in the thread that runs into it, between any two steps of a program.
+    """A garbage collection begins or ends, in the thread that has triggered it, at any point of a program.
 
-    What subscribers raise is reported as unraisable. They do best to count and measure only, as it may have interrupted
-    anything. Nobody is told of a collection in the middle of a change of hooks.
+    What subscribers raise is reported as unraisable. They should only count and measure, as the collection may have
+    interrupted anything. Nobody is notified of a collection in the middle of a change of hooks.
 
     Args:
         phase: ``"start"`` or ``"stop"``.
-        info: ``generation``; at the stop also ``collected`` and ``uncollectable``, numbers of objects.
+        info: ``generation``; at the stop also ``collected`` and ``uncollectable``, counts of objects.
 
     Example:
         >>> import gc

@@ -1,7 +1,7 @@
-"""What is under way in this thread or task, so that nobody is told of what he does himself.
+"""Notifying subscribers, but not of what they do themselves while they are notified.
 
-The invariant: a run is known in its own context and in those copied from it while it lasts, and in none once it has
-ended; a task that was started in the middle is not deaf for good.
+The invariant: a notification is known in its own context, and in copies of it, until it has ended. A task that was
+started in the middle is notified again afterwards.
 """
 
 from __future__ import annotations
@@ -15,63 +15,62 @@ from aspecthook._core.mount.lock import is_changing
 
 
 @final
-class Run:
-    """One run of something, and perhaps of which occurrence of it."""
+class _Notification:
+    """One notification: of what, and of which occurrence of it."""
 
-    __slots__ = ("outer", "what", "which")
+    __slots__ = ("occurrence", "outer", "what")
 
-    def __init__(self, what: object, which: object, outer: Run | None) -> None:
+    def __init__(self, what: object, occurrence: object, outer: _Notification | None) -> None:
         self.what = what
-        self.which = which
+        self.occurrence = occurrence
         self.outer = outer
 
     def end(self) -> None:
-        """Forget what it was about: a copied context may keep the run for long."""
-        self.what = self.which = None
+        """Forget what it was about: a copied context may keep this object for long."""
+        self.what = self.occurrence = None
 
 
-_runs: Variable[Run | None] = variable("aspecthook_events_under_way", None)
+_current: Variable[_Notification | None] = variable("aspecthook_events_under_way", None)
 
 
-def is_under_way(what: object, which: object = None) -> bool:
-    """Say whether a run of this is under way in this context."""
-    run = _runs.get()
-    while run is not None:
-        if run.what is what and run.which is which:
+def is_notifying(what: object, occurrence: object = None) -> bool:
+    """Whether subscribers are being notified of this in this context."""
+    one = _current.get()
+    while one is not None:
+        if one.what is what and one.occurrence is occurrence:
             return True
-        run = run.outer
+        one = one.outer
     return False
 
 
-# Any: what a callable takes and gives is between it and whoever has it run.
-def running(what: object, which: object, work: Callable[..., Any], *args: Any) -> Any:
-    """Do some work, noted as a run of this."""
-    before = outer = _runs.get()
+# Any, here and below: the arguments and the result are those of the callable.
+def notifying(what: object, occurrence: object, work: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that notifies subscribers of something."""
+    before = outer = _current.get()
     while outer is not None and outer.what is None:
-        outer = outer.outer  # ended, and only here because the context was copied
-    run = Run(what, which, outer)
+        outer = outer.outer  # it has ended, and is here because the context was copied
+    one = _Notification(what, occurrence, outer)
     try:
-        _runs.set(run)
+        _current.set(one)
         return work(*args)
     finally:
-        run.end()  # first, and no call of C code: an interrupt that comes here must not leave it under way
-        _runs.set(before)
+        one.end()  # first, and no call of C code: an interrupt that comes here must not leave it current
+        _current.set(before)
 
 
-# Any: likewise.
-def tell(
+def notify(
     what: object,
     event: Callable[..., Any],
     *args: Any,
     ending: Callable[[], bool] = sys.is_finalizing,
     changing: Callable[[], bool] = is_changing,
 ) -> Any:
-    """Call an event, unless one of this sort is being told in this context, or it is no time for it.
+    """Call an event, unless subscribers are being notified of the same in this context.
 
-    Nobody is told while the interpreter is torn down, as modules are empty then; nor of what aspecthook itself does in
-    the middle of a change. It makes code and puts it into functions: whoever forbade that could not be taken off again.
+    Nobody is notified while the interpreter is torn down, as modules are empty then; nor of what aspecthook itself does
+    in the middle of a change. It makes code and puts it into functions: a hook that forbade that could not be removed.
     """
-    # What comes first is bound: this module may be empty too.
-    if ending() or changing() or is_under_way(what):
+    # `ending` and `changing` come first and are defaults: this module may be empty, too.
+    if ending() or changing() or is_notifying(what):
         return None
-    return running(what, None, event, *args)
+    return notifying(what, None, event, *args)

@@ -1,37 +1,38 @@
-"""Signals: one event each."""
+"""Signals as events, one for each signal."""
 
 from __future__ import annotations
 
+import signal as signals
 from types import FrameType
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookLookupError, MountError, brief, nearest
 
-from ._slots import Seat, Tell
+from ._slots import Notify, Slot
 from ._wiring import wired_copy
 
 if TYPE_CHECKING:
     from aspecthook._typing import Event
 
-    # Any: what a subscriber answers is up to it; what is not None means: handled.
+    # Any: a subscriber that has handled the signal answers anything but None.
     SignalEvent = Event[[int, FrameType | None], Any]
 
 _events: dict[int, Any] = {}
 
-# What the system does about them by default is nothing.
+# The system ignores these by default.
 _IGNORED = ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH")
 
 
 def signal(which: str | int) -> SignalEvent:
-    """Give the event of a signal: always the same one for the same signal.
+    """Return the event of a signal: always the same one for the same signal.
 
-    Its subscribers are given ``signum`` and ``frame``, in the main thread, as every signal handler in Python. After
-    them comes what would have come without us: the handler that was there before, or the system's default, which for
-    most signals is that the process dies by it. Unless a subscriber answers something that is not None: handled. What
-    a subscriber raises goes to the code that was interrupted, and nobody else is told.
+    Subscribers run in the main thread, as every signal handler in Python, and may ask for ``signum`` and ``frame``.
+    After them runs the handler that was there before, or the system's default, which for most signals ends the process;
+    unless a subscriber answers anything but None, which means that it has handled the signal. What a subscriber raises
+    goes to the code that was interrupted, and no further subscriber runs.
 
-    Only the main thread can change the handlers of signals: there the first subscriber is to be added. When the last is
-    taken off in another thread, our handler stays until the signal comes, and only passes it on.
+    Only the main thread can change signal handlers: add the first subscriber there. If the last one is removed in
+    another thread, our handler stays until the signal comes next, and passes it on.
 
     Args:
         which: The name, such as ``"SIGHUP"``, or the number: ``signal.SIGHUP``.
@@ -62,12 +63,10 @@ def signal(which: str | int) -> SignalEvent:
 
 
 def _received(signum: int, frame: FrameType | None) -> None:
-    """A signal has come."""
+    """A signal has arrived."""
 
 
 def _number(which: object) -> int:
-    import signal as signals
-
     known = {name: int(one) for name, one in signals.Signals.__members__.items()}
     if isinstance(which, str) and which in known:
         return known[which]
@@ -80,8 +79,6 @@ def _number(which: object) -> int:
 
 
 def _name(number: int) -> str:
-    import signal as signals
-
     try:
         return signals.Signals(number).name
     except ValueError:
@@ -89,26 +86,22 @@ def _name(number: int) -> str:
 
 
 @final
-class _Handler(Seat):
+class _Handler(Slot):
     """The handler of one signal."""
 
     __slots__ = ("_label", "_number")
 
-    def __init__(self, number: int, label: str, event: Tell) -> None:
+    def __init__(self, number: int, label: str, event: Notify) -> None:
         super().__init__(_name(number), event)
         self._number = number
         self._label = label
 
     def get(self) -> Any:
-        """Give the handler: a callable, SIG_DFL, SIG_IGN, or None where it is none of Python's."""
-        import signal as signals
-
+        """Return the handler: a callable, SIG_DFL, SIG_IGN, or None if it was not set by Python."""
         return signals.getsignal(self._number)
 
     def put(self, value: Any) -> None:
         """Set the handler."""
-        import signal as signals
-
         try:
             signals.signal(self._number, value)
         except (ValueError, OSError) as error:
@@ -118,7 +111,7 @@ class _Handler(Seat):
             ) from error
 
     def connect(self) -> None:
-        """Have our handler there, unless we could not put back what is there now."""
+        """Set our handler, unless the one that is set could not be put back."""
         if not self._connected and self.get() is None:
             raise MountError(
                 f"{self._label} cannot be connected: its handler was not set by Python code, and could not be put "
@@ -127,13 +120,11 @@ class _Handler(Seat):
         super().connect()
 
     def occurrence(self, args: tuple[Any, ...]) -> object:
-        """Give the frame that was interrupted: a signal may come again while the same one is being handled."""
+        """Return the frame that was interrupted: a signal may arrive again while it is being handled."""
         return args[1]
 
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
-        """Do what the handler did that was there, or the system."""
-        import signal as signals
-
+        """Call the handler that was there before, or do what the system does."""
         if before is signals.SIG_DFL:
             if self.name not in _IGNORED:
                 self._default()
@@ -141,11 +132,9 @@ class _Handler(Seat):
             return before(*args)
 
     def _default(self) -> None:
-        """Let the system do what it does about this signal, which for most of them is the end of the process."""
-        import signal as signals
-
+        """Let the system do what it does about this signal, which for most signals ends the process."""
         now = self.get()
         signals.signal(self._number, signals.SIG_DFL)
         signals.raise_signal(self._number)
-        # The process has been stopped and goes on, say.
+        # The process still runs: it has been stopped and continued, for example.
         signals.signal(self._number, now)

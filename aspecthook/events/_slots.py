@@ -1,13 +1,13 @@
-"""The interpreter's places for one callable, which others want too: `sys.excepthook` and the like, signal handlers.
+"""Slots: the interpreter's places for one callable, which others use too, as `sys.excepthook` and signal handlers.
 
-The invariant: what we put into a place, a link, knows what was there before and always passes on to it; so the links
-of a place may stay in any chain that others build around them. Of the links that one occurrence comes through, the
-outermost alone tells the event, and only while the place is connected.
+The invariant: what we put into a slot, a link, knows what was there before and always calls it. So links may stay in
+any chain of callables that others build around them. Of the links that one occurrence passes, the outermost alone
+notifies subscribers, and only while the slot is connected.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ClassVar, final
@@ -15,59 +15,60 @@ from typing import Any, ClassVar, final
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import MountError, brief
 
-from ._quiet import is_under_way, running
+from ._quiet import is_notifying, notifying
+from ._wiring import Plug
 
-# Any: what a place holds, is called with and gives is the interpreter's business.
-Tell = Callable[..., Any]
+# Any, here and below: what a slot holds, and what it is called with, depends on the slot.
+Notify = Callable[..., Any]
 _ABSENT: Any = object()
 
 
 @final
 class Link:
-    """What we put into a place: tells the event, then does what was done before, unless somebody has handled it."""
+    """What we put into a slot: notifies subscribers, then calls what was there before, unless one has handled it."""
 
     # Some programs ask hooks for their name.
-    __slots__ = ("__name__", "before", "seat", "under")
+    __slots__ = ("__name__", "before", "slot", "under")
 
-    def __init__(self, seat: Seat, before: Any) -> None:
-        self.__name__ = seat.name
-        self.seat = seat
+    def __init__(self, slot: Slot, before: Any) -> None:
+        self.__name__ = slot.name
+        self.slot = slot
         self.before = before
-        # An older link of this place, that others may still have in their chain.
+        # An older link of this slot, which others may still have in their chain.
         self.under: Link | None = None
 
     def __call__(self, *args: Any) -> Any:
-        return self.seat.called(self, args)
+        return self.slot.called(self, args)
 
     def __repr__(self) -> str:
-        return f"<aspecthook tells of {self.seat.name}, then {brief(self.before)}>"
+        return f"<aspecthook event {self.slot.name}, then {brief(self.before)}>"
 
 
-class Seat(ABC):
-    """A place, and what of ours is in it."""
+class Slot(Plug):
+    """A slot, and our links in it."""
 
-    # Whether what was done before is also done when telling the event raises.
+    # Whether what was there before is called, too, if notifying raises.
     passes_on_anyway: ClassVar[bool] = False
 
-    __slots__ = ("_connected", "_link", "_retired", "_tell", "name")
+    __slots__ = ("_connected", "_link", "_notify", "_retired", "name")
 
-    def __init__(self, name: str, tell: Tell) -> None:
+    def __init__(self, name: str, notify: Notify) -> None:
         self.name = name
-        self._tell = tell
+        self._notify = notify
         self._connected = False
-        # The link that was put there last and is not known to be gone.
+        # The link that was put in last and is not known to be gone.
         self._link: Link | None = None
-        # The one that was taken out last. It must not die: an exception that another thread is reporting right now does
-        # not keep it alive (CPython gh-130163, a crash).
+        # The link that was taken out last. It must not be freed: an exception that another thread is reporting does not
+        # keep it alive (CPython gh-130163, a crash).
         self._retired: Link | None = None
 
     @abstractmethod
     def get(self) -> Any:
-        """Give what is there."""
+        """Return what is in the slot."""
 
     @abstractmethod
     def put(self, value: Any) -> None:
-        """Put something there.
+        """Put something into the slot.
 
         Raises:
             MountError: It is refused.
@@ -75,25 +76,22 @@ class Seat(ABC):
 
     @abstractmethod
     def occurrence(self, args: tuple[Any, ...]) -> object:
-        """Give what tells one occurrence from another."""
+        """Return the object by which one occurrence differs from another."""
 
     @abstractmethod
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
-        """Do what was done before we came."""
+        """Do what would be done without us."""
 
     def _ours(self) -> Link | None:
         now = self.get()
-        return now if isinstance(now, Link) and now.seat is self else None
+        return now if isinstance(now, Link) and now.slot is self else None
 
     # As a plug
 
-    def prepare(self) -> None:  # noqa: B027  # there is nothing to prepare, for any of them
-        """Need nothing."""
-
     def connect(self) -> None:
-        """Have a link there. Where somebody else's callable stands on ours already, both stay."""
+        """Put a link into the slot. If somebody else's callable has been put over ours, both stay."""
         now, link = self.get(), self._link
-        if isinstance(now, Link) and now.seat is self:
+        if isinstance(now, Link) and now.slot is self:
             self._link = now
         elif not self._connected:
             while link is not None and now is link.before:
@@ -104,12 +102,12 @@ class Seat(ABC):
             made.under = link
             self.put(made)
             self._link = made
-        elif link is not None and now is link.before:  # somebody has put back what they had seen before us
+        elif link is not None and now is link.before:  # somebody has restored what was there before us
             self._put_or_leave(link)
         self._connected = True
 
     def _put_or_leave(self, value: Any) -> bool:
-        """Put something there, but for a signal outside of the main thread: the next change there puts it right."""
+        """Put something into the slot if it lets us: signal handlers can be changed in the main thread alone."""
         try:
             self.put(value)
         except MountError:
@@ -117,7 +115,7 @@ class Seat(ABC):
         return True
 
     def disconnect(self) -> None:
-        """Put back what was there, or leave our link below what others have put there: it only passes on now."""
+        """Put back what was there. A link below what others have put there stays, and notifies nobody."""
         self._connected = False
         self._heal()
 
@@ -128,20 +126,20 @@ class Seat(ABC):
 
     @property
     def displaced(self) -> bool:
-        """Whether somebody else's callable is where ours was put."""
+        """Whether somebody else's callable is where ours was."""
         if self._connected:
             return self._ours() is None
         self._heal()
         link = self._link
         return link is not None and self._ours() is None and self.get() is not link.before
 
-    # As what a link does
+    # What a link does
 
     def called(self, link: Link, args: tuple[Any, ...]) -> Any:
-        """Tell the event, if this link is the outermost, and pass on."""
+        """Notify subscribers, if this link is the outermost, and pass on."""
         which = self.occurrence(args)
-        if self._connected and not is_under_way(self, which):
-            return running(self, which, self._told, link, args)
+        if self._connected and not is_notifying(self, which):
+            return notifying(self, which, self._call, link, args)
         if not self._connected and self.get() is link:
             self._heal_unless_connected()
         return self.pass_on(link.before, args)
@@ -151,9 +149,9 @@ class Seat(ABC):
         if not self._connected:
             self._heal()
 
-    def _told(self, link: Link, args: tuple[Any, ...]) -> Any:
+    def _call(self, link: Link, args: tuple[Any, ...]) -> Any:
         try:
-            answer = self._tell(*args)
+            answer = self._notify(*args)
         except BaseException:
             if self.passes_on_anyway:
                 self.pass_on(link.before, args)
@@ -163,37 +161,37 @@ class Seat(ABC):
 
 
 @final
-class Attribute(Seat):
+class Attribute(Slot):
     """An attribute of a module, such as `sys.excepthook`."""
 
-    # These report exceptions. A subscriber that raises SystemExit must not make one unseen.
+    # These report exceptions. A subscriber that raises SystemExit must not hide one.
     passes_on_anyway = True
 
     __slots__ = ("_key", "_module")
 
-    def __init__(self, module: ModuleType, name: str, tell: Tell, *, key: int) -> None:
-        super().__init__(name, tell)
+    def __init__(self, module: ModuleType, name: str, notify: Notify, *, key: int) -> None:
+        super().__init__(name, notify)
         self._module = module
-        # Which of the arguments is what it is about.
+        # The place of the argument that is reported.
         self._key = key
 
     def get(self) -> Any:
-        """Give what is there; somebody may have deleted it."""
+        """Return the attribute, which somebody may have deleted."""
         return vars(self._module).get(self.name, _ABSENT)
 
     def put(self, value: Any) -> None:
-        """Put something there."""
+        """Set the attribute."""
         if value is _ABSENT:
             delattr(self._module, self.name)
         else:
             setattr(self._module, self.name, value)
 
     def occurrence(self, args: tuple[Any, ...]) -> object:
-        """Give what it is about."""
+        """Return what is reported."""
         return args[self._key] if len(args) > self._key else None
 
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
-        """Call what was there, or where that was nothing, what Python does by itself."""
+        """Call what was there before or, if there was nothing, Python's own."""
         if before is _ABSENT or before is None:
             before = getattr(self._module, f"__{self.name}__")
         return before(*args)

@@ -1,4 +1,4 @@
-"""Exceptions that nobody has caught, wherever Python reports them."""
+"""Uncaught exceptions, wherever Python reports them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aspecthook._core.law.answers import Return
 
-from ._pre_inside import Inside
-from ._quiet import tell
+from ._pre_inside import PreInside
+from ._quiet import notify
 from ._slots import Attribute
 from ._wiring import Plug, Several, wired
 
@@ -20,32 +20,32 @@ Origin: TypeAlias = Literal["main", "thread", "asyncio", "unraisable"]
 
 
 def _plug(event: Any) -> Plug:
-    """Connect the event to the four places where exceptions end that nobody has caught."""
+    """Return the plug for the four places where Python reports uncaught exceptions."""
 
-    def told(exc: BaseException | None, origin: Origin, source: object) -> Any:
-        # A subscriber whose own objects fail as they are freed is not told of that: it would never end.
-        return tell(event, event, exc, origin, source) if isinstance(exc, BaseException) else None
+    def report(exc: BaseException | None, origin: Origin, source: object) -> Any:
+        # `notify`, since a subscriber whose own objects fail as they are freed would be called for ever.
+        return notify(event, event, exc, origin, source) if isinstance(exc, BaseException) else None
 
     def main(_: type[BaseException], exc: BaseException, __: TracebackType | None = None) -> Any:
-        return told(exc, "main", None)
+        return report(exc, "main", None)
 
     def thread(args: threading.ExceptHookArgs) -> Any:
         # SystemExit ends a thread, and Python does not report it either.
-        return None if isinstance(args.exc_value, SystemExit) else told(args.exc_value, "thread", args.thread)
+        return None if isinstance(args.exc_value, SystemExit) else report(args.exc_value, "thread", args.thread)
 
     def unraisable(args: sys.UnraisableHookArgs) -> Any:
-        # Since 3.14 Python gives no object for a `__del__`; its message names the function.
-        return told(args.exc_value, "unraisable", args.err_msg if args.object is None else args.object)
+        # Since 3.14 Python passes no object for a `__del__`; its message names the function.
+        return report(args.exc_value, "unraisable", args.err_msg if args.object is None else args.object)
 
     def loop(context: dict[str, Any]) -> Return[None] | None:
-        # Event loops also report what is no exception, such as a task that was destroyed.
-        return None if told(context.get("exception"), "asyncio", context) is None else Return(None)
+        # Event loops also report without an exception, such as a task that was destroyed while pending.
+        return None if report(context.get("exception"), "asyncio", context) is None else Return(None)
 
     return Several(
         Attribute(sys, "excepthook", main, key=1),
         Attribute(threading, "excepthook", thread, key=0),
         Attribute(sys, "unraisablehook", unraisable, key=0),
-        Inside("asyncio.base_events:BaseEventLoop.call_exception_handler", loop),
+        PreInside("asyncio.base_events:BaseEventLoop.call_exception_handler", loop),
     )
 
 
@@ -53,12 +53,12 @@ def _plug(event: Any) -> Plug:
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
     """An exception that nobody has caught is about to be reported.
 
-    Told where Python itself would report it: the main thread's, as the program ends of it; a thread's, but for
-    `SystemExit`; one that an asyncio task or callback has left behind; and the unraisable, such as one raised by
-    ``__del__``. The report (a traceback on stderr, a line in asyncio's log, or what another hook makes of it) follows,
-    unless a subscriber answers something that is not None: handled. That hides the report; the program or the thread
-    ends all the same. A subscriber that fails is logged, and passed over; one that raises `SystemExit` or the like ends
-    the telling, and the report follows before that goes on.
+    Called where Python itself reports it: one that ends the program; one that ends a thread, except `SystemExit`; one
+    of an asyncio task or callback that nobody awaits; and an unraisable one, such as one raised by ``__del__``. The
+    report follows (a traceback on stderr, a line in asyncio's log, or what another hook makes of it), unless a
+    subscriber answers anything but None, which means that it has handled the exception. The program or the thread ends
+    all the same. The failure of a subscriber is logged, and the next one runs; `SystemExit` or the like is raised after
+    the report, and no further subscriber runs.
 
     Args:
         error: The exception.

@@ -1,10 +1,11 @@
-"""Mount points that are connected to the interpreter for as long as there is something to run."""
+"""Events of the interpreter: mount points that are connected to it for as long as they have subscribers that act."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, final, overload
+from typing import TYPE_CHECKING, Any, Literal, final, overload
 
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
@@ -20,33 +21,34 @@ if TYPE_CHECKING:
     from aspecthook._typing import ToAnswer, ToEvent
 
 
-class Plug(Protocol):
-    """What connects an event to the interpreter. All but `prepare` is called under the lock, and as often as not."""
+class Plug(ABC):
+    """What connects an event to the interpreter. All but `prepare` is called under the lock, and may be repeated."""
 
-    def prepare(self) -> None:
+    __slots__ = ()
+
+    def prepare(self) -> None:  # noqa: B027  # most plugs import nothing
         """Import what connecting needs: under the lock that could wait for a thread which waits for the lock."""
-        ...
 
+    @abstractmethod
     def connect(self) -> None:
-        """Have the event told.
+        """Have the interpreter call the event.
 
         Raises:
             MountError: The interpreter refuses; `disconnect` then leaves nothing behind.
         """
-        ...
 
+    @abstractmethod
     def disconnect(self) -> None:
         """Put back what was there; what others have put there meanwhile stays."""
-        ...
 
     @property
     def displaced(self) -> bool:
-        """Whether others have put theirs over ours."""
-        ...
+        """Whether others have replaced what we put there; for most plugs nobody can."""
+        return False
 
 
 @final
-class Several:
+class Several(Plug):
     """Plugs that are connected and disconnected together."""
 
     __slots__ = ("_plugs",)
@@ -71,13 +73,13 @@ class Several:
 
     @property
     def displaced(self) -> bool:
-        """Whether others have put theirs over one of ours."""
+        """Whether others have replaced one of ours."""
         return any(plug.displaced for plug in self._plugs)
 
 
 @final
-class Wired(MountPoint):
-    """The mount point of an event of the interpreter's own."""
+class WiredPoint(MountPoint):
+    """The mount point of an event of the interpreter."""
 
     __slots__ = ("_plug", "_refused")
 
@@ -89,7 +91,7 @@ class Wired(MountPoint):
     @property
     @under_lock
     def displaced(self) -> bool:
-        """Whether somebody else has put theirs where ours was: in the event's code, or in the interpreter."""
+        """Whether somebody else has replaced ours: the event's code, or what was put into the interpreter."""
         return super().displaced or self._plug.displaced
 
     def admit(
@@ -104,7 +106,7 @@ class Wired(MountPoint):
         direct: bool = False,
         lasting: bool = False,
     ) -> Hook:
-        """Add a hook, and with the first one that acts connect the event."""
+        """Add a hook, and connect the event with the first one that acts."""
         self._plug.prepare()
         return super().admit(kind, function, types, options, gate, again=again, direct=direct, lasting=lasting)
 
@@ -127,15 +129,15 @@ class Wired(MountPoint):
                 self._connect()
             else:
                 self._plug.disconnect()
-            if needed == self._is_needed():  # else a finalizer or a signal handler has made a change meanwhile
+            if needed == self._is_needed():  # otherwise a finalizer or a signal handler has made a change meanwhile
                 break
-        # Linked now, not by the next call. That may come anywhere: in a garbage collection in the middle of `compile`,
-        # which CPython 3.11 cannot enter again, or in an import that a thread waits for which has the lock.
+        # Linked now and not by the next call, which may come anywhere: in a garbage collection in the middle of
+        # `compile`, which CPython 3.11 cannot enter again, or in an import for which the owner of the lock waits.
         if self._place is not None and self._place.opened:
             self._place.current()
 
     def _connect(self) -> None:
-        """Connect the event; raise once that it is refused, when hooks act again, and not as others are taken off."""
+        """Connect the event. A refusal is raised the first time, and not again at each later change."""
         try:
             self._plug.connect()
         except MountError:
@@ -146,7 +148,7 @@ class Wired(MountPoint):
             self._refused = False
 
 
-# Where an event's plug comes from: it is made with the event, which it tells.
+# The plug is made together with the event that it calls.
 ToPlug = Callable[[Any], Plug]  # Any: an event, which no type of a plain function describes
 
 
@@ -156,7 +158,7 @@ def wired(plug: ToPlug, *, first: Literal[True], errors: Errors = "raise") -> To
 def wired(plug: ToPlug, *, errors: Errors = "raise") -> ToEvent: ...
 # Any: the overloads say what is given; nobody outside sees this line.
 def wired(plug: ToPlug, *, first: bool = False, errors: Errors = "raise") -> Any:
-    """Make a stub an event that a plug connects to the interpreter."""
+    """Return a decorator that makes a stub an event, connected to the interpreter by a plug."""
 
     def decorate(stub: FunctionType) -> Any:
         return _wired(stub, f"aspecthook.events:{stub.__name__}", plug, first=first, errors=errors)
@@ -165,7 +167,7 @@ def wired(plug: ToPlug, *, first: bool = False, errors: Errors = "raise") -> Any
 
 
 def wired_copy(stub: Callable[..., object], label: str, plug: ToPlug, *, first: bool = False) -> Any:
-    """Make an event of a function with the code of a stub, that lives as long as the stub's module."""
+    """Make an event of a copy of a stub."""
     assert isinstance(stub, FunctionType)
     copy = FunctionType(stub.__code__, stub.__globals__, stub.__name__)
     copy.__annotations__ = dict(stub.__annotations__)
@@ -174,6 +176,6 @@ def wired_copy(stub: Callable[..., object], label: str, plug: ToPlug, *, first: 
 
 def _wired(stub: FunctionType, label: str, plug: ToPlug, *, first: bool, errors: Errors) -> Any:
     def make(function: FunctionType, name: str | None, emission: Emission) -> MountPoint:
-        return Wired(function, name, emission, plug(function))
+        return WiredPoint(function, name, emission, plug(function))
 
     return _event(stub, label, make=make, first=first, fold=None, errors=errors, gather=False, replay=False)

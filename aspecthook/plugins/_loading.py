@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from aspecthook._errors import ConfigError, PluginError, brief, described, printable
-from aspecthook.weave._aspects import _MARKS as MARKS
+from aspecthook.weave._aspects import MARKS
 
 from ._config import outline, read_entry, string
 from ._import_paths import import_path

@@ -15,9 +15,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
-from aspecthook.weave._aspects import _MARKS as MARKS
-from aspecthook.weave._aspects import Mark, marked
-from aspecthook.weave._aspects import _names as names_in
+from aspecthook.weave._aspects import MARKS, Mark, attribute_names, marked
 from aspecthook.weave._gates import Claim, Heir, gate
 
 
@@ -35,7 +33,7 @@ class PluginHook(NamedTuple):
     @property
     def is_replayed_to(self) -> bool:
         """Whether past calls are replayed to it when it is added."""
-        return self.mark.kind == "on" and self.mount.history is not None
+        return self.mount.replays(self.mark.kind)
 
     def withdraw(self) -> None:
         """Remove what an interrupt has left of it, before anybody else knew of it."""
@@ -199,7 +197,7 @@ def _has_marks(function: object) -> bool:
 
 def _methods(plugin: object) -> dict[str, FunctionType]:
     """Return the functions of a plugin by name; of a module, those that it defines itself."""
-    found = {name: _function(getattr_static(plugin, name, None)) for name in names_in(plugin)}
+    found = {name: _function(getattr_static(plugin, name, None)) for name in attribute_names(plugin)}
     return {name: one for name, one in found.items() if isinstance(one, FunctionType) and _is_own(plugin, one)}
 
 

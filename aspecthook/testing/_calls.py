@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable
+from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -20,12 +21,45 @@ from ._shortened import shortened
 def blank_of(mount: MountPoint) -> FunctionType:
     """Make a function that takes what the target takes."""
     code = mount._code()
-    cells = tuple([CellType() for _ in code.co_freevars])
-    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, None, cells)
+    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, None, _cells(code))
     function: Any = mount.function
     blank.__defaults__ = getattr(function, "__defaults__", None)
     blank.__kwdefaults__ = getattr(function, "__kwdefaults__", None)
     return blank
+
+
+def _cells(code: CodeType) -> tuple[CellType, ...]:
+    return tuple([CellType() for _ in code.co_freevars])
+
+
+def values_of(mount: MountPoint, given: Given, bound: tuple[object, ...]) -> tuple[object, ...] | None:
+    """Return what the parameters are given in a call, defaults filled in; None if the arguments do not fit."""
+    function, code, signature = mount.function, mount._code(), mount._get_site().signature
+    by_position: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
+    values: dict[str, object] = dict(getattr(function, "__kwdefaults__", None) or {})
+    try:
+        found = _parameters(code, len(by_position), frozenset(values)).bind(*bound, *given.args, **given.kwargs)
+    except TypeError:
+        return None
+    names = signature.names
+    values |= zip(names[signature.positional - len(by_position) : signature.positional], by_position, strict=False)
+    values |= {
+        names[place]: empty for place, empty in ((signature.varargs, ()), (signature.varkw, {})) if place is not None
+    }
+    values |= found.arguments
+    return tuple([values[name] for name in names])
+
+
+@lru_cache(maxsize=256)
+def _parameters(code: CodeType, defaults: int, named: frozenset[str]) -> inspect.Signature:
+    """Return the parameters of a target, to which of its defaults it does not matter.
+
+    Reading them takes longer than a call, and each call of a machine needs them: so they are kept, without the
+    defaults themselves, which may refer to anything.
+    """
+    blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, (None,) * defaults, _cells(code))
+    blank.__kwdefaults__ = dict.fromkeys(named)
+    return inspect.signature(blank)
 
 
 def bound_of(target: object) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from aspecthook._core.law.callables import name_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
-from aspecthook.weave._aspects import _MARKS as MARKS
+from aspecthook.weave._aspects import MARKS
 
 from ._shortened import shortened
 

@@ -292,7 +292,7 @@ def traces(mount: MountPoint) -> State:
     # While hooks act the code is ours, and is made anew when it is next called.
     code = "ours" if _is_ours(mount) else code_in(mount)
     space: dict[str, object] = getattr(mount.function, "__dict__", {})
-    entries = sorted(dict.items(space), key=itemgetter(0))  # not those that it shows: all there are
+    entries = sorted(dict[str, object].items(space), key=itemgetter(0))  # not those that it shows: all there are
     return [
         ("its code", [code]),
         ("the names in its __dict__", [name for name, _ in entries]),

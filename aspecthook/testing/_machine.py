@@ -101,7 +101,7 @@ class HookMachine(RuleBasedStateMachine):
             `reentrant` and `isolate`. A law which says that a hook runs in each call needs ``vary`` without them.
         disturb: What the guests of a call may do, and its caller, if the target is a generator or a coroutine function:
             ``"send"``, ``"throw"``, ``"close"``, ``"drop"``, ``"cancel"``, ``"at once"``; ``()``: nothing. A law of
-            yours is not asked about calls whose guest answers something.
+            yours is not asked about calls whose guest answers something, or whose caller does one of these.
         mount: The mount point under test.
         target: What `make` gave.
 
@@ -147,6 +147,7 @@ class HookMachine(RuleBasedStateMachine):
     # The newest machine of a class: after a failure, the one that has played the shortest story.
     _last: HookMachine | None = None
     _known_samples: list[Given]
+    _known_hooks: tuple[object, list[Candidate], list[str]]  # the kit's own
 
     # To be overridden
 
@@ -264,8 +265,19 @@ class HookMachine(RuleBasedStateMachine):
         if self.candidates is not None:
             return [*found, *read(self.candidates)]
         self._is_small = not found
-        own = answering_hooks(self._ran) if type(self).make is HookMachine.make else []
-        return found or [*small_hooks(self.mount, self._ran), *asking_hooks(self.mount, self._ran), *own]
+        return found or self._read_own()
+
+    def _read_own(self) -> list[Candidate]:
+        """Return the kit's own hooks, made once for all machines of a class whose targets have the same parameters."""
+        signature = self.mount._get_site().signature
+        known = vars(type(self)).get("_known_hooks")
+        if known is None or known[0] != (signature.shape, signature.names):
+            ran: list[str] = []
+            own = answering_hooks(ran) if type(self).make is HookMachine.make else []
+            made = [*small_hooks(self.mount, ran), *asking_hooks(self.mount, ran), *own]
+            known = type(self)._known_hooks = (signature.shape, signature.names), made, ran
+        _, made, self._ran = known
+        return made
 
     def _read_parameters(self) -> None:
         parameters = list(inspect.signature(blank_of(self.mount)).parameters.values())[len(bound_of(self.target)) :]
@@ -657,10 +669,9 @@ class HookMachine(RuleBasedStateMachine):
             traces = self._traced(given, drive)
             check_call(*[self._played(rows, trace, given) for trace in traces])
         self._take_off_used_up()
-        if laws:
+        if laws and not drive:  # a law may make the call again, and cannot make it like that
             for one in self._laws:
-                for trace in traces:
-                    check_law(one, self.mount, trace)
+                check_law(one, self.mount, traces[0])
 
     def _traced(self, given: Given, drive: str) -> Sequence[Trace]:
         bound = bound_of(self.target)

@@ -7,25 +7,26 @@ that has happened is played again by the interpreter of law 1, with what each ho
 from __future__ import annotations
 
 import copy
-import inspect
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from types import NoneType
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 
 from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.asks import KINDS, RESERVED
 from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
 
-from ._calls import Given, blank_of
+from ._calls import Given, values_of
 from ._rows import Counts, Row, of_kind, ordered
 from ._shortened import shortened
 from ._streams import (
@@ -48,8 +49,12 @@ from ._trace import TARGET, Proceeding, Step, Trace, _words, mapped, noting, pla
 
 # A call played again
 
+_COUNTED = frozenset({"once", "times", "every", "reentrant"})
 
-class Played(NamedTuple):
+
+@final
+@dataclass(frozen=True, eq=False)
+class Played:
     """A call that has been made, and all that is needed to play it again."""
 
     mount: MountPoint
@@ -60,10 +65,15 @@ class Played(NamedTuple):
     counts: Counts
     nested: dict[int, list[Played]]  # by the hook that has made them
 
-    @property
+    @cached_property
     def values(self) -> tuple[object, ...] | None:
         """What the parameters were given; None: it did not fit."""
-        return _values(self.mount, (*self.bound, *self.given.args), self.given.kwargs)
+        return values_of(self.mount, self.given, self.bound)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The hooks in the order in which the laws say that they run."""
+        return _chain(self.rows)
 
 
 def differs(*calls: Played) -> str | None:
@@ -76,8 +86,8 @@ def differs(*calls: Played) -> str | None:
     if not all(map(_is_exact, calls)):
         for one in calls:
             one.counts.forget()
-        return next(filter(None, [_phases(_chain(one.rows), one.trace) for one in calls]), None)
-    replays = [_Replay(one, _chain(one.rows)) for one in calls]
+        return next(filter(None, [_phases(one.chain, one.trace) for one in calls]), None)
+    replays = [_Replay(one) for one in calls]
     with ExitStack() as stack:
         contexts = [stack.enter_context(_contexts(one.trace)) for one in calls]
         playing = [replay.playing() for replay in replays]
@@ -106,9 +116,8 @@ def _leaves_open(step: Step) -> bool:
 
 def _is_exact(played: Played) -> bool:
     """Say whether a call can be played again."""
-    chain = _chain(played.rows)
-    is_open = _is_plain(played.trace) and not _is_ambiguous(chain, played.counts)
-    return is_open and not _is_beyond(played.mount, chain)
+    is_open = _is_plain(played.trace) and not _is_ambiguous(played.chain, played.counts)
+    return is_open and not _is_beyond(played.mount, played.chain)
 
 
 def _changes(played: Played) -> str | None:
@@ -117,7 +126,7 @@ def _changes(played: Played) -> str | None:
     unfit = next((step for step in trace.steps if step._is_unfit), None)
     if unfit is not None:
         return f"{unfit!r} was not called with what it takes"
-    if values is None or _chain(played.rows).around:  # these may have given it anything
+    if values is None or played.chain.around:  # these may have given it anything
         return None
     now: dict[str, object] = dict(zip(mount._get_site().signature.names, values, strict=True))
     result: object = _UNKNOWN
@@ -131,8 +140,8 @@ def _changes(played: Played) -> str | None:
                 return f"{step!r} should have been given {name}={shortened(expected[name])}"
         if step.kind == TARGET:
             result = step.answer
-        elif step.kind in ("pre", "post") and type(step.answer) not in (Args, NoneType):
-            result = cast("Return[object]", step.answer).value if type(step.answer) is Return else step.answer
+        elif step.kind in ("pre", "post") and type_of(step.answer) not in (Args, NoneType):
+            result = cast("Return[object]", step.answer).value if type_of(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
             if not step.answer.changes.keys() <= now.keys():
                 return None  # refused, unless the target takes any name
@@ -161,7 +170,7 @@ def interpreted(
         counts: How often the hooks have acted.
         came: What the target is to give or to raise; None: it is called.
     """
-    values = _values(mount, (*bound, *given.args), given.kwargs)
+    values = values_of(mount, given, bound)
     if values is None:
         return None, TypeError()
     chain = mapped(_chain(rows), lambda hook: _counted(hook, counts))
@@ -187,6 +196,8 @@ def _site(mount: MountPoint) -> Site:
 
 
 def _counted(hook: Hook, counts: Counts) -> Hook:
+    if hook.guard is None and not hook.options.keys() & _COUNTED:
+        return hook
     double = copy.copy(hook)
     double.guard = cast("Any", _Admission(counts, hook, lambda: False))
     return double
@@ -199,15 +210,6 @@ def _chain(rows: list[Row]) -> Chain:
         assert order is not None, "the hooks of a call have an order, or they would have been refused"
         setattr(chain, kind, tuple([cast("Hook", row.hook) for row in order]))
     return chain
-
-
-def _values(mount: MountPoint, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[object, ...] | None:
-    try:
-        bound = inspect.signature(blank_of(mount)).bind(*args, **kwargs)
-    except TypeError:
-        return None
-    bound.apply_defaults()
-    return tuple([bound.arguments[name] for name in mount._get_site().signature.names])
 
 
 def _is_plain(trace: Trace) -> bool:
@@ -319,7 +321,7 @@ class _Admission:
 class _Replay:
     """Plays a call again: every hook, and the target, answers what it has answered."""
 
-    def __init__(self, played: Played, chain: Chain) -> None:
+    def __init__(self, played: Played) -> None:
         self.mount = played.mount
         self.values = played.values or ()
         self.trace = played.trace
@@ -333,8 +335,8 @@ class _Replay:
         self.acting: list[object] = []
         self.site = _site(self.mount)
         self.style = self.site.signature.style
-        self.hooked = bool(chain.everything())
-        self.chain = mapped(chain, self.double)
+        self.hooked = bool(played.chain.everything())
+        self.chain = mapped(played.chain, self.double)
 
     def playing(self) -> Generator[None]:
         """Play the call, and note in what it differs; halt after each time that a stream is resumed."""
@@ -420,7 +422,7 @@ class _Replay:
         """Make a hook that answers what this one has answered, where its turn is."""
         double = copy.copy(hook)
         double.guard = None
-        if hook.options.keys() & {"once", "times", "every", "reentrant"}:
+        if hook.options.keys() & _COUNTED:
             double.guard = cast("Any", _Admission(self.counts, hook, lambda: self.is_next(hook.kind, hook.name)))
         if hook.gate is not None:  # nobody notes what it says
             double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
@@ -807,8 +809,8 @@ def outcome_of(resumed: Callable[[], object], event: Resumption) -> tuple[str, o
 
 def _lazily(holds: Callable[[], bool], make: Callable[[], Any], proceed: Callable[[], Any]) -> Generator[Any, Any, Any]:
     """Decide as a stream begins whether it is this one or what is inside of it."""
-    made = make() if holds() else proceed()
-    return (yield from made) if is_stream(made) else made
+    made: Any = make() if holds() else proceed()
+    return (yield from cast("Generator[Any, Any, Any]", made)) if is_stream(made) else made
 
 
 async def _alazily(
@@ -827,7 +829,9 @@ async def _alazily(
             step = made.athrow(error)
 
 
-def _within(opened: Callable[[], AbstractContextManager[_Part]], source: Any) -> Generator[Any, Any, Any]:
+def _within(
+    opened: Callable[[], AbstractContextManager[_Part]], source: Generator[Any, Any, Any]
+) -> Generator[Any, Any, Any]:
     """Run a stream at the one `yield` of a hook."""
     with opened() as part:
         part.come_to_its_yield()

@@ -1,8 +1,8 @@
 """The short stories, all of them: up to three hooks, in each order, added, called, one taken off, called again.
 
-(Of few candidates also more hooks, and of many candidates not all of the stories: a run takes about a second.)
-
-The invariant: nothing here is random. A law that such a story breaks is found in every run, and by the shortest one.
+Of few candidates there are also stories of more hooks, and of many candidates not all of the stories, so that a run
+takes about a second. The invariant: nothing here is random. A law that such a story breaks is found in every run, and
+by the shortest one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from functools import partial
 from itertools import cycle, islice, permutations
 from math import perm
 from threading import Thread
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
+from aspecthook._core.law.asks import KINDS
 
 from ._calls import Given, outcome
 from ._draws import SETTINGS, is_ours
@@ -26,10 +28,16 @@ from ._story import with_story
 if TYPE_CHECKING:
     from ._machine import HookMachine
 
+Story = TypeVar("Story", bound=tuple[str, ...])
+
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _HOOKS = 3
-_MOST = 400  # stories of one size, which take about a second; all there are with three of eight candidates
+_MOST = 400  # stories of one size: all there are with three of eight candidates
+_FEW = 60  # of more, some that are spread evenly: of hooks of one kind, and of hooks of several kinds
+_CALLS = 200  # calls in the stories of one size, with the hooks that were added
+_PAIRS = 16  # hooks of which one is named by the other
+_GUESTS = 150  # stories with a guest
 _SAMPLES = 4
 _SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known
 
@@ -47,13 +55,13 @@ def explored(machine: type[HookMachine]) -> None:
             return
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         _play(machine, _refuse)
-        for added, removed in _stories(keys):
-            _play(machine, partial(_come_and_go, added=added, removed=removed))
+        for added, removed, turns in _stories(first):
+            _play(machine, partial(_come_and_go, added=added, removed=removed, turns=turns))
         for key in keys[:1]:
             _play(machine, partial(_pause_twice, key=key))
         _play(machine, _let_go)
         check_death(machine)
-        for key, other in _pairs(machine, first):
+        for key, other in _some(list(_pairs(machine, first)), _PAIRS):
             _play(machine, partial(_have_twins, key=key, other=other))
             _play(machine, partial(_contradict, key=key, other=other))
             if first._expected.parent is not None and first._is_plain():
@@ -61,7 +69,7 @@ def explored(machine: type[HookMachine]) -> None:
         for key in keys:
             _play(machine, partial(_change, key=key))
         guests = list(map(str, first._guests))
-        step = 1 + len(keys) * len(guests) // (_MOST + 1)
+        step = min(len(keys), 1 + len(keys) * len(guests) // (_GUESTS + 1))
         drives = cycle(first._drives)
         for number, key in enumerate(keys):
             for guest in guests[number % step :: step]:  # of many guests, others for each hook
@@ -72,14 +80,40 @@ def explored(machine: type[HookMachine]) -> None:
         machine._in_small_world = before
 
 
-def _stories(keys: list[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _stories(first: HookMachine) -> Iterator[tuple[tuple[str, ...], str, range]]:
+    """Yield the hooks that are added, the one that is removed, and the turns: which of the samples are called with."""
+    keys = list(first._keys)
     for size in range(1, len(keys) + 1):
         count = perm(len(keys), size)
-        if size > _HOOKS and count > _MOST:
+        if count <= _MOST:
+            stories = list(permutations(keys, size))
+        elif size <= _HOOKS:
+            stories = [*_alike(first, size), *_mixed(first, size, count)]
+        else:
             return
-        step = 1 + count // (_MOST + 1)  # of many candidates, some of the stories, spread evenly
-        for number, added in enumerate(islice(permutations(keys, size), 0, None, step)):
-            yield added, added[number % size]
+        turns = max(1, min(len(first._samples), _CALLS // len(stories)))
+        for number, added in enumerate(stories):
+            begin = number if turns < len(first._samples) else 0
+            yield added, added[number % size], range(begin, begin + turns)
+
+
+def _alike(first: HookMachine, size: int) -> list[tuple[str, ...]]:
+    """Return stories of hooks of one kind, whose order is what matters."""
+    kinds = [[key for key, one in first._keys.items() if one.kind == kind] for kind in KINDS]
+    found = [added for keys in kinds for added in permutations(keys, size)]
+    # The kit's own hooks are alike in most of what matters here.
+    return found if len(found) <= _MOST and not first._is_small else _some(found, _FEW)
+
+
+def _mixed(first: HookMachine, size: int, count: int) -> list[tuple[str, ...]]:
+    """Return some stories of hooks of several kinds."""
+    some = islice(permutations(first._keys, size), 0, None, 1 + count // (2 * _FEW))
+    return _some([added for added in some if len({first._keys[key].kind for key in added}) > 1], _FEW)
+
+
+def _some(stories: list[Story], most: int) -> list[Story]:
+    """Return as many of these as there may be, spread evenly."""
+    return stories[:: max(1, -(-len(stories) // most))]
 
 
 def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> None:
@@ -99,15 +133,21 @@ def _refuse(state: HookMachine) -> None:
         check_refusals(state.mount)
 
 
-def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str) -> None:
+def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str, turns: range) -> None:
     for key in added:
         state.add(key)
-    for sample in state._samples:
-        state.call(sample)
+    for turn in turns:
+        state.call(state._samples[turn % len(state._samples)])
     for drive in state._drives if len(added) == 1 else ():
         state.call(state._samples[-1], drive=drive)
     present = {state._key(row) for row in state._own_rows()}
-    if len(added) == 2 and present == {*added} and type(state).pause is not None and type(state).resume is not None:
+    if (
+        len(added) == 2
+        and len(turns) > 1
+        and present == {*added}
+        and type(state).pause is not None
+        and type(state).resume is not None
+    ):
         for key in added:
             state.pause(key)
         state.resume(removed)

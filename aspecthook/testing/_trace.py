@@ -7,7 +7,6 @@ see is changed, and no call of theirs is noted.
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import Any, TypeVar, cast, final
 
 from aspecthook._core.law.asks import KINDS, Asks
 from aspecthook._core.law.call import Call
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.gather import at_once
 from aspecthook._core.law.guard import Guard
 from aspecthook._core.law.hook import Hook
@@ -28,7 +28,7 @@ from aspecthook._core.mount.place import Place
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, nearest, plural
 
-from ._calls import Given, blank_of, bound_of
+from ._calls import Given, bound_of, values_of
 from ._copies import copy_of, kept_of
 from ._shortened import shortened
 from ._streams import (
@@ -311,7 +311,9 @@ def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trac
     trace = Trace(mount.name)
     trace._target = mount.function.__name__
     trace.args, trace.kwargs = given
-    trace.arguments = _arguments(mount, (*bound, *given.args), given.kwargs)
+    values = values_of(mount, given, bound)
+    if values is not None:  # else the call itself will say that they do not fit
+        trace.arguments = mount._get_site().signature.arguments(values)
     kept = kept_of((bound, given.args, given.kwargs))
 
     def again(other: Chain) -> Trace | Awaitable[Trace]:
@@ -321,16 +323,6 @@ def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trac
     again.__dict__["function"] = mount.function  # mount points do not keep their functions alive
     trace._again = again
     return trace
-
-
-def _arguments(mount: MountPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    try:
-        bound = inspect.signature(blank_of(mount)).bind(*args, **kwargs)
-    except TypeError:  # they do not fit, as the call itself will say
-        return {}
-    bound.apply_defaults()
-    signature = mount._get_site().signature
-    return signature.arguments(tuple([bound.arguments[name] for name in signature.names]))
 
 
 async def _awaited(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> Trace:
@@ -495,10 +487,12 @@ def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
     free = max(code.co_posonlyargcount - bound, 0)
     own = code.co_varnames[bound : code.co_argcount]
     given = [what for how, what in hook.asks if not how]
-    # The one argument of which a parameter without a name of the user's choice is given, and `self`, are called alike.
+    # A positional-only parameter, and the `self` of a hook that is a method of the target's class, have any name.
     return [
         own[place]
-        if place < len(own) and (place >= max(free, 1) or own[place] in names) and not str(given[place]).startswith(".")
+        if place < len(own)
+        and (place >= max(free, 1) or (not free and own[place] in names))
+        and not str(given[place]).startswith(".")
         else word
         for place, word in enumerate(words)
     ]
@@ -609,10 +603,11 @@ def _async_around(answer: Any, step: Step) -> Any:
 def _watched(answer: Any, step: Step) -> Any:
     """Note what an awaitable gives that is an answer: that is the answer then."""
     step.answer = answer
-    if type(answer) is CoroutineType:
+    kind: type[Any] = type_of(answer)
+    if kind is CoroutineType:
         step._is_pending = True
         return _settled(answer, step)
-    if hasattr(type(answer), "__await__"):
+    if hasattr(kind, "__await__"):
         step._is_pending = True
         return _Watched(answer, step)
     return answer

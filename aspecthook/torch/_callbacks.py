@@ -1,4 +1,4 @@
-"""What PyTorch calls back on gradients and state dicts, as events: one entry in its own dict a module and sort."""
+"""PyTorch's callbacks on gradients and state dicts as events: one entry of ours for each module and kind."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookAnswerError, described
 
-from ._carried import ABSENT, Module, SeatInModule, Tensor, is_tensor, known_point, label_of, space_of, without
+from ._carried import ABSENT, Module, ModuleSlot, Tensor, is_tensor, known_point, label_of, space_of, without
 from ._forward import forward_point
 from ._own import OwnMountPoint
 
 
 @final
-class CallbackSeat(SeatInModule):
-    """One entry in one of a module's own dicts of callbacks."""
+class CallbackSlot(ModuleSlot):
+    """One entry in one of a module's dicts of callbacks."""
 
     __slots__ = ("_forward", "_handle", "_row", "_was_full")
 
@@ -41,13 +41,13 @@ class CallbackSeat(SeatInModule):
             self._was_full = space_of(module).get("_is_full_backward_hook", ABSENT)
             self._handle = getattr(module, self._row.register)(function)
             if "backward" in self.place:
-                # By this, and not by hooks that come and go, `torch.compile` sees that what it has made is stale.
+                # `torch.compile` notices a new forward, but no new callback, and would go on with what it has made.
                 self._forward = forward_point(module, self.name, bypassed=False)
                 self._forward.pin(1)
         elif self._handle.id in rows:
             held = rows[self._handle.id]
             if self.place == "state_dict_post":
-                setattr(function, "_from_public_api", True)  # as registering does
+                setattr(function, "_from_public_api", True)  # as PyTorch does when it registers one
             rows[self._handle.id] = function if type(held) is FunctionType else type(held)(function, module)
 
     def leave(self) -> None:
@@ -62,7 +62,7 @@ class CallbackSeat(SeatInModule):
             forward.pin(-1)
 
     def _restore(self, space: dict[str, Any]) -> None:
-        """Put back what registering a full backward hook has noted, if there is none any more."""
+        """Restore the flag that registering a full backward hook has set, if no such hook is left."""
         if not space["_backward_hooks"] and self._was_full is not ABSENT:
             space["_is_full_backward_hook"] = self._was_full
 
@@ -82,7 +82,7 @@ class CallbackSeat(SeatInModule):
 
 
 @final
-class TensorSeat:
+class TensorSlot:
     """One callback of a tensor."""
 
     __slots__ = ("_handle", "_row", "tensor")
@@ -109,7 +109,7 @@ class TensorSeat:
         self._handle = None
 
     def forget(self) -> None:
-        """Nothing is kept in a tensor but its callbacks."""
+        """Do nothing: a tensor carries nothing but its callbacks."""
 
     def is_displaced(self) -> bool:
         tensor = self.tensor()
@@ -118,10 +118,9 @@ class TensorSeat:
         return self._handle.id not in (getattr(tensor, self._row.kept_in) or ())
 
 
-# Events: what PyTorch calls back
+# The stubs of the events have the parameters of PyTorch's callbacks, and `name` where there is a tensor alone.
 
 
-# What PyTorch calls them with; `name` is added for those that it calls with a tensor alone.
 def _backward_pre(module: Any, grad_output: Any) -> Any: ...
 def _backward(module: Any, grad_input: Any, grad_output: Any) -> Any: ...
 def _state_dict_pre(module: Any, prefix: Any, keep_vars: Any) -> Any: ...
@@ -142,7 +141,7 @@ def _accumulated(parameter: Any, name: Any) -> Any: ...
 
 
 def _shown(value: Any) -> str:
-    """Show an answer in a message: of a tensor its shape, as its numbers say nothing."""
+    """Return an answer as messages show it: for a tensor its shape."""
     if is_tensor(value):
         return f"a tensor of shape {tuple(value.shape)}"
     return f"({', '.join(map(_shown, value))})" if issubclass(type_of(value), tuple) else described(value)
@@ -153,7 +152,7 @@ def _unfit(site: Site, function: object, answer: object, why: str) -> HookAnswer
 
 
 def _several(site: Site, function: object, answer: Any, before: Any) -> Any:
-    """Check gradients that are a tuple; where there is one, a tensor will do."""
+    """Check a tuple of gradients; instead of a tuple of one, a tensor may be given."""
     given: Any = (answer,) if is_tensor(answer) and len(before) == 1 else answer
     fits = issubclass(type_of(given), tuple) and len(given) == len(before)
     if not fits or not all(new is None or _replaces(new, old) for new, old in zip(given, before, strict=True)):
@@ -172,11 +171,11 @@ def _one(site: Site, function: object, answer: Any, before: Any) -> Any:
 
 
 def _nothing(site: Site, function: object, answer: Any, _: object) -> Any:
-    raise _unfit(site, function, answer, "it may answer nothing: change in place what is to be changed")
+    raise _unfit(site, function, answer, "it must answer None: change in place what you want to change")
 
 
 class Place(NamedTuple):
-    """One sort of callback of PyTorch: how it is registered, where it is kept, and the event that it is for hooks."""
+    """One kind of callback of PyTorch: how it is registered, where it is kept, and the event for hooks."""
 
     register: str
     kept_in: str
@@ -185,7 +184,7 @@ class Place(NamedTuple):
     emission: Emission
 
     def target(self) -> Callable[..., Any]:
-        """Give what is called if nobody listens."""
+        """Return the target of the chain, which is called without subscribers."""
         return _unchanged[self.emission.fold if self.emission.gives == "fold" else None]
 
 
@@ -203,43 +202,43 @@ def _second(_: Any, second: Any, *_rest: Any) -> Any:
 _unchanged: dict[int | None, Callable[..., Any]] = {None: _silent, 0: _first, 1: _second}
 
 
-def _called(stub: Any, word: str) -> Any:
+def _named(stub: Any, word: str) -> Any:
     stub.__code__ = stub.__code__.replace(co_name=word, co_qualname=word)
     return stub
 
 
-def _told(word: str, register: str, kept_in: str, stub: Any) -> Place:
-    """Describe a callback that changes things in place."""
-    return Place(register, kept_in, _called(stub, word), _nothing, Emission(gives="first", checked=True, word=word))
+def _in_place(word: str, register: str, kept_in: str, stub: Any) -> Place:
+    """Return the row of a callback that changes things in place."""
+    return Place(register, kept_in, _named(stub, word), _nothing, Emission(gives="first", checked=True, word=word))
 
 
-def _asked(word: str, register: str, kept_in: str, stub: Any, fits: Any, fold: int) -> Place:
-    """Describe a callback whose answer takes the place of one of its arguments."""
+def _answered(word: str, register: str, kept_in: str, stub: Any, fits: Any, fold: int) -> Place:
+    """Return the row of a callback whose answer replaces one of its arguments."""
     return Place(
-        register, kept_in, _called(stub, word), fits, Emission(gives="fold", fold=fold, checked=True, word=word)
+        register, kept_in, _named(stub, word), fits, Emission(gives="fold", fold=fold, checked=True, word=word)
     )
 
 
 _BACKWARD = [
-    _asked("backward_pre", "register_full_backward_pre_hook", "_backward_pre_hooks", _backward_pre, _several, 1),
-    _asked("backward", "register_full_backward_hook", "_backward_hooks", _backward, _several, 1),
+    _answered("backward_pre", "register_full_backward_pre_hook", "_backward_pre_hooks", _backward_pre, _several, 1),
+    _answered("backward", "register_full_backward_hook", "_backward_hooks", _backward, _several, 1),
 ]
 _STATE = [
-    _told("state_dict_pre", "register_state_dict_pre_hook", "_state_dict_pre_hooks", _state_dict_pre),
-    _told("state_dict_post", "register_state_dict_post_hook", "_state_dict_hooks", _state_dict),
-    _told("load_state_dict_pre", "register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks", _load_pre),
-    _told("load_state_dict_post", "register_load_state_dict_post_hook", "_load_state_dict_post_hooks", _load),
+    _in_place("state_dict_pre", "register_state_dict_pre_hook", "_state_dict_pre_hooks", _state_dict_pre),
+    _in_place("state_dict_post", "register_state_dict_post_hook", "_state_dict_hooks", _state_dict),
+    _in_place("load_state_dict_pre", "register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks", _load_pre),
+    _in_place("load_state_dict_post", "register_load_state_dict_post_hook", "_load_state_dict_post_hooks", _load),
 ]
 _TENSOR = [
-    _asked("grad", "register_hook", "_backward_hooks", _grad, _one, 0),
-    _told("accumulated", "register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks", _accumulated),
+    _answered("grad", "register_hook", "_backward_hooks", _grad, _one, 0),
+    _in_place("accumulated", "register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks", _accumulated),
 ]
 PLACES = {place.emission.word: place for place in (*_BACKWARD, *_STATE, *_TENSOR)}
 OF_TENSORS = tuple([place.emission.word for place in _TENSOR])
 
 
 def callback_point(module: Module, place: str, name: str) -> OwnMountPoint:
-    """Give the mount point of one sort of callback of a module; under the lock."""
+    """Return the mount point of one kind of callback of a module; under the lock."""
     found = known_point(module, place, name)
     if found is not None:
         return found
@@ -248,7 +247,7 @@ def callback_point(module: Module, place: str, name: str) -> OwnMountPoint:
         module,
         row.stub,
         f"{label_of(name, module)}, {place}",
-        CallbackSeat(module, place, name),
+        CallbackSlot(module, place, name),
         target=row.target,
         emission=row.emission,
         lends={"name": f"{MARK}.name"},
@@ -260,14 +259,14 @@ _of_tensors: weakref.WeakValueDictionary[tuple[int, str], OwnMountPoint] = weakr
 
 
 def tensor_point(tensor: Tensor, place: str, name: str) -> OwnMountPoint:
-    """Give the mount point of one sort of callback of a tensor; under the lock."""
+    """Return the mount point of one kind of callback of a tensor; under the lock."""
     found = _of_tensors.get((id(tensor), place))
     if found is not None and found.owner() is tensor:
         return found
     row = PLACES[place]
     label = f"{name or f'a tensor of shape {tuple(tensor.shape)}'}, {place}"
     stub = FunctionType(row.stub.__code__, row.stub.__globals__, place, (name,))
-    seat = TensorSeat(tensor, place)
-    made = OwnMountPoint(tensor, stub, label, seat, target=row.target, emission=row.emission, fits=row.fits, loose=True)
+    slot = TensorSlot(tensor, place)
+    made = OwnMountPoint(tensor, stub, label, slot, target=row.target, emission=row.emission, fits=row.fits)
     _of_tensors[id(tensor), place] = made
     return made

@@ -1,39 +1,40 @@
-"""Activations and gradients of modules, collected by hooks that come off again."""
+"""Activations and gradients of modules, collected for the length of a block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Unpack, cast, final
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.weave import Names, Weaving, weave
+from aspecthook.weave import Names
 
+from ._carried import is_module
 from ._own import OwnMountPoint
-from ._values import copied, is_module, mapped
+from ._values import copied, mapped
+from ._watch import Watch
 
 
 class _Grad:
-    """Stands for a tensor of an output; takes its gradient."""
+    """The gradient of one tensor of an output, once it has been computed."""
 
     def __init__(self, each: Callable[[Any], Any]) -> None:
         self._each = each
         self.value: Any = None
 
     def take(self, grad: Any) -> None:
-        """Take a gradient, as a hook of a tensor."""
+        """Keep a gradient, as a hook of the tensor."""
         self.value = self._each(grad)
 
     def follow(self, tensor: Any) -> _Grad:
-        """Take the gradient of a tensor when it comes."""
+        """Wait for the gradient of a tensor."""
         if tensor.requires_grad:
             tensor.register_hook(self.take)
         return self
 
 
 class _Call(NamedTuple):
-    """One call of a module; the output as gradients has those in the place of its tensors."""
+    """One call of a module. `grads` is the output with a `_Grad` in the place of each tensor."""
 
     inputs: dict[str, Any] | None
     output: Any
@@ -46,7 +47,7 @@ class _Call(NamedTuple):
 
 @final
 class Seen:
-    """What one module was given and gave, call by call.
+    """The inputs and outputs of one module, call by call.
 
     Example:
         >>> import torch
@@ -68,32 +69,32 @@ class Seen:
 
     @property
     def outputs(self) -> list[Any]:
-        """What each call gave."""
+        """The output of each call."""
         return [call.output for call in self._calls]
 
     @property
     def inputs(self) -> list[Any]:
-        """What each call was given: a dict of the arguments by name; None unless they are captured."""
+        """The arguments of each call, a dict by name; None unless they are captured."""
         return [call.inputs for call in self._calls]
 
     @property
     def gradients(self) -> list[Any]:
-        """The gradients of what each call gave; None for one that none has come back to yet."""
+        """The gradient of each output; None until it has been computed."""
         return [call.gradient for call in self._calls]
 
     @property
     def output(self) -> Any:
-        """What the last call gave."""
+        """The output of the last call."""
         return self._last().output
 
     @property
     def input(self) -> Any:
-        """What the last call was given."""
+        """The arguments of the last call."""
         return self._last().inputs
 
     @property
     def gradient(self) -> Any:
-        """The gradient of what the last call gave; None if none has come back to it yet."""
+        """The gradient of the last output; None until it has been computed."""
         return self._last().gradient
 
     def _last(self) -> _Call:
@@ -106,11 +107,11 @@ class Seen:
 
 
 @final
-class Capture(Mapping[str, Seen]):
-    """What `capture` gives: by the names of the modules, what has been seen of them.
+class Capture(Watch[Seen]):
+    """What `capture` returns: for each module, by its name, what was collected.
 
-    A context manager, which takes its hooks off at the end of its block; `remove` does so too. What was collected
-    stays, and gradients of calls inside the block are taken also after it.
+    A context manager, which removes its hooks at the end of its block, as `remove` does. What was collected stays, and
+    gradients of calls inside the block are collected even after it.
     """
 
     def __init__(self, inputs: bool, gradients: bool, keep: int | None, each: Callable[[Any], Any]) -> None:
@@ -119,7 +120,6 @@ class Capture(Mapping[str, Seen]):
         self._gradients = gradients
         self._keep = keep
         self._each = each
-        self.weaving: Weaving | None = None
 
     def __getitem__(self, name: str) -> Seen:
         if name not in self._seen:
@@ -133,36 +133,21 @@ class Capture(Mapping[str, Seen]):
     def __len__(self) -> int:
         return len(self._seen)
 
-    def remove(self) -> None:
-        """Take the hooks off."""
-        if self.weaving is not None:
-            self.weaving.remove()
-
     def clear(self) -> None:
         """Forget what was collected so far."""
         for seen in self._seen.values():
             seen._calls.clear()
 
-    def __enter__(self) -> Capture:
+    def name_modules(self) -> Capture:
+        """Add an empty row for each module, by the name under which it is woven."""
         assert self.weaving is not None
-        self.weaving.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self.weaving is not None
-        self.weaving.__exit__(kind, error, trace)
-
-    def begin(self, model: Any, names: Names | None, options: Options) -> Capture:
-        """Put the hooks on."""
-        self.weaving = weave(model, names, post=self._note, **options)
         for mount in self.weaving.mounts:
             owner: Any = cast("OwnMountPoint", mount).owner()
             self._seen[owner.__aspecthook__.name] = Seen(owner.__aspecthook__.name)
         return self
 
-    def _note(self, name: str, call: Any, result: Any) -> None:
+    def note(self, name: str, call: Any, result: Any) -> None:
+        """Collect one call, as a hook of a module."""
         each = self._each
         given = {word: mapped(value, each) for word, value in call.arguments.items() if word != "self"}
         grads = mapped(result, lambda tensor: _Grad(each).follow(tensor)) if self._gradients else None
@@ -183,22 +168,22 @@ def capture(
     each: Callable[[Any], Any] = copied,
     **options: Unpack[Options],
 ) -> Capture:
-    """Collect what modules give, and the gradients of it, for the length of a block.
+    """Collect the outputs of modules, and the gradients of them, for the length of a block.
 
     Args:
         model: A module of PyTorch.
         names: Which of its modules, as in `weave`: a pattern such as ``"*.conv*"``, a class, or several; without, the
             model itself, under the name ``""``.
-        inputs: Collect also what they are given.
-        gradients: Collect also the gradients of what they give, when they come back. They are taken from the tensors
-            themselves, so modules that change their input in place, such as ``ReLU(inplace=True)``, are no obstacle.
+        inputs: Collect the arguments too.
+        gradients: Collect the gradients of the outputs too. Hooks on the output tensors take them, so that modules that
+            change their input in place, such as ``ReLU(inplace=True)``, are no obstacle.
         keep: How many calls to keep of each module, the last ones; all, unless given.
-        each: Called on each tensor; what it gives is kept. Unless given, a copy outside of the graph.
-        options: As in `weave`: ``when``, ``times``, ``every``, ``priority`` and so on. Unless it is given, the priority
-            is LOWEST, so that what other hooks have made of the output is what is seen.
+        each: Called with each tensor; its result is kept. Unless given, a copy outside of the graph.
+        options: As in `weave`: ``when``, ``times``, ``every``, ``priority`` and so on. Unless given, the priority is
+            LOWEST, so that the output is collected after the other hooks have changed it.
 
     Raises:
-        WeaveError: The names choose nothing, or what is never called.
+        WeaveError: The names choose no module, or one that is never called.
 
     Example:
         >>> import torch
@@ -215,4 +200,5 @@ def capture(
     if not callable(each):
         raise HookTypeError(f"capture: each={brief(each)} is not callable; give a function of a tensor")
     given: Options = {"priority": "LOWEST", "name": "capture", **options}
-    return Capture(inputs, gradients, keep, each).begin(model, names, given)
+    capturing = Capture(inputs, gradients, keep, each)
+    return capturing.begin(model, names, capturing.note, given).name_modules()

@@ -1,7 +1,7 @@
-"""What a module of PyTorch carries while it is woven, and what keeps its copies and replicas right.
+"""What a module of PyTorch carries in its `__dict__` while it is woven, and how copies and replicas come without it.
 
-The invariant: beside the `forward` and the callbacks of its seats, a module has a few words of ours in its own
-`__dict__` for as long as there are hooks; once the last one is off, all of it is as it was.
+The invariant: while there are hooks, the `__dict__` has `forward` or callbacks, put there by slots, and a few
+attributes of ours; once the last hook is removed, it is as it was.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aspecthook._errors import WeaveError
 
 from ._own import OwnMountPoint
 
-# Any: PyTorch may not be installed, and its types then are not known.
+# Any: PyTorch may not be installed, and then its types are unknown.
 Module: TypeAlias = Any
 Tensor: TypeAlias = Any
 
@@ -26,42 +26,43 @@ ABSENT: Any = object()
 
 
 def torch() -> Any:
-    """Give PyTorch, if it has been imported; nothing that is not there could be woven."""
+    """Return PyTorch, if it has been imported; before that there is nothing to weave."""
     found: Any = sys.modules.get("torch")
     return found if hasattr(found, "nn") and hasattr(found, "Tensor") else None  # it may be in the middle of its import
 
 
 def is_module(value: object) -> bool:
-    """Say whether this is a module of PyTorch."""
+    """Whether a value is a module of PyTorch."""
     found = torch()
     return found is not None and isinstance(value, found.nn.Module)
 
 
 def is_tensor(value: object) -> bool:
-    """Say whether this is a tensor of PyTorch."""
+    """Whether a value is a tensor of PyTorch."""
     found = torch()
     return found is not None and isinstance(value, found.Tensor)
 
 
 def space_of(module: Module) -> dict[str, Any]:
-    """Give what a module has by itself."""
+    """Return the `__dict__` of a module."""
     return cast("dict[str, Any]", module.__dict__)
 
 
 def label_of(name: str, module: Module) -> str:
+    """Return a module as messages show it."""
     kind = type(module).__name__
     return f"{name} ({kind})" if name else kind
 
 
 @final
 class Carried:
-    """The mount points of one module, under `__aspecthook__` in its `__dict__`, and what else was put there."""
+    """The mount points of one module, and the attributes that were put into its `__dict__` beside them."""
 
     __slots__ = ("__weakref__", "_before", "name", "owner", "points")
 
     def __init__(self, module: Module, name: str) -> None:
         self.owner: Callable[[], Module] = weakref.ref(module)
-        self.name = name  # lent to hooks
+        self.name = name  # hooks may ask for it
         self.points: dict[str, OwnMountPoint] = {}
         self._before: dict[str, Any] = {}
 
@@ -71,37 +72,37 @@ class Carried:
         return self.points.get("forward")
 
     def keep(self, place: str, mount: OwnMountPoint) -> None:
-        """Note a mount point; the first one brings the words into the module."""
+        """Add a mount point; with the first one come the attributes."""
         module = self.owner()
         if not self.points and module is not None:
             space = space_of(module)
-            for word, value in self._words(module).items():
+            for word, value in self._attributes(module).items():
                 self._before[word] = space.get(word, ABSENT)
                 space[word] = value
         self.points[place] = mount
 
     def drop(self, place: str) -> None:
-        """Forget a mount point; with the last one the words go."""
+        """Drop a mount point; with the last one go the attributes."""
         module = self.owner()
         if self.points.pop(place, None) is not None and not self.points and module is not None:
             self.clean(space_of(module))
             self._before.clear()
 
-    def _words(self, module: Module) -> dict[str, Any]:
-        words = {
+    def _attributes(self, module: Module) -> dict[str, Any]:
+        methods = {
             "__getstate__": _state_without_hooks,
             "_replicate_for_data_parallel": _replicate,
             "__prepare_scriptable__": _refuse_to_script,
         }
-        return {MARK: self, **{word: MethodType(function, module) for word, function in words.items()}}
+        return {MARK: self, **{word: MethodType(function, module) for word, function in methods.items()}}
 
     def clean(self, space: dict[str, Any]) -> None:
-        """Put back, in the `__dict__` of the module or in a copy of it, what was there before the words."""
+        """Restore the attributes in the `__dict__` of the module, or in a copy of it."""
         for word, before in self._before.items():
             if _is_ours(space.get(word)):
                 put_back(space, word, before)
 
-    # Copies that go past `__getstate__` share what they must not change.
+    # A copy that is made without `__getstate__` shares this object, and must not change it.
 
     def __deepcopy__(self, memo: object) -> Carried:
         return self
@@ -111,7 +112,7 @@ class Carried:
 
 
 def _gone() -> None:
-    """Stand for what a module carried where it was pickled past its `__getstate__`."""
+    """Return None, in the place of what a module carried that was pickled without its `__getstate__`."""
 
 
 def _is_ours(value: object) -> bool:
@@ -121,6 +122,7 @@ def _is_ours(value: object) -> bool:
 
 
 def put_back(space: dict[str, Any], word: str, before: Any) -> None:
+    """Restore one entry of a `__dict__`."""
     if before is ABSENT:
         space.pop(word, None)
     else:
@@ -128,13 +130,13 @@ def put_back(space: dict[str, Any], word: str, before: Any) -> None:
 
 
 def carried(module: Module) -> Carried | None:
-    """Give what a module carries; what a copy of its `__dict__` has brought along is not its own."""
+    """Return what a module carries, unless it has come with a copy of another module's `__dict__`."""
     found: object = space_of(module).get(MARK)
     return found if isinstance(found, Carried) and found.owner() is module else None
 
 
 def known_point(module: Module, place: str, name: str) -> OwnMountPoint | None:
-    """Give a mount point that a module carries; a name is learned if it was not known before."""
+    """Return a mount point that a module carries, and note the module's name if it was unknown."""
     found = carried(module)
     if found is not None and not found.name:
         found.name = name
@@ -142,30 +144,30 @@ def known_point(module: Module, place: str, name: str) -> OwnMountPoint | None:
 
 
 def _of_class(module: Module, word: str) -> Any:
-    """Call a method as if we had put nothing in front of it."""
+    """Call the method that one of ours stands in front of."""
     found = carried(module)
     before = found._before.get(word, ABSENT) if found is not None else ABSENT
     return getattr(type_of(module), word)(module) if before is ABSENT else before()
 
 
 def _state_without_hooks(module: Module) -> Any:
-    """Give what is copied and pickled: hooks do not travel."""
+    """Return the state that is copied and pickled, without hooks."""
     state, found = _of_class(module, "__getstate__"), carried(module)
     if found is None or not isinstance(state, dict):
         return state
     space: dict[str, Any] = dict(cast("dict[str, Any]", state))
     for mount in found.points.values():
-        cast("SeatInModule", mount.seat).clean(space)
+        cast("ModuleSlot", mount.slot).clean(space)
     found.clean(space)
     return space
 
 
 def _replicate(module: Module) -> Any:
-    """Make a replica as `torch.nn.DataParallel` does, on which the hooks of the original act."""
+    """Return a replica for `torch.nn.DataParallel`, on which the hooks of the original act."""
     replica = _of_class(module, "_replicate_for_data_parallel")
     space, found = space_of(replica), carried(module)
     if found is not None:
-        kept = space.get(MARK)  # what hooks ask for by `name`
+        kept = space.get(MARK)  # hooks may ask for its `name`
         found.clean(space)
         space[MARK] = kept
         forward = space.get("forward")
@@ -175,6 +177,7 @@ def _replicate(module: Module) -> Any:
 
 
 def _refuse_to_script(module: Module) -> Any:
+    """Refuse `torch.jit.script`."""
     found = carried(module)
     label = label_of(found.name if found is not None else "", module)
     raise WeaveError(
@@ -183,8 +186,8 @@ def _refuse_to_script(module: Module) -> Any:
     )
 
 
-class SeatInModule:
-    """A seat in one module; the module is held weakly."""
+class ModuleSlot:
+    """A slot in one module; the module is held weakly."""
 
     __slots__ = ("module", "name", "place")
 
@@ -194,7 +197,7 @@ class SeatInModule:
         self.name = name
 
     def enroll(self, function: FunctionType) -> Module:
-        """Have the module carry the mount point that a function is of."""
+        """Add the mount point of a function to what the module carries."""
         module = self.module()
         if module is not None:
             found = carried(module)
@@ -204,19 +207,19 @@ class SeatInModule:
         return module
 
     def forget(self) -> None:
-        """Have the module carry the mount point no more."""
+        """Drop the mount point from what the module carries."""
         module = self.module()
         found = carried(module) if module is not None else None
         if found is not None:
             found.drop(self.place)
 
     def clean(self, space: dict[str, Any]) -> None:
-        """Take what is ours out of a copy of the module's `__dict__`."""
+        """Remove our entries from a copy of the module's `__dict__`."""
         raise NotImplementedError
 
 
 def without(space: dict[str, Any], word: str, handle: Any) -> None:
-    """Put a dict of callbacks without one of them into a copy of the `__dict__` of a module."""
+    """Remove one callback from a copy of a module's `__dict__`, by copying the dict of callbacks."""
     rows = space.get(word)
     if rows is not None and handle.id in rows:
         rows = space[word] = type(rows)(rows)

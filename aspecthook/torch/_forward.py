@@ -1,6 +1,6 @@
-"""The forward of a module of PyTorch as a mount point: `torch.nn.Module.__call__` goes to the `forward` that it finds.
+"""The forward of a module of PyTorch as a mount point: `torch.nn.Module.__call__` calls the `forward` that it looks up.
 
-The invariant: what is put there is in the `__dict__` of the one module; no other module pays for it.
+The invariant: our function is in the `__dict__` of the one module; calls of other modules cost nothing more.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import WeaveError, qualified
 from aspecthook._foreign.carrier import carrier
 
-from ._carried import ABSENT, Module, SeatInModule, known_point, label_of, put_back, space_of, without
+from ._carried import ABSENT, Module, ModuleSlot, known_point, label_of, put_back, space_of, without
 from ._own import OwnMountPoint
 
 
 @final
-class ForwardSeat(SeatInModule):
+class ForwardSlot(ModuleSlot):
     """The name `forward` in the `__dict__` of a module."""
 
     __slots__ = ("_before", "_flag", "_function", "_left", "bypassed")
 
     def __init__(self, module: Module, name: str, *, bypassed: bool) -> None:
         super().__init__(module, "forward", name)
-        # Whether a TransformerEncoderLayer calls it only if it has hooks that PyTorch knows of.
+        # Whether it is in a TransformerEncoderLayer, which calls it only if it has hooks of PyTorch's own.
         self.bypassed = bypassed
         self._flag: Any = None
         self._before: Any = ABSENT
         self._function: FunctionType | None = None
-        # What stood there when ours had to go, and somebody else's was in its place.
+        # Our function, if somebody else's had replaced it when the hooks were removed.
         self._left: FunctionType | None = None
 
     def put(self, function: FunctionType) -> None:
@@ -47,13 +47,13 @@ class ForwardSeat(SeatInModule):
         if self._function is None:
             self._before, self._left = space.get("forward", ABSENT), None
         elif not self._stands(space):
-            return  # somebody else's is there, and may call ours
+            return  # somebody else's has replaced ours, and may call it
         self._function = function
         space["forward"] = MethodType(function, module)
         self.raise_flag()
 
     def raise_flag(self) -> None:
-        """Have a `TransformerEncoderLayer` call the module."""
+        """Make a `TransformerEncoderLayer` call the module."""
         module = self.module()
         if self.bypassed and self._flag is None and module is not None and self._function is not None:
             self._flag = module.register_forward_pre_hook(_no_change)
@@ -79,7 +79,7 @@ class ForwardSeat(SeatInModule):
         if self._left is None:
             return False
         now = space_of(module).get("forward", ABSENT)
-        if _holds(now, self._left):  # they have put ours back after we had left
+        if _holds(now, self._left):  # they have put ours back since
             put_back(space_of(module), "forward", self._before)
             now = self._before
         if now is self._before:
@@ -97,7 +97,7 @@ class ForwardSeat(SeatInModule):
 
 
 def _no_change(module: Module, args: object) -> None:
-    """Be a hook that PyTorch knows of."""
+    """Do nothing, as a hook of PyTorch's own."""
 
 
 def _holds(value: object, function: FunctionType) -> bool:
@@ -105,26 +105,26 @@ def _holds(value: object, function: FunctionType) -> bool:
 
 
 def forward_point(module: Module, name: str, *, bypassed: bool) -> OwnMountPoint:
-    """Give the mount point of the forward of one module."""
+    """Return the mount point of the forward of one module."""
     found = known_point(module, "forward", name)
     if found is not None:
-        seat = cast("ForwardSeat", found.seat)
-        seat.bypassed = seat.bypassed or bypassed
-        seat.raise_flag()
+        slot = cast("ForwardSlot", found.slot)
+        slot.bypassed = slot.bypassed or bypassed
+        slot.raise_flag()
         return found
     model, reach = _forward_of(module, name)
     return OwnMountPoint(
         module,
         model,
         label_of(name, module),
-        ForwardSeat(module, name, bypassed=bypassed),
+        ForwardSlot(module, name, bypassed=bypassed),
         target=reach,
         lends={"module": "", "name": f"{MARK}.name"},
         codes=_codes_of(module),
     )
 
 
-# By the module's id. If hooks come and go, what `torch.compile` has made of the code that they ran in stays good.
+# By the module's id. When hooks come back, the same code comes back, and what `torch.compile` made of it stays valid.
 _codes: dict[int, tuple[weakref.ref[Any], dict[int, CodeType]]] = {}
 
 
@@ -138,18 +138,18 @@ def _codes_of(module: Module) -> dict[int, CodeType]:
 
 
 def _forget(key: int, reference: object, codes: dict[int, Any] = _codes) -> None:
-    # Bound as a default: as the interpreter ends, modules are emptied in any order.
+    # `codes` is a default, since modules are emptied in any order as the interpreter ends.
     held = codes.get(key)
     if held is not None and held[0] is reference:
         del codes[key]
 
 
 def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], Callable[..., Any]]]:
-    """Give a function with the parameters of a forward, and what gives the target that is called with the module."""
+    """Return a function with the parameters of a forward, and a function that returns the target of the chain."""
     cls, seen = type_of(module), weakref.ref(module)
     before = space_of(module).get("forward", ABSENT)
     if before is not ABSENT:
-        inner = getattr(getattr(module, "_orig_mod", None), "forward", before)  # of torch.compile
+        inner = getattr(getattr(module, "_orig_mod", None), "forward", before)  # inside a wrapper of torch.compile
         return _model(before, _with_self(signature_of(inner)), cls), lambda: _without_self(seen)
     function: Any = getattr_static(cls, "forward")
     if not isinstance(function, FunctionType):
@@ -157,7 +157,7 @@ def _forward_of(module: Module, name: str) -> tuple[FunctionType, Callable[[], C
             f"{label_of(name, module)} cannot be woven: its forward is of type {type(function).__name__}, and no "
             f"Python function; weave the module that calls it"
         )
-    if hasattr(cls, "recompile"):  # of torch.fx: its forward is made anew
+    if hasattr(cls, "recompile"):  # torch.fx replaces the forward of the class
         return function, lambda: _looked_up
     if function.__dict__.keys() & {"__wrapped__", "__signature__"}:
         return _model(function, signature_of(function), cls), lambda: function

@@ -1,27 +1,27 @@
-"""How the activations of modules are distributed, counted as they go by: none of them is kept."""
+"""Histograms of the activations of modules, counted call by call, so that no activation is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from math import ceil, log2
-from types import TracebackType
 from typing import Any, NamedTuple, Unpack, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError
-from aspecthook.weave import Names, Weaving, weave
+from aspecthook.weave import Names
 
 from ._values import run, tensors, torch
+from ._watch import Watch
 
 _FINE = 2048  # bins while counting, over a range that grows by twos
 
 
 class Histogram(NamedTuple):
-    """How many values lay between neighbouring edges, of which there is one more than counts.
+    """The counts of values between neighbouring edges, of which there is one more than counts.
 
-    ``zeros`` is how many were exactly 0, ``odd`` how many were infinite or not a number, and so in no count.
+    ``zeros`` counts the values that were exactly 0, ``odd`` those that were infinite or NaN and so in no other count.
 
     Example:
         >>> Histogram(counts=(3, 1), edges=(0.0, 1.0, 2.0), zeros=2, odd=0).total
@@ -35,7 +35,7 @@ class Histogram(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many values were counted."""
+        """The number of values that were counted."""
         return sum(self.counts)
 
 
@@ -68,7 +68,7 @@ class _Counter:
             self.span *= 2
 
     def histogram(self, bins: int) -> Histogram:
-        """Give a histogram of about so many bins, over the range of what was counted."""
+        """Return a histogram of about `bins` bins, over the range of what was counted."""
         used = self.counts.nonzero().flatten().tolist()
         if not used:
             return Histogram((), (0.0,), self.zeros, self.odd)
@@ -83,21 +83,15 @@ class _Counter:
 
 
 @final
-class HistogramWatch(Mapping[str, Histogram]):
-    """What `watch_histograms` gives: by the names of the modules, how their outputs since it began are distributed."""
+class HistogramWatch(Watch[Histogram]):
+    """What `watch_histograms` returns: for each module, by its name, the histogram of its outputs so far."""
 
     def __init__(self, bins: int) -> None:
         self._bins = bins
         self._counters: dict[str, _Counter] = {}
-        self.weaving: Weaving | None = None
 
-    def begin(self, model: Any, names: Names | None, options: Options) -> HistogramWatch:
-        """Put the hooks on."""
-        chosen: Any = names if names is not None else [type(one) for one in _leaves(model)] or None
-        self.weaving = weave(model, chosen, post=self._note, **options)
-        return self
-
-    def _note(self, name: str, result: Any) -> None:
+    def note(self, name: str, result: Any) -> None:
+        """Count the output of one call, as a hook of a module."""
         counter = self._counters.setdefault(name, _Counter())
         for tensor in tensors(result):
             counter.add(tensor)
@@ -116,32 +110,19 @@ class HistogramWatch(Mapping[str, Histogram]):
         self._counters.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what was counted so far, in numbers and arrays."""
+        """Return what was counted so far, as numbers and arrays."""
         return {
             name: {"counts": one.counts.numpy(), "span": one.span, "zeros": one.zeros, "odd": one.odd}
             for name, one in self._counters.items()
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` has given."""
+        """Continue from what `state_dict` has returned."""
         self._counters = {name: _Counter(**row) for name, row in state.items()}
-
-    def remove(self) -> None:
-        """Take the hooks off; what was counted stays."""
-        if self.weaving is not None:
-            self.weaving.remove()
-
-    def __enter__(self) -> HistogramWatch:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.remove()
 
 
 def _leaves(model: Any) -> Iterator[Any]:
-    """Give the modules that hold no others, and are called."""
+    """Yield the modules that contain no others and have a forward."""
     for module in model.modules():
         held = any(True for _ in module.children())
         if module is not model and not held and getattr(type_of(module), "forward") is not torch.nn.Module.forward:
@@ -151,12 +132,12 @@ def _leaves(model: Any) -> Iterator[Any]:
 def watch_histograms(
     model: Any, names: Names | None = None, /, *, bins: int = 40, **options: Unpack[Options]
 ) -> HistogramWatch:
-    """Count what modules give in the calls that follow, until it is removed, or to the end of a block.
+    """Count the outputs of modules from now on, until the watch is removed or its block ends.
 
     Args:
         model: A module of PyTorch.
-        names: Which modules: a pattern, a class, or several; unless given, all that hold no others.
-        bins: About how many bins a histogram has, at most.
+        names: Which modules: a pattern, a class, or several; unless given, all that contain no others.
+        bins: The number of bins of a histogram, at most and about.
         options: As in `weave`: ``every``, ``when`` and so on.
 
     Example:
@@ -169,17 +150,19 @@ def watch_histograms(
     """
     if bins < 1:
         raise HookOptionError(f"bins={bins}: give a number from 1 up")
-    return HistogramWatch(bins).begin(model, names, {"priority": "LOWEST", **options})
+    watch = HistogramWatch(bins)
+    chosen: Any = names if names is not None else [type(one) for one in _leaves(model)] or None
+    return watch.begin(model, chosen, watch.note, {"priority": "LOWEST", **options})
 
 
 def histograms(
     model: Any, batches: Iterable[Any], names: Names | None = None, /, *, bins: int = 40
 ) -> dict[str, Histogram]:
-    """Count what modules give for some batches. The model is run as in evaluation, and left as it was.
+    """Count the outputs of modules for some batches. The model runs in evaluation mode, and is left as it was.
 
     Args:
         model: A module of PyTorch.
-        batches: Inputs, or tuples that begin with them, as loaders give them.
+        batches: Inputs, or tuples that begin with them, as loaders yield them.
         names: As for `watch_histograms`.
         bins: Likewise.
 
@@ -199,18 +182,18 @@ def drawn(found: Mapping[str, Histogram], *, columns: int = 3) -> Any:
     """Draw histograms as one figure of matplotlib: the share of values over their size, one module a panel.
 
     Args:
-        found: What `histograms` gives, or a watch.
-        columns: How many panels stand beside each other.
+        found: What `histograms` returns, or a watch.
+        columns: The number of panels in a row.
 
     Returns:
-        A ``matplotlib.figure.Figure``; it is not known to pyplot, so nobody has to close it.
+        A ``matplotlib.figure.Figure``; it is not known to pyplot, so that nobody has to close it.
 
     Example:
         >>> figure = drawn({"relu": Histogram((3, 1), (0.0, 1.0, 2.0), 0, 0)})
         >>> [axes.get_title() for axes in figure.axes]
         ['relu']
     """
-    # Imported so, this file has the same types whether or not it is installed.
+    # `import_module`, so that type checkers see the same whether or not matplotlib is installed.
     make: Any = import_module("matplotlib.figure").Figure
     rows = max(1, ceil(len(found) / columns))
     width = min(columns, max(1, len(found)))

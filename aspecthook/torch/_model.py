@@ -1,94 +1,74 @@
-"""From what `weave` is given for a model or a tensor of PyTorch to plans: which modules are meant, and why not."""
+"""How models and tensors of PyTorch are woven: which modules or parameters are meant, or why they cannot be."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
 from types import MethodType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias, final
 
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WeaveError, WeaveWarning, brief, qualified, warn
+from aspecthook.weave._libraries import Library
 from aspecthook.weave._members import subclasses
+from aspecthook.weave._spots import Chosen, Spot
 
 from ._callbacks import OF_TENSORS, PLACES, callback_point, tensor_point
 from ._carried import Module, is_module, is_tensor, label_of, space_of, torch
 from ._forward import forward_point
 from ._names import Names, modules_of, parameters_of, select, shown
 
-WORDS = tuple(PLACES)
 Where: TypeAlias = Callable[[Any], object]
 
 
-class Point(NamedTuple):
-    """A place for hooks in a model: a module or a tensor, its name, and how its mount point is had."""
+@final
+class _PyTorch:
+    """The methods of `aspecthook.weave._libraries.Library`."""
 
-    key: object
-    function: Any
-    mount: Callable[[], MountPoint]
+    def takes(self, target: object) -> bool:
+        return is_module(target) or is_tensor(target)
 
+    def choose(self, target: Any, names: Names | None, words: Iterable[str], where: Where | None) -> dict[str, Chosen]:
+        if is_tensor(target):
+            return {word: _of_tensor(target, names, word) for word in words}
+        found: dict[str, Chosen] = {}
+        for word in words:
+            spots = _parameters(target, names, word) if word in OF_TENSORS else _modules(target, names, word)
+            chosen = [spot for spot in spots if where is None or where(spot.function)]
+            if not chosen:
+                what = shown(target, names)
+                raise WeaveError(f"{what} is not woven: `where` refuses all {len(spots)} of what it chooses")
+            found[word] = Chosen(shown(target, names), chosen)
+        return found
 
-class Chosen:
-    """The modules or tensors that one sort of hooks goes on."""
+    def spot_of_method(self, method: MethodType) -> Spot | None:
+        """Return the spot of a module, if the method is its forward: hooks on it are hooks on the module."""
+        module: Any = method.__self__
+        inner: Any = method.__func__
+        if is_module(module) and getattr(inner, "__wrapped__", inner) is getattr(type_of(module), "forward", None):
+            return _module_alone(module, "call")
+        return None
 
-    def __init__(self, text: str, points: list[Point]) -> None:
-        self.text = text
-        self.points = points
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def is_of_torch(target: object) -> bool:
-    """Say whether a target is a module or a tensor of PyTorch."""
-    return is_module(target) or is_tensor(target)
-
-
-def is_forward(method: MethodType) -> bool:
-    """Say whether a bound method is the forward of a module: hooks on it are hooks on the module."""
-    if not is_module(method.__self__):
-        return False
-    inner: Any = method.__func__
-    return getattr(inner, "__wrapped__", inner) is getattr(type(method.__self__), "forward", None)
-
-
-def warn_of_compiled(function: Any) -> None:
-    """Warn that what was compiled before will not see hooks on the forward of a class."""
-    dynamo: Any = sys.modules.get("torch._dynamo")
-    if getattr(function, "__name__", "") != "forward" or dynamo is None or not _is_class_forward(function):
-        return
-    codes: Any = getattr(getattr(dynamo, "convert_frame", None), "input_codes", None)
-    if getattr(codes, "seen", True):  # what has been compiled since it was last reset
-        cls = function.__qualname__.removesuffix(".forward")
-        message = (
-            f"torch.compile does not see hooks on {qualified(function)}, a method of a class: "
-            f"what it has compiled runs without them; weave the modules, as in weave(model, {cls})"
-        )
-        warn(message, WeaveWarning)
+    def warn_of(self, function: Any) -> None:
+        """Warn that compiled code does not see hooks on the forward of a class."""
+        dynamo: Any = sys.modules.get("torch._dynamo")
+        if dynamo is None or not _is_forward_of_class(function):
+            return
+        codes: Any = getattr(getattr(dynamo, "convert_frame", None), "input_codes", None)
+        if getattr(codes, "seen", True):  # what has been compiled since it was last reset
+            cls = function.__qualname__.removesuffix(".forward")
+            message = (
+                f"torch.compile does not see hooks on {qualified(function)}, a method of a class: "
+                f"what it has compiled runs without them; weave the modules, as in weave(model, {cls})"
+            )
+            warn(message, WeaveWarning)
 
 
-def _is_class_forward(function: object) -> bool:
-    """Say whether a function is the forward of a class of modules."""
+library: Library = _PyTorch()
+
+
+def _is_forward_of_class(function: object) -> bool:
     return any(vars(cls).get("forward") is function for cls in subclasses(torch().nn.Module))
-
-
-def choose(target: Any, names: Names | None, words: Iterable[str], where: Where | None) -> dict[str, Chosen]:
-    """Give, for each word of ``forward``, ``backward``, ``grad`` and so on, where its hooks go.
-
-    Raises:
-        WeaveError: There is no such place.
-    """
-    if is_tensor(target):
-        return {word: _of_tensor(target, names, word) for word in words}
-    found: dict[str, Chosen] = {}
-    for word in words:
-        row = _parameters(target, names, word) if word in OF_TENSORS else _modules(target, names, word)
-        chosen = [one for one in row if where is None or where(one.function)]
-        if not chosen:
-            raise WeaveError(f"{shown(target, names)} is not woven: `where` refuses all {len(row)} of what it chooses")
-        found[word] = Chosen(shown(target, names), chosen)
-    return found
 
 
 # Tensors
@@ -99,20 +79,21 @@ def _of_tensor(tensor: Any, names: Names | None, word: str) -> Chosen:
     if names is not None:
         raise WeaveError(f"{label} has nothing with a name in it; give the names {brief(names)} with a model")
     if word not in OF_TENSORS:
-        raise WeaveError(f"{label} takes hooks for {', '.join(OF_TENSORS)}, and none for {word}; weave a module")
+        refused = "forward" if word == "call" else word
+        raise WeaveError(f"{label} takes hooks for {', '.join(OF_TENSORS)}, and none for {refused}; weave a module")
     return Chosen(label, [_tensor(tensor, word, "")])
 
 
-def _tensor(tensor: Any, word: str, name: str) -> Point:
+def _tensor(tensor: Any, word: str, name: str) -> Spot:
     label = name or f"a tensor of shape {tuple(tensor.shape)}"
     if not tensor.requires_grad:
         raise WeaveError(f"{label} has no gradient to hook: it does not require one; set requires_grad first")
     if word == "accumulated" and tensor.grad_fn is not None:
         raise WeaveError(f"{label} accumulates no gradient: it was computed from others; weave it with grad=")
-    return Point((id(tensor), word), tensor, lambda: tensor_point(tensor, word, name))
+    return Spot((id(tensor), word), tensor, lambda: tensor_point(tensor, word, name), loose=True)
 
 
-def _parameters(model: Module, names: Names | None, word: str) -> list[Point]:
+def _parameters(model: Module, names: Names | None, word: str) -> list[Spot]:
     if names is None:
         raise WeaveError(
             f"{word}= hooks the gradients of parameters: name them, as in weave(model, '*.weight', {word}=hook), or "
@@ -132,7 +113,7 @@ def _parameters(model: Module, names: Names | None, word: str) -> list[Point]:
 
 
 def _sharded(model: Module) -> str:
-    """Name what shards the parameters of a model, if anything does."""
+    """Return the name of the class that shards the parameters of a model; empty if none does."""
     fsdp: Any = sys.modules.get("torch.distributed.fsdp")
     kinds = [getattr(fsdp, name, None) for name in ("FSDPModule", "FullyShardedDataParallel")]
     sharding = tuple([kind for kind in kinds if isinstance(kind, type)])
@@ -142,39 +123,39 @@ def _sharded(model: Module) -> str:
 # Modules
 
 
-def _modules(model: Module, names: Names | None, word: str) -> list[Point]:
+def _modules(model: Module, names: Names | None, word: str) -> list[Spot]:
     if names is None:
-        # What torch.compile wraps around a model sets on the model what says that there are backward hooks.
+        # A wrapper of torch.compile sets on the model inside the flag that registering a backward hook sets.
         inner = getattr(model, "_orig_mod", None) if "backward" in word else None
-        return [module_point(model if inner is None else inner, "", word)]
+        return [_module_alone(model if inner is None else inner, word)]
     found = select(model, names, list(modules_of(model)), "module")
     inside = _inside_encoders(model)
-    points: list[Point] = []
+    spots: list[Spot] = []
     refused: WeaveError | None = None
     for name, module, exact in found:
         try:
-            points.append(_module(module, name, word, bypassed=id(module) in inside))
+            spots.append(_module(module, name, word, bypassed=id(module) in inside))
         except WeaveError as error:
             if exact:
                 raise
-            refused = refused or error  # a pattern passes over what has no place for hooks
-    if not points and refused is not None:
+            refused = refused or error  # a pattern passes over modules that take no hooks
+    if not spots and refused is not None:
         raise refused
-    return points
+    return spots
 
 
-def module_point(module: Module, name: str, word: str) -> Point:
-    """Give the place for hooks of a module of which nobody knows what it is in."""
-    return _module(module, name, word, bypassed=type(module).__name__ in _BYPASSED)
+def _module_alone(module: Module, word: str) -> Spot:
+    """Return the spot of a module that is given without its parent."""
+    return _module(module, "", word, bypassed=type(module).__name__ in _BYPASSED)
 
 
-def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Point:
+def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Spot:
     key = (id(module), word)
     if "state_dict" not in word:
         _refuse_never_called(module, name)
     if word in PLACES:
-        return Point(key, module, lambda: callback_point(module, word, name))
-    return Point(key, module, lambda: forward_point(module, name, bypassed=bypassed))
+        return Spot(key, module, lambda: callback_point(module, word, name))
+    return Spot(key, module, lambda: forward_point(module, name, bypassed=bypassed))
 
 
 def _refuse_never_called(module: Module, name: str) -> None:
@@ -193,7 +174,7 @@ def _refuse_never_called(module: Module, name: str) -> None:
         raise WeaveError(f"{label_of(name, module)} cannot be woven: {why}")
 
 
-# What a TransformerEncoderLayer may compute without calling it.
+# The modules that a TransformerEncoderLayer may compute without calling them.
 _BYPASSED = ("Linear", "LayerNorm", "Dropout", "MultiheadAttention")
 
 

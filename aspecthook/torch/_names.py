@@ -1,4 +1,4 @@
-"""Names of modules and parameters in a model of PyTorch, and which of them are meant; wrappers are seen through."""
+"""Names of modules and parameters in a model of PyTorch, and which of them a user means. Wrappers have no names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Names: TypeAlias = "str | type[Any] | Iterable[str | type[Any]]"
 
 
 def modules_of(model: Module) -> Iterator[tuple[str, Module]]:
-    """Give the modules of a model by name, its own left out, as often as they have names.
+    """Yield the names and modules of a model, without its own; a shared module comes once for each name.
 
-    What wraps a module has no name of its own here: its name is that of the module inside.
+    A wrapper is left out: its name is that of the module inside it.
     """
     held = dict(model.named_modules(remove_duplicate=False))
     wrappers = {name.rpartition(".")[0] for name in held if name and _is_wrapped(held, name)}
@@ -29,13 +29,13 @@ def modules_of(model: Module) -> Iterator[tuple[str, Module]]:
 
 
 def parameters_of(model: Module) -> Iterator[tuple[str, Tensor]]:
-    """Give the parameters of a model by name, as often as they have names."""
+    """Yield the names and parameters of a model; a shared parameter comes once for each name."""
     held = dict(model.named_modules(remove_duplicate=False))
     for name, parameter in model.named_parameters(remove_duplicate=False):
         yield _bare_name(held, name), parameter
 
 
-# What wrappers call the module inside them; of the last two it is a common name.
+# The attribute in which a wrapper keeps its module. That of the parallel wrappers, `module`, is a common name.
 _WRAPPED = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
 _PARALLEL = ("DistributedDataParallel", "DataParallel")
 
@@ -51,6 +51,7 @@ def _bare_name(held: dict[str, Module], name: str) -> str:
 
 
 def shown(target: Module, names: Names | None) -> str:
+    """Return a model, and what is meant in it, as messages show them."""
     kind = type(target).__name__
     if names is None:
         return kind
@@ -59,10 +60,10 @@ def shown(target: Module, names: Names | None) -> str:
 
 
 def select(model: Module, names: Names, known: list[tuple[str, Any]], what: str) -> list[tuple[str, Any, bool]]:
-    """Give what is meant, each once, with a name of it, and whether it was named exactly.
+    """Return what is meant, each once: its name, itself, and whether it was named exactly.
 
     Raises:
-        WeaveError: Something that was given chooses nothing.
+        WeaveError: One of the names chooses nothing.
     """
     found: dict[int, tuple[str, Any, bool]] = {}
     terms = _terms(names)

@@ -1,16 +1,16 @@
-"""Neurons that never fire: units whose activation no input has brought over a threshold."""
+"""Dead neurons: units whose activation stays below a threshold for every input."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, NamedTuple, Unpack, final
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import WeaveError
-from aspecthook.weave import Names, Weaving, weave
+from aspecthook.weave import Names
 
 from ._values import run, torch
+from ._watch import Watch
 
 _RELUS = ("ReLU", "ReLU6", "Threshold", "Hardtanh")
 
@@ -28,27 +28,22 @@ class Neurons(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Which part of the units is dead, from 0 to 1."""
+        """The share of dead units, from 0 to 1."""
         return len(self.dead) / self.units if self.units else 0.0
 
 
 @final
-class NeuronWatch(Mapping[str, Neurons]):
-    """What `watch_neurons` gives: by the names of the modules, the units that have not fired since it began."""
+class NeuronWatch(Watch[Neurons]):
+    """What `watch_neurons` returns: for each module, by its name, the units that have not fired so far."""
 
     def __init__(self, threshold: float, dim: int, activation: Callable[[Any], Any] | None) -> None:
         self._threshold = threshold
         self._dim = dim
         self._activation = activation
         self.fired: dict[str, Any] = {}
-        self.weaving: Weaving | None = None
 
-    def begin(self, model: Any, names: Names | None, options: Options) -> NeuronWatch:
-        """Put the hooks on."""
-        self.weaving = weave(model, _relus(model) if names is None else names, post=self._note, **options)
-        return self
-
-    def _note(self, name: str, result: Any) -> None:
+    def note(self, name: str, result: Any) -> None:
+        """Count the output of one call, as a hook of a module."""
         values = result.detach() if self._activation is None else self._activation(result.detach())
         dim = self._dim if values.dim() > self._dim else -1
         units = values.abs().movedim(dim, 0).flatten(1)
@@ -67,25 +62,12 @@ class NeuronWatch(Mapping[str, Neurons]):
         return len(self.fired)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what has fired so far, as arrays."""
+        """Return what has fired so far, as arrays."""
         return {name: fired.cpu().numpy() for name, fired in self.fired.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` has given."""
+        """Continue from what `state_dict` has returned."""
         self.fired = {name: torch.tensor(fired) for name, fired in state.items()}
-
-    def remove(self) -> None:
-        """Take the hooks off; what was seen stays."""
-        if self.weaving is not None:
-            self.weaving.remove()
-
-    def __enter__(self) -> NeuronWatch:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.remove()
 
 
 def _relus(model: Any) -> list[type[Any]]:
@@ -109,15 +91,15 @@ def watch_neurons(
     activation: Callable[[Any], Any] | None = None,
     **options: Unpack[Options],
 ) -> NeuronWatch:
-    """Watch which units fire in the calls that follow, until it is removed, or to the end of a block.
+    """Watch which units fire from now on, until the watch is removed or its block ends.
 
     Args:
         model: A module of PyTorch.
         names: Whose units: a pattern, a class of modules, or several; unless given, those of all ReLUs.
-        threshold: A unit has fired when the absolute value of its activation was over this.
-        dim: The dimension of the units: channels of a convolution, features of a linear layer. Where there is no such
+        threshold: A unit fires when the absolute value of its activation is above this.
+        dim: The dimension of the units: channels of a convolution, features of a linear layer. If there is no such
             dimension, the last one.
-        activation: Called on what a module gives first: ``torch.relu``, where the model calls it as a function.
+        activation: Called with the output of a module first: ``torch.relu``, if the model calls it as a function.
         options: As in `weave`: ``every``, ``when`` and so on.
 
     Example:
@@ -129,7 +111,8 @@ def watch_neurons(
         >>> watch["1"]
         Neurons(units=2, dead=(1,))
     """
-    return NeuronWatch(threshold, dim, activation).begin(model, names, {"priority": "LOWEST", **options})
+    watch = NeuronWatch(threshold, dim, activation)
+    return watch.begin(model, _relus(model) if names is None else names, watch.note, {"priority": "LOWEST", **options})
 
 
 def dead_neurons(
@@ -142,11 +125,11 @@ def dead_neurons(
     dim: int = 1,
     activation: Callable[[Any], Any] | None = None,
 ) -> dict[str, Neurons]:
-    """Find the units that no input of these batches makes fire. The model is run as in evaluation, and left as it was.
+    """Find the units that fire for no input of these batches. The model runs in evaluation mode, and is left as it was.
 
     Args:
         model: A module of PyTorch.
-        batches: Inputs, or tuples that begin with them, as loaders give them.
+        batches: Inputs, or tuples that begin with them, as loaders yield them.
         names: As for `watch_neurons`.
         threshold: Likewise.
         dim: Likewise.

@@ -1,8 +1,8 @@
-"""Mount points whose code is a function of its own, put where one object or one list of callbacks keeps it.
+"""Mount points of single objects: the chain is a function of its own, put where the object keeps its callables.
 
-The invariant: what was put there is made anew at each change and never changed, and whatever it needs is in its cells,
-which the garbage collector sees, and tracers such as that of `torch.compile`. A function that has been replaced leaves
-its calls to the chain as it is now; once the last hook is off, it only calls the target.
+The invariant: each change makes a new function, and a function is never changed. What it needs is in its cells, which
+the garbage collector sees, and tracers such as that of `torch.compile`. A function that has been replaced passes its
+calls on to the newest one; once the last hook is removed, it only calls the target.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# With more hooks than that, linking waits for the next call, so that many are added in no more than linear time.
+# With more hooks than that, linking waits for the next call, so that adding many takes linear time.
 _AT_ONCE = 64
 
 
-class Seat(Protocol):
-    """The place that the function is put in. All under the lock."""
+class Slot(Protocol):
+    """A place for the function. All methods are called under the lock."""
 
     def put(self, function: FunctionType) -> None:
-        """Put a function there: the first one, or a newer one."""
+        """Put a function there, which may replace an older one."""
         ...
 
     def leave(self) -> None:
-        """Take it away, and put back what was there."""
+        """Put back what was there before."""
         ...
 
     def forget(self) -> None:
-        """Take note that the mount point has no hooks any more."""
+        """Drop the mount point, which has no hooks any more."""
         ...
 
     def is_displaced(self) -> bool:
-        """Say whether somebody else's is where ours was put, or has been since ours was to be taken off."""
+        """Whether somebody else's callable is there, or was there when ours should have been taken away."""
         ...
 
 
 @final
 class Opening:
-    """One time of carrying hooks, from the first that acts to the last."""
+    """The time from the first acting hook to the last, and the function of that time."""
 
     __slots__ = ("__weakref__", "_mount", "_moved", "function", "stale", "target")
 
@@ -64,31 +64,31 @@ class Opening:
         self.stale = True
 
     def hold(self) -> None:
-        """Let the function that is there leave its calls to us, from now on."""
+        """Have the function pass its calls on to us, as a change begins."""
         self.stale = True
         self._moved.run = self._enter
 
     def link(self) -> FunctionType | None:
-        """Give the function that runs the chain as it is now; make it, and put it in its place, if there is none."""
+        """Return the function that runs the present chain; if there is none, make it and put it into the slot."""
         mount = self._mount
         while self.stale and mount is not None:
             moved = Moved()
             function = mount.function_of(moved, self.target)
             self._moved, self.function, self.stale = moved, function, False
-            mount.seat.put(function)
+            mount.slot.put(function)
             mount = self._mount
         return self.function
 
     def close(self) -> None:
-        """Carry nothing any more."""
+        """Take the function away, as no hook acts any more."""
         mount = self._mount
         self.hold()
         self._mount = self.function = None
         if mount is not None:
-            mount.seat.leave()
+            mount.slot.leave()
 
     def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run one call that a function which is not the newest has left to us."""
+        """Run a call that an older function has passed on."""
         return self._newest()(*args, **kwargs)
 
     @under_lock
@@ -98,17 +98,16 @@ class Opening:
 
 
 class OwnMountPoint(MountPoint):
-    """The hooks of one object: neither its class nor other objects know of them, and pay for them.
+    """The hooks of one object; its class and other objects are not changed, and their calls cost nothing more.
 
     Args:
-        owner: What they are on; held weakly.
+        owner: The object, held weakly.
         model: A function with the parameters that the hooks see.
-        name: What messages call it.
-        seat: Where the function goes.
-        target: Called with what the function is called with, as the target of the chain.
-        fits: Looks at answers, if the mount point is an event that wants it.
-        codes: What was made for the same owner and place before.
-        loose: Whether the owner does not keep the mount point while its hooks are paused, so that weavings must.
+        name: The name in messages.
+        slot: Where the function goes.
+        target: Returns the target of the chain.
+        fits: Checks answers, if the mount point is an event that wants that.
+        codes: The codes that were made for the same owner and slot before.
     """
 
     of_object = True
@@ -122,9 +121,8 @@ class OwnMountPoint(MountPoint):
         "_pins",
         "_reach",
         "_says",
-        "loose",
         "owner",
-        "seat",
+        "slot",
     )
 
     def __init__(
@@ -132,18 +130,17 @@ class OwnMountPoint(MountPoint):
         owner: object,
         model: FunctionType,
         name: str,
-        seat: Seat,
+        slot: Slot,
         *,
         target: Callable[[], Callable[..., Any]],
         emission: Emission | None = None,
         lends: dict[str, str] | None = None,
         fits: Fits | None = None,
         codes: dict[int, CodeType] | None = None,
-        loose: bool = False,
     ) -> None:
         super().__init__(model, name, emission)
         self.owner = weakref.ref(owner)
-        self.seat = seat
+        self.slot = slot
         found = mount_of(model)
         self._model = model.__code__ if found is None else found._code()
         self._says = model
@@ -152,7 +149,6 @@ class OwnMountPoint(MountPoint):
         self._linker: Linker | None = None
         self._pins = 0
         self._fits = fits
-        self.loose = loose
         self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
         self._ref = lambda: model if owned() is not None else None
@@ -161,22 +157,21 @@ class OwnMountPoint(MountPoint):
     @property
     @under_lock
     def displaced(self) -> bool:
-        """Whether somebody else has put theirs where our function was."""
-        return self.seat.is_displaced()
+        """Whether somebody else has replaced our function."""
+        return self.slot.is_displaced()
 
     def inner(self) -> Callable[..., Any]:
-        """Give what a call runs inside of all hooks."""
+        """Return the target, which runs inside all hooks."""
         return self._reach() if self._opening is None else self._opening.target
 
     def function_of(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
-        """Make the function that runs the chain as it is now."""
+        """Return a new function that runs the present chain."""
         site, chain = self._get_site(), self._active()
         if self._linker is None:
             facts: dict[str, object] = {"site": site, "record": site.record}
             self._linker = Linker(site.signature, self._model, self.name, facts, self._says.__globals__)
-            self._linker.codes = self._codes
         found = template(site.signature, chain, cells=True)
-        made = self._linker.make(found, chain, {"target": target, "moved": moved})
+        made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
         function = dressed(made, self._says)
         Attributes.put(function, self).wrap(self._says)
         return function
@@ -191,7 +186,7 @@ class OwnMountPoint(MountPoint):
 
     @under_lock
     def tidy(self) -> None:
-        """End what an interrupted change has left half done."""
+        """Complete a change that was interrupted."""
         self._settle()
 
     def _change(self, store: Callable[[], None]) -> None:
@@ -203,7 +198,7 @@ class OwnMountPoint(MountPoint):
 
     @under_lock
     def pin(self, step: int) -> None:
-        """Have the function stay where it is (1), also without hooks, or not (-1)."""
+        """Keep the function in its slot even without hooks (1), or end that (-1)."""
 
         def store() -> None:
             self._pins += step
@@ -224,7 +219,7 @@ class OwnMountPoint(MountPoint):
             self._opening = None
             opening.close()
         if not self._members and not self._pins:
-            self.seat.forget()
+            self.slot.forget()
 
     @under_lock
     def _active(self) -> Chain:

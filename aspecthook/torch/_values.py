@@ -1,4 +1,4 @@
-"""What modules take and give: tensors, and tuples, lists and dicts of them."""
+"""The inputs and outputs of modules: tensors, and tuples, lists and dicts of them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from typing import Any, cast
 
 from aspecthook._core.law.callables import type_of
 
-# Any, here and in the files beside this one: so they have the same types whether or not PyTorch is installed.
+# Any, here and in the files beside this one, so that type checkers see the same whether or not PyTorch is installed.
 torch: Any = import_module("torch")
 
 
-def is_module(value: object) -> bool:
-    """Say whether this is a module."""
-    return isinstance(value, torch.nn.Module)
-
-
 def mapped(value: Any, function: Callable[[Any], Any], kind: Any = torch.Tensor) -> Any:
-    """Give a value with a function called on each tensor in it, or on each thing of another kind."""
+    """Return a value in which each tensor, or each object of another kind, is replaced by what a function returns."""
     if isinstance(value, kind):
         return function(value)
     if isinstance(value, (tuple, list)):
@@ -32,20 +27,20 @@ def mapped(value: Any, function: Callable[[Any], Any], kind: Any = torch.Tensor)
 
 
 def tensors(value: Any) -> list[Any]:
-    """Give the tensors in a value."""
+    """Return the tensors in a value."""
     found: list[Any] = []
     mapped(value, found.append)
     return found
 
 
 def copied(tensor: Any) -> Any:
-    """Give a copy outside of the graph; the next layer may change the tensor in place."""
+    """Return a copy outside of the graph, since the next layer may change the tensor in place."""
     return tensor.detach().clone()
 
 
 @contextmanager
 def evaluating(model: Any) -> Generator[None]:
-    """Compute without gradients and as in evaluation; each module is then in the mode in which it was."""
+    """Disable gradients and switch to evaluation mode; at the end each module is in its own mode again."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
@@ -57,7 +52,7 @@ def evaluating(model: Any) -> Generator[None]:
 
 
 def run(model: Any, batches: Any) -> None:
-    """Call a model with the inputs of batches: what they are, or the first of what they have."""
+    """Call a model with the inputs of batches: the batches themselves, or their first entries."""
     with evaluating(model):
         for batch in batches:
             model(batch[0] if isinstance(batch, (tuple, list)) else batch)

@@ -12,12 +12,15 @@ from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
     from ._errors import TrainingError
-    from .checkpoint._hooks import CheckpointHook, CheckpointLoaderHook
     from .hooks._activations import ActivationHistogramHook, DeadNeuronHook
+    from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
+    from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
-    from .hooks._evaluation import DistEvalHook, EarlyStoppingHook, EvalHook
+    from .hooks._evaluation import DistEvalHook, EvalHook
     from .hooks._hook import HOOKS, Hook
-    from .hooks._optimizer import AmpOptimizerHook, DistSamplerSeedHook, NanGuardHook, NanLossError, OptimizerHook
+    from .hooks._nan import NanGuardHook, NanLossError
+    from .hooks._optimizer import AmpOptimizerHook, OptimizerHook
+    from .hooks._sampler import DistSamplerSeedHook
     from .logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
     from .logging._progress import ProgressHook
     from .logging._tensorboard import TensorboardLoggerHook
@@ -65,16 +68,16 @@ __getattr__ = lazy(
     __name__,
     {
         **dict.fromkeys(("ActivationHistogramHook", "DeadNeuronHook"), "hooks._activations"),
-        **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "checkpoint._hooks"),
-        **dict.fromkeys(("DistEvalHook", "EarlyStoppingHook", "EvalHook"), "hooks._evaluation"),
-        **dict.fromkeys(
-            ("AmpOptimizerHook", "DistSamplerSeedHook", "NanGuardHook", "NanLossError", "OptimizerHook"),
-            "hooks._optimizer",
-        ),
+        **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "hooks._checkpoint"),
+        **dict.fromkeys(("DistEvalHook", "EvalHook"), "hooks._evaluation"),
+        **dict.fromkeys(("NanGuardHook", "NanLossError"), "hooks._nan"),
+        **dict.fromkeys(("AmpOptimizerHook", "OptimizerHook"), "hooks._optimizer"),
         **dict.fromkeys(("HOOKS", "Hook"), "hooks._hook"),
         **dict.fromkeys(("LrUpdaterHook", "MomentumUpdaterHook"), "schedules._hooks"),
         **dict.fromkeys(("CsvLoggerHook", "JsonLoggerHook", "LoggerHook", "TextLoggerHook"), "logging._loggers"),
+        "DistSamplerSeedHook": "hooks._sampler",
         "EMAHook": "hooks._ema",
+        "EarlyStoppingHook": "hooks._early_stop",
         "IterTimerHook": "logging._timers",
         "PlotHook": "report._plots",
         "ProfilerHook": "profile._hook",

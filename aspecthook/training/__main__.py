@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from .job._command import alone, main
+from .job._command import main, use_one_thread
 
 if __name__ == "__main__":
-    alone()
+    use_one_thread()
     sys.exit(main(prog="python -m aspecthook.training"))

@@ -1,7 +1,7 @@
-"""Small neural networks on NumPy alone: the back end that needs no PyTorch, and has its shape.
+"""Small neural networks on NumPy, for training without PyTorch; the names are PyTorch's.
 
-Gradients are HIPS autograd's; a loss or a layer of one's own is written with the functions of ``autograd.numpy``. For
-the same weights and batches the numbers are PyTorch's.
+HIPS autograd computes the gradients; write your own losses and layers with the functions of ``autograd.numpy``. For the
+same weights and batches the results are PyTorch's.
 
 Example:
     >>> import numpy as np
@@ -22,12 +22,12 @@ Example:
 
 from __future__ import annotations
 
+from .backends._random import manual_seed
 from .backends.net._layers import BatchNorm1d, Dropout, Flatten, Linear, ReLU, Sequential, Tanh
 from .backends.net._losses import cross_entropy, mse
 from .backends.net._module import Module
 from .backends.net._optimizers import SGD, Adam, AdamW, Optimizer
 from .backends.net._values import Buffer, Loss, Parameter, detach, no_grad
-from .checkpoint._frozen import manual_seed
 
 __all__ = [
     "SGD",

@@ -1,4 +1,11 @@
-"""Weaving: hooks on code that is not yours, put on and taken off at run time, also before it is imported."""
+"""Weaving: hooks on code that is not yours, added and removed at run time, also before it is imported.
+
+For maintainers: `_plans` makes of the arguments of `weave` the hooks (`_aspects` has those of marked methods) and their
+targets (`_pointcut`, or objects). `_finding` searches the modules for the `_members` that are meant, and `_spots` says
+where the hooks of a member go. `_weaving` puts them there now and when `_imports` notices an import; weavings share
+equal hooks (`_shared_hooks`), and `_gates` restrict them to the calls that are meant. `_libraries` leads to what other
+modules know of the objects of optional libraries.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +24,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 __all__ = ["Weaving", "always", "around", "exception", "item", "on", "post", "pre", "weave"]
 
-# Any: a hook takes what it asks for by name and answers by its kind, which is checked when it is added.
+# Any: a hook asks for arguments by name, and its kind decides what it may answer; both are checked when it is added.
 AnyHook: TypeAlias = Callable[..., Any]
 Hooks: TypeAlias = "AnyHook | Sequence[AnyHook]"
 Names: TypeAlias = "str | type[Any] | Sequence[str | type[Any]]"
@@ -56,7 +63,7 @@ def weave(
     again: bool = False,
     **options: Unpack[MoreHooks],
 ) -> Weaving:
-    """Put hooks on functions that are not yours, in place; the handle takes them off again.
+    """Put hooks on functions that are not yours, in place; the handle removes them.
 
     Args:
         target: A function; a bound method (the hooks act for that instance alone); a class (its public methods); a
@@ -64,28 +71,28 @@ def weave(
             ``Class+`` for a class and all that derive from it; or an aspect, an object whose methods are marked with
             `pre`, `post` and so on. What is not imported yet is woven as its import ends. Or a module or a tensor of
             PyTorch, which takes hooks on gradients and state dicts too: see docs/pytorch.md.
-        names: Which modules of a PyTorch model, or which parameters: a pattern such as ``"layer*.conv*"``, a class of
+        names: The modules or the parameters of a PyTorch model: a pattern such as ``"layer*.conv*"``, a class of
             modules, or several of them; without, the model itself.
         pre: A hook of this kind, or several.
         around: Likewise.
         on: Likewise; for events.
-        item: Likewise.
+        item: Likewise; for generators.
         post: Likewise.
         always: Likewise.
         exception: A hook for every `Exception`, or several, or a mapping from types to hooks.
-        aspect: An object whose marked methods go on the target, where their marks do not name one of their own.
-        where: A predicate on each function found; what it refuses is left out.
+        aspect: An object whose marked methods go on the target, unless their marks name another.
+        where: A predicate on each function found; those that it refuses are left out.
         scope: ``"everywhere"``, or ``"context"``: the hooks act only inside the ``with`` block of this weaving, in the
             task or thread that entered it and in the tasks that are started there.
-        again: Weave a hook that is woven there already, with the same options, a second time. Else it is one hook,
-            which goes when the last of the weavings that want it is removed.
+        again: Add a second hook where the same one is woven already with the same options. Otherwise the weavings share
+            one hook, which is removed with the last of them.
         options: For every hook: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``,
             ``every``, ``isolate``, ``reentrant``. For PyTorch also hooks of the kinds ``backward_pre``, ``backward``,
             ``grad``, ``accumulated``, ``state_dict_pre``, ``state_dict_post``, ``load_state_dict_pre``,
             ``load_state_dict_post``.
 
     Raises:
-        WeaveError: The target cannot be woven, or is not there; the message says what to weave instead.
+        WeaveError: The target cannot be woven, or does not exist; the message says what to weave instead.
         HookSignatureError: A hook asks for something that a target does not offer. As after every error, nothing is
             woven.
         HookTypeError: A hook could never work on a target.
@@ -100,19 +107,11 @@ def weave(
     """
     from . import _plans
 
-    kinds = {
-        "pre": pre,
-        "around": around,
-        "on": on,
-        "item": item,
-        "exception": exception,
-        "post": post,
-        "always": always,
-    }
+    kinds = dict(pre=pre, around=around, on=on, item=item, exception=exception, post=post, always=always)
     return _plans.begin(target, names, kinds, options, aspect=aspect, where=where, scope=scope, again=again)
 
 
-# What few programs need is loaded when it is first asked for.
+# Names that few programs need are loaded when they are first used.
 __getattr__ = lazy(
     __name__,
     {"Weaving": "_weaving"} | dict.fromkeys(("always", "around", "exception", "item", "on", "post", "pre"), "_aspects"),

@@ -1,8 +1,8 @@
-"""Aspects: objects of any class whose marked methods are hooks, woven together; what is not marked stays out."""
+"""Aspects: objects of any class whose marked methods are hooks, woven together; methods without a mark stay out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import getattr_static
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
@@ -14,13 +14,9 @@ from aspecthook._errors import WeaveError, brief
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-_MARKS = "__aspecthook_marks__"
+MARKS = "__aspecthook_marks__"  # the attribute of a function that holds its marks
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-class _Decorator(Protocol):
-    def __call__(self, method: Method, /) -> Method: ...
 
 
 class Mark(NamedTuple):
@@ -32,11 +28,57 @@ class Mark(NamedTuple):
     options: Options
 
 
-class Marked(NamedTuple):
-    """A marked method of one aspect, bound to it."""
+class _Decorator(Protocol):
+    def __call__(self, method: Method, /) -> Method: ...
 
-    mark: Mark
-    method: Callable[..., Any]
+
+class Marker(Protocol):
+    """A decorator that marks methods: bare, or with a pointcut and options."""
+
+    @overload
+    def __call__(self, method: Method, /) -> Method: ...
+    @overload
+    def __call__(self, pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
+
+
+class ExceptionMarker(Protocol):
+    """The same, with the types of exceptions that the hook takes."""
+
+    @overload
+    def __call__(self, method: Method, /) -> Method: ...
+    @overload
+    def __call__(self, type_: type[BaseException], /, *types: type[BaseException]) -> _Decorator: ...
+    @overload
+    def __call__(
+        self, pointcut: str = ..., /, *types: type[BaseException], **options: Unpack[Options]
+    ) -> _Decorator: ...
+
+
+def _marker(kind: Kind, noun: str) -> Any:
+    def mark(*args: Any, **options: Any) -> Any:
+        return _mark(kind, args, cast("Options", options))
+
+    mark.__name__ = mark.__qualname__ = kind
+    mark.__doc__ = f"""Mark a method of an aspect as {noun}.
+
+    Example:
+        >>> from aspecthook import {kind}, weave
+        >>> class Audit:
+        ...     @{kind}("json:dumps", priority="LOW")
+        ...     def note(self, call):
+        ...         print(call.function.__name__)
+        >>> audit = Audit()  # to be woven with weave(audit)
+    """
+    return mark
+
+
+pre: Marker = _marker("pre", "a pre hook")
+around: Marker = _marker("around", "an around hook")
+on: Marker = _marker("on", "a subscriber of an event; in a plugin, without a name, of the event named as the method is")
+item: Marker = _marker("item", "an item hook, for generators")
+exception: ExceptionMarker = _marker("exception", "an exception hook, for the types that are named or for `Exception`")
+post: Marker = _marker("post", "a post hook")
+always: Marker = _marker("always", "an always hook")
 
 
 def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
@@ -48,12 +90,11 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
         raise WeaveError(f"the mark {kind!r} takes no exception types; only 'exception' does")
 
     def decorate(method: Any) -> Any:
-        function = _inside(method)
+        function = _function_of(method)
         if not isinstance(function, FunctionType):
             raise WeaveError(f"{brief(method)} cannot be marked {kind!r}: it is no method; put the mark on a function")
-        marks: tuple[Mark, ...] = function.__dict__.get(_MARKS, ())
         # Decorators run from the inside out; marks are read from the top down.
-        function.__dict__[_MARKS] = (Mark(kind, pointcut, types, options), *marks)
+        function.__dict__[MARKS] = (Mark(kind, pointcut, types, options), *marks_of(function))
         return method
 
     if not others:
@@ -66,166 +107,32 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
     return decorate(others[0])
 
 
-@overload
-def pre(method: Method, /) -> Method: ...
-@overload
-def pre(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
-def pre(*args: Any, **options: Any) -> Any:
-    """Mark a method of an aspect as a pre hook.
-
-    Example:
-        >>> import json
-        >>> from aspecthook import Args, pre, weave
-        >>> class Sorted:
-        ...     @pre("json:dumps")
-        ...     def sort(self):
-        ...         return Args(sort_keys=True)
-        >>> with weave(Sorted()):
-        ...     json.dumps({"b": 1, "a": 2})
-        '{"a": 2, "b": 1}'
-    """
-    return _mark("pre", args, cast("Options", options))
+def marks_of(value: Any) -> tuple[Mark, ...]:
+    """Return the marks of a function or method, from the top down."""
+    function = _function_of(value)
+    return function.__dict__.get(MARKS, ()) if isinstance(function, FunctionType) else ()
 
 
-@overload
-def around(method: Method, /) -> Method: ...
-@overload
-def around(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
-def around(*args: Any, **options: Any) -> Any:
-    """Mark a method of an aspect as an around hook; used as `pre` is.
-
-    Example:
-        >>> from aspecthook import around
-        >>> class Twice:
-        ...     @around("json:dumps")
-        ...     def twice(self, proceed):
-        ...         return proceed() + proceed()
-    """
-    return _mark("around", args, cast("Options", options))
+def marked(aspect: object) -> list[tuple[Mark, Callable[..., Any]]]:
+    """Return the marked methods of an aspect in the order in which they are written, those of base classes first."""
+    return [
+        (mark, getattr(aspect, name))
+        for name in attribute_names(aspect)
+        for mark in marks_of(getattr_static(aspect, name, None))
+    ]
 
 
-@overload
-def on(method: Method, /) -> Method: ...
-@overload
-def on(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
-def on(*args: Any, **options: Any) -> Any:
-    """Mark a method as a subscriber of an event; used as `pre` is. In a plugin, of the event of the method's own name.
-
-    Example:
-        >>> from aspecthook import on
-        >>> class Log:
-        ...     @on("shop:sold", priority="LOW")
-        ...     def note(self, item, price):
-        ...         print(item, price)
-    """
-    return _mark("on", args, cast("Options", options))
-
-
-@overload
-def item(method: Method, /) -> Method: ...
-@overload
-def item(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
-def item(*args: Any, **options: Any) -> Any:
-    """Mark a method of an aspect as an item hook, for generators; used as `pre` is.
-
-    Example:
-        >>> from aspecthook import item
-        >>> class Count:
-        ...     seen = 0
-        ...
-        ...     @item("os:fwalk")
-        ...     def count(self):
-        ...         self.seen += 1
-    """
-    return _mark("item", args, cast("Options", options))
-
-
-@overload
-def exception(method: Method, /) -> Method: ...
-@overload
-def exception(type_: type[BaseException], /, *types: type[BaseException]) -> _Decorator: ...
-@overload
-def exception(pointcut: str = ..., /, *types: type[BaseException], **options: Unpack[Options]) -> _Decorator: ...
-def exception(*args: Any, **options: Any) -> Any:
-    """Mark a method of an aspect as an exception hook, for the types that are named or else for `Exception`.
-
-    Example:
-        >>> import json
-        >>> from aspecthook import Return, exception, weave
-        >>> class Lenient:
-        ...     @exception("json:loads", json.JSONDecodeError)
-        ...     def nothing(self, exc):
-        ...         return Return(None)
-        >>> with weave(Lenient()):
-        ...     print(json.loads("{"))
-        None
-    """
-    return _mark("exception", args, cast("Options", options))
-
-
-@overload
-def post(method: Method, /) -> Method: ...
-@overload
-def post(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
-def post(*args: Any, **options: Any) -> Any:
-    """Mark a method of an aspect as a post hook; used as `pre` is.
-
-    Example:
-        >>> from aspecthook import post
-        >>> class Shout:
-        ...     @post("json:dumps", priority="LOW")
-        ...     def shout(self, result):
-        ...         return result.upper()
-    """
-    return _mark("post", args, cast("Options", options))
-
-
-@overload
-def always(method: Method, /) -> Method: ...
-@overload
-def always(pointcut: str = ..., /, **options: Unpack[Options]) -> _Decorator: ...
-def always(*args: Any, **options: Any) -> Any:
-    """Mark a method of an aspect as an always hook; used as `pre` is.
-
-    Example:
-        >>> from aspecthook import always
-        >>> class Audit:
-        ...     @always("json:dumps")
-        ...     def note(self, call, exc):
-        ...         print(call.function.__name__, exc)
-    """
-    return _mark("always", args, cast("Options", options))
-
-
-def marked(aspect: object) -> list[Marked]:
-    """Give the marked methods of an aspect, those of its base classes first, in the order in which they are written."""
-    return [Marked(mark, method) for name in _names(aspect) for mark, method in _of(aspect, name)]
-
-
-def _names(aspect: object) -> list[str]:
+def attribute_names(aspect: object) -> list[str]:
+    """Return the names of an aspect's attributes, those of its base classes first."""
     classes = reversed(type(aspect).__mro__[:-1])  # `object` has no marks, and many attributes
     own: dict[str, Any] = getattr(aspect, "__dict__", {})
     return list(dict.fromkeys(name for space in (*map(vars, classes), own) for name in space))
 
 
-def _of(aspect: object, name: str) -> Iterator[tuple[Mark, Callable[..., Any]]]:
-    static = getattr_static(aspect, name, None)
-    function = _inside(static)
-    marks: tuple[Mark, ...] = getattr(function, "__dict__", {}).get(_MARKS, ()) if callable(function) else ()
-    if isinstance(function, FunctionType):
-        for mark in marks:
-            yield mark, getattr(aspect, name)
-
-
-def _inside(value: Any) -> object:
-    return unwrap(cast("Any", value).__func__ if isinstance(value, classmethod) else value)
-
-
 def has_marks(cls: type[Any]) -> bool:
-    """Say whether a class defines an aspect, which must be made before it is woven."""
-    for base in cls.__mro__:
-        for value in list(vars(base).values()):
-            function = _inside(value)
-            if isinstance(function, FunctionType) and _MARKS in function.__dict__:
-                return True
-    return False
+    """Whether a class defines an aspect, of which an instance is to be woven."""
+    return any(marks_of(value) for base in cls.__mro__ for value in list(vars(base).values()))
+
+
+def _function_of(value: Any) -> object:
+    return unwrap(cast("Any", value).__func__ if isinstance(value, classmethod) else value)

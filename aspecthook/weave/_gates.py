@@ -1,4 +1,4 @@
-"""Gates: what decides, before a hook's own conditions, whether a call is one that its weavings mean."""
+"""Gates: predicates that decide, before a hook's own conditions, whether its weavings mean a call."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from aspecthook._core.mount.lock import under_lock
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# The blocks that this context is inside of. One variable for all: those that are made as they are needed are never
-# freed. A token is a plain object, so that a context which lives on keeps nothing else alive.
-_inside: Variable[tuple[object, ...]] = variable("aspecthook_inside", ())
+# The blocks that this context is inside of, by their tokens. There is one variable for all blocks, as context variables
+# are never freed. A token is a plain object, so that a context which outlives a block keeps nothing else alive.
+_blocks_here: Variable[tuple[object, ...]] = variable("aspecthook_inside", ())
 
 _First: TypeAlias = Callable[[Any], bool]
 
 
 @final
 class Blocks:
-    """The `with` blocks of one weaving of scope "context": whether this context is inside one of them."""
+    """The `with` blocks of one weaving of scope "context"; called, whether this context is inside one of them."""
 
     __slots__ = ("_open", "_tokens")
 
     def __init__(self) -> None:
         self._open: tuple[object, ...] = ()
-        # Those by which calls are known; the last one stays when its block ends, for calls that are under way.
+        # The tokens that calls are checked by. The last one stays when its block ends, for calls that have begun.
         self._tokens: tuple[object, ...] = ()
 
     def __call__(self) -> bool:
         tokens = self._tokens
-        for token in _inside.get():  # noqa: SIM110  # `any` with its generator would cost more than all of this
+        for token in _blocks_here.get():  # noqa: SIM110  # a generator for `any` costs more than this whole method
             if token in tokens:
                 return True
         return False
@@ -42,13 +42,13 @@ class Blocks:
         """Begin a block in this context."""
         token = object()
         self._add(token)
-        _inside.set((*_inside.get(), token))
+        _blocks_here.set((*_blocks_here.get(), token))
 
     def leave(self) -> None:
         """End the latest block that this context is inside of, or else the latest one anywhere."""
-        inside = _inside.get()
+        inside = _blocks_here.get()
         last = self._close(inside)
-        _inside.set(tuple([token for token in inside if token not in last]))
+        _blocks_here.set(tuple([token for token in inside if token not in last]))
 
     @under_lock
     def _add(self, token: object) -> None:
@@ -65,9 +65,9 @@ class Blocks:
 
 @final
 class Heir:
-    """Decides whether a call is one of the class that was named, or of one derived from it.
+    """A predicate on the first argument of a method: an instance of the class that was named, or of a subclass.
 
-    For methods that the class inherits, or shares with other classes; the first argument is an instance or a class.
+    For methods that the class inherits, or shares with other classes. The argument may also be the class itself.
     """
 
     __slots__ = ("cls",)
@@ -81,14 +81,14 @@ class Heir:
 
 
 class Claim(NamedTuple):
-    """What one weaving wants of a hook: that it acts for these calls, or for all."""
+    """The calls for which one weaving wants a hook to act; all, if both are None."""
 
     heir: Heir | None
     blocks: Blocks | None
 
 
 def gate(claims: Sequence[Claim], signature: Signature) -> Gate | None:
-    """Make one gate of what several weavings want; None: it is always open."""
+    """Return one gate for the claims of several weavings; None if all calls are claimed."""
     if any(claim.heir is None and claim.blocks is None for claim in claims):
         return None
     if all(claim.heir is None for claim in claims):
@@ -114,7 +114,7 @@ def _any_of(claims: tuple[Claim, ...]) -> _First:
         return _of_one_of({id(claim.heir.cls()) for claim in claims if claim.heir is not None})
 
     def holds(first: Any) -> bool:
-        for heir, blocks in claims:  # noqa: SIM110  # as above
+        for heir, blocks in claims:  # noqa: SIM110  # as in `Blocks.__call__`
             if (blocks is None or blocks()) and (heir is None or heir(first)):
                 return True
         return False
@@ -123,13 +123,13 @@ def _any_of(claims: tuple[Claim, ...]) -> _First:
 
 
 def _of_one_of(ids: set[int]) -> _First:
-    """Decide the same for many classes, of which there may be hundreds: all enums share one `__new__`.
+    """Return one predicate for many classes: all enums share one `__new__`, and there may be hundreds.
 
-    They are known by their ids: when a class dies, its claim is released, and the gate made anew.
+    Comparing ids is safe: when a class is freed, its claim is released and the gate is made again.
     """
 
     def has_one(classes: tuple[type[Any], ...]) -> bool:
-        for cls in classes:  # noqa: SIM110  # as above
+        for cls in classes:  # noqa: SIM110  # as in `Blocks.__call__`
             if id(cls) in ids:
                 return True
         return False

@@ -1,8 +1,8 @@
-"""Noticing that a module's import has ended: also when it is reloaded, has failed before, or is under way already.
+"""Noticing the end of an import: also of a reload, of a second try, and of one that has already begun.
 
-While some weaving names modules, two things stand in: `ModuleSpec.__setattr__` tells when importlib notes that an
-import is done, whoever has found the module, and the first finder of `sys.meta_path` has those loaders tell that do
-their work without that note.
+While anybody watches imports, two things are patched. `ModuleSpec.__setattr__` notices when importlib marks an import
+as done, whichever finder has found the module. And the first finder of `sys.meta_path` is replaced by one that wraps
+the loaders of modules whose import ends without that mark.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from aspecthook._core.mount.lock import under_lock
 
 
 class Watcher(Protocol):
-    """What wants to know of imports."""
+    """An object that is notified of imports."""
 
     def wants(self, name: str) -> bool:
-        """Say whether it wants to know of this module."""
+        """Whether to notify it of this module."""
         ...
 
     def imported(self, module: ModuleType) -> None:
-        """Take note that a module has been imported, or imported again."""
+        """Handle the end of the import, or the reload, of a module."""
         ...
 
 
@@ -35,31 +35,31 @@ _watchers: tuple[Watcher, ...] = ()
 
 @under_lock
 def watch(watcher: Watcher) -> None:
-    """Tell a watcher of every import that ends from now on, also of those that are under way in other threads."""
+    """Notify a watcher of every import that ends from now on, also of those that other threads have begun."""
     global _watchers  # noqa: PLW0603  # one tuple, replaced under the lock
     if watcher not in _watchers:
         _watchers = (*_watchers, watcher)
-    _stand_in_specs()
-    _stand_first()
+    _patch_specs()
+    _install_finder()
 
 
 @under_lock
 def unwatch(watcher: Watcher) -> None:
-    """Tell it no more; with the last one, all that was put somewhere goes."""
+    """Stop notifying a watcher. With the last one, both patches are removed."""
     global _watchers  # noqa: PLW0603  # likewise
     _watchers = tuple([one for one in _watchers if one is not watcher])
     if not _watchers:
-        _leave_specs()
-        _leave_finders()
+        _restore_specs()
+        _remove_finder()
 
 
-def is_under_way(module: ModuleType) -> bool:
-    """Say whether a module is still being imported."""
-    spec = object.__getattribute__(module, "__dict__").get("__spec__")  # a lazy module is not to be woken
+def is_being_imported(module: ModuleType) -> bool:
+    """Whether the import of a module has begun and not ended."""
+    spec = object.__getattribute__(module, "__dict__").get("__spec__")  # without loading a lazy module
     return bool(getattr(spec, "_initializing", False))
 
 
-def _tell(name: str) -> None:
+def _notify(name: str) -> None:
     module: Any = sys.modules.get(name)
     if not issubclass(type_of(module), ModuleType):
         return
@@ -68,39 +68,40 @@ def _tell(name: str) -> None:
         try:
             if watcher.wants(name):
                 watcher.imported(module)
-        except Exception as error:  # of a warning that is made an error; the others are told all the same
+        except Exception as error:  # a warning that is made an error; the other watchers are notified all the same
             errors.append(error)
     if errors:
         raise errors[0]
 
 
-# The end of an import. A class of specs is made to tell, and not single specs: another thread may have found the spec
-# already, and have put the module nowhere yet.
+# The end of an import. The class of specs is patched, and not single specs: another thread may have found a spec
+# already and not have created its module yet.
 
 _set_before: Any = object.__setattr__
 _in_specs = False
 
 
 def _set(spec: machinery.ModuleSpec, name: str, value: Any) -> None:
-    """Set an attribute of a spec; if that is how importlib notes the end of an import, tell of it first."""
+    """Set an attribute of a spec; if importlib marks the end of an import by it, notify the watchers first."""
     try:
         ends = name == "_initializing" and not value and getattr(spec, name, False)
-        if ends and sys.modules.get(spec.name) is not None:  # else it has failed
-            _tell(spec.name)
+        if ends and sys.modules.get(spec.name) is not None:  # otherwise the import has failed
+            _notify(spec.name)
     finally:
         _set_before(spec, name, value)
 
 
-def _stand_in_specs() -> None:
+def _patch_specs() -> None:
     global _in_specs, _set_before  # noqa: PLW0603  # under the lock
     now = vars(machinery.ModuleSpec).get("__setattr__")
-    if now is None or (now is not _set and not _in_specs):  # else somebody's who puts theirs over ours, and knows it
+    # If ours is in already and another is there now, somebody has patched over ours and calls it.
+    if now is None or (now is not _set and not _in_specs):
         _set_before = machinery.ModuleSpec.__setattr__
-        setattr(machinery.ModuleSpec, "__setattr__", _set)  # which type checkers know to be a method
+        setattr(machinery.ModuleSpec, "__setattr__", _set)  # type checkers allow no assignment to a method
     _in_specs = True
 
 
-def _leave_specs() -> None:
+def _restore_specs() -> None:
     global _in_specs  # noqa: PLW0603  # under the lock
     if vars(machinery.ModuleSpec).get("__setattr__") is _set:
         if _set_before is object.__setattr__:
@@ -110,25 +111,25 @@ def _leave_specs() -> None:
         _in_specs = False
 
 
-# The end of a reload, and of an import by a loader of the time before specs, is told by nobody but the loader.
+# The end of a reload, and of an import by a loader older than specs, is known to nobody but the loader.
 
 
 @final
 class _Finder:
-    """Stands in the place of the first finder, does what that one does, and has the loaders tell that are found.
+    """Takes the place of the first finder, finds what that one finds, and wraps the loaders.
 
-    It takes the place of one and makes no room for itself: before 3.14, importlib goes through the very list, and what
-    is taken out of it meanwhile has importlib pass by the next finder.
+    The list keeps its length: before 3.14 importlib iterates over the very list, and when an entry is removed meanwhile
+    it skips the next finder.
     """
 
-    _first: Any = None  # of one that is copied, which `__getattr__` would look for for ever
+    _first: Any = None  # for copies made without `__init__`: `__getattr__` would look it up for ever
 
     def __init__(self, first: Any, finders: list[Any]) -> None:
         self._first = first
         self._finders = finders
         self._asking: set[tuple[int, str]] = set()
 
-    # To everybody who asks it is the other one, who is looked for and taken out by them that have put it there.
+    # It passes for the first finder, as the code that installed that one looks for it in order to remove it.
     __class__: Any = property(lambda self: type_of(self._first))
 
     def __getattr__(self, name: str) -> Any:
@@ -141,13 +142,13 @@ class _Finder:
         return hash(self._first)
 
     def __repr__(self) -> str:
-        return f"<aspecthook notes what is imported, and finds by {self._first!r}>"
+        return f"<aspecthook watching imports, around {self._first!r}>"
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
         if self is not _finder:
-            _put_back(self, sys.meta_path)  # by somebody who had kept a copy of the list
+            _put_back(self, sys.meta_path)  # somebody has restored an old copy of the list
         elif any(watcher.wants(name) for watcher in _watchers):
             return self._find(name, path, target)
         return self._ask_first(name, path, target)
@@ -162,7 +163,7 @@ class _Finder:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find is not None else None
         if spec is not None:
-            _mark(spec, again=target is not None)
+            _wrap_loader(spec, reload=target is not None)
         return spec
 
     def _ask_first(
@@ -170,7 +171,7 @@ class _Finder:
     ) -> machinery.ModuleSpec | None:
         mine = (get_ident(), name)
         if mine in self._asking:
-            return None  # it asks all finders but itself, and does not know us
+            return None  # the first finder asks all the others, and takes us for one of them
         self._asking.add(mine)
         try:
             spec: machinery.ModuleSpec | None = self._first.find_spec(name, path, target)
@@ -182,21 +183,21 @@ class _Finder:
 _finder: _Finder | None = None
 
 
-def _stand_first() -> None:
+def _install_finder() -> None:
     global _finder  # noqa: PLW0603  # under the lock
     finders: list[Any] = sys.meta_path
     first = next((one for one in list(finders) if hasattr(one, "find_spec")), None)
     if first is not None and first is not _finder:
-        _leave_finders()
+        _remove_finder()
         _finder = _Finder(first, finders)
         _replace(finders, first, _finder)
 
 
-def _leave_finders() -> None:
+def _remove_finder() -> None:
     global _finder  # noqa: PLW0603  # under the lock
     if _finder is not None:
         _put_back(_finder, _finder._finders)
-        _put_back(_finder, sys.meta_path)  # somebody may have put another list there
+        _put_back(_finder, sys.meta_path)  # which may be another list by now
         _finder = None
 
 
@@ -211,39 +212,36 @@ def _replace(finders: list[Any], old: object, new: object) -> None:
             finders[place] = new
 
 
-def _mark(spec: machinery.ModuleSpec, *, again: bool) -> None:
+def _wrap_loader(spec: machinery.ModuleSpec, *, reload: bool) -> None:
     loader: Any = spec.loader
     setter: Any = type_of(spec).__setattr__
     executes = hasattr(loader, "exec_module")
-    if executes and not again and setter is _set:
-        return  # the spec tells
+    if executes and not reload and setter is _set:
+        return  # the spec notices
     if executes or hasattr(loader, "load_module"):
-        telling: Any = _Loader(loader) if executes else _OldLoader(loader, spec)
-        spec.loader = telling
-
-
-def _type_of_loader(loader: Any) -> type[Any]:
-    return type_of(loader._loader)
+        wrapped: Any = _Loader(loader, spec, executes=executes)
+        spec.loader = wrapped
 
 
 class _Loader:
-    """Another's loader, that tells when a module has been loaded."""
+    """A wrapped loader, which notifies the watchers when a module has been loaded."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, spec: machinery.ModuleSpec, *, executes: bool) -> None:
         self._loader = loader
+        self._spec = spec
+        # It has the methods that the loader has: importlib asks which there are.
+        if executes:
+            self.exec_module = self._exec_module
+        else:
+            self.load_module = self._load_module
 
-    # Who asks what loader a spec has is told of the other one.
-    __class__: Any = property(_type_of_loader)
+    # It passes for the loader to whoever asks what loader a spec has.
+    __class__: Any = property(lambda self: type_of(self._loader))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
-    def create_module(self, spec: machinery.ModuleSpec) -> ModuleType | None:
-        create: Any = getattr(self._loader, "create_module", None)
-        made: ModuleType | None = create(spec) if create is not None else None
-        return made
-
-    def exec_module(self, module: ModuleType) -> None:
+    def _exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
         mine: Any = self
         if spec is not None and spec.loader is mine:
@@ -252,23 +250,10 @@ class _Loader:
             module.__loader__ = self._loader
         name = spec.name if spec is not None else module.__name__
         self._loader.exec_module(module)
-        _tell(name)
+        _notify(name)
 
-
-class _OldLoader:
-    """The same for a loader that has only `load_module`."""
-
-    def __init__(self, loader: Any, spec: machinery.ModuleSpec) -> None:
-        self._loader = loader
-        self._spec = spec
-
-    __class__: Any = property(_type_of_loader)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def load_module(self, name: str) -> ModuleType:
+    def _load_module(self, name: str) -> ModuleType:
         self._spec.loader = self._loader
         module: ModuleType = self._loader.load_module(name)
-        _tell(name)
+        _notify(name)
         return module

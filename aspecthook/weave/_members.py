@@ -1,4 +1,4 @@
-"""What a pointcut finds: the members of imported modules and of their classes. Looking changes and imports nothing."""
+"""Members of imported modules and their classes, as a pointcut chooses them. Searching imports and changes nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, printable
-from aspecthook._foreign import proxy as _proxy
-from aspecthook._foreign.proxy import space_of
+from aspecthook._foreign.places import modules as imported_modules
+from aspecthook._foreign.places import space_of
 
 from ._pointcut import Pointcut, Segment, Term
 
@@ -32,56 +32,56 @@ _METHODS = (
 
 
 class Member(NamedTuple):
-    """Something that a module or a class has under a name."""
+    """An entry in the namespace of a module or a class."""
 
     owner: Owner
     name: str
-    value: object  # as `vars(owner)` has it
-    path: tuple[str, ...]  # its name in the module
-    heir: type[Any] | None = None  # the class that was named, if it only inherits this
-    accessor: str = "fget"  # which function of a property is meant
+    value: object  # from `vars(owner)`, unbound
+    path: tuple[str, ...]  # the qualified name in the module
+    heir: type[Any] | None = None  # the class that was named, if it inherits the member
+    accessor: str = "fget"  # the function of a property that is meant
 
     @property
     def module(self) -> str:
-        """The name of the module that it is in."""
+        """The name of the member's module."""
         return self.owner.__name__ if isinstance(self.owner, ModuleType) else (self.heir or self.owner).__module__
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """The name of the member in messages."""
         return printable(f"{self.module}:{'.'.join(self.path)}")
 
 
 def modules(term: Term) -> list[ModuleType]:
-    """Give the imported modules that a term means, those that weaving itself runs on left out of globs."""
+    """Return the imported modules that a term means. A glob does not choose those that weaving itself runs on."""
     if term.exact_module:
         named: Any = sys.modules.get(term.module)
         return [named] if issubclass(type(named), ModuleType) else []
-    return list({id(one): one for name, one in _proxy.modules() if term.in_module(name)}.values())
+    return list({id(one): one for name, one in imported_modules() if term.in_module(name)}.values())
 
 
 def find(term: Term, module: ModuleType) -> list[Member]:
-    """Give what a term means in a module.
+    """Return the members of a module that a term means.
 
     Raises:
-        WeaveError: The term names something that is not there.
+        WeaveError: The term names a member that does not exist.
     """
     return list(_expand(module, term.segments, (), term))
 
 
 def public(owner: Owner, path: tuple[str, ...]) -> list[Member]:
-    """Give the public functions that a module or a class itself defines."""
+    """Return the public functions that a module or a class itself defines."""
     found = _chosen(owner, Segment("*", subclasses=False), path)
     return [member for member in found if not _is_class(member.value)]
 
 
 def path_of(cls: type[Any]) -> tuple[str, ...]:
-    """Give the name of a class in its module."""
+    """Return the path of a class in its module."""
     return tuple(cls.__qualname__.split("."))
 
 
 def is_excluded(member: Member, pointcut: Pointcut) -> bool:
-    """Say whether a term with ``!`` takes a member out again."""
+    """Whether a term with ``!`` excludes a member."""
     for term in pointcut.excluded:
         if term.in_module(member.module) and term.covers(member.path):
             return True
@@ -93,7 +93,7 @@ def is_excluded(member: Member, pointcut: Pointcut) -> bool:
 
 
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
-    """Give the classes that derive from a class, each once."""
+    """Yield all subclasses of a class, each once."""
     seen: set[type[Any]] = set()
     waiting = [cls]
     while waiting:
@@ -149,13 +149,13 @@ def _accessors(member: Member, rest: tuple[Segment, ...], term: Term, *, exact: 
 
 
 def _named(owner: Owner, name: str, path: tuple[str, ...], term: Term) -> Member | None:
-    """Look one name up where it is named."""
+    """Return the member of a name that a term spells out; None if only one module or class of several lacks it."""
     space = space_of(owner)
     if name in space:
         return Member(owner, name, space[name], (*path, name))
     if isinstance(owner, ModuleType):
         if not term.exact_module:
-            return None  # one module among several may lack it
+            return None
         lazy: Any = getattr(owner, name, None)  # a module may define __getattr__
         if lazy is not None:
             return Member(owner, name, lazy, (*path, name))
@@ -165,13 +165,13 @@ def _named(owner: Owner, name: str, path: tuple[str, ...], term: Term) -> Member
         if name in vars(base):
             return Member(base, name, vars(base)[name], (*path, name), heir=owner)
     if any(not segment.exact for segment in term.segments) or not term.exact_module:
-        return None  # a class among several may lack it
+        return None
     near = nearest(name, [one for base in owner.__mro__ for one in vars(base).copy()])
     raise WeaveError(f"{term.text} cannot be woven: the class {printable(owner.__qualname__)} has no {name!r}{near}")
 
 
 def _chosen(owner: Owner, segment: Segment, path: tuple[str, ...]) -> list[Member]:
-    """Give what a glob means: a class or a function that is defined here, and not only known here."""
+    """Return the members that a glob chooses: classes and functions that are defined here, and not imported."""
     named = [(name, value) for name, value in list(space_of(owner).items()) if segment.chooses(name)]
     return [Member(owner, name, value, (*path, name)) for name, value in named if _is_own(owner, value)]
 
@@ -192,7 +192,7 @@ def _is_own(owner: Owner, value: Any) -> bool:
 
 
 def _is_function(value: Any) -> bool:
-    """Say whether this is a function, Python's or a compiled one of whatever type, and no object that can be called."""
+    """Whether a value is a function, in Python or compiled, rather than a callable object."""
     kind = type_of(value)
     if kind is FunctionType or issubclass(kind, (BuiltinFunctionType, CACHING)):
         return True
@@ -201,13 +201,13 @@ def _is_function(value: Any) -> bool:
         return False
     try:
         return isinstance(value.__name__, str) and isinstance(value.__module__, str)
-    except Exception:  # a stand-in for what is not there now
+    except Exception:  # a proxy without a target, such as `flask.request` outside of a request
         return False
 
 
 def function_in(value: Any, accessor: str) -> FunctionType | None:
-    """Give the Python function that a member is, or is made of."""
-    kind = type_of(value)  # a wrapper of wrapt says that it is what it wraps
+    """Return the Python function that a member is, or is made of."""
+    kind = type_of(value)  # not its `__class__`, by which a wrapper of wrapt passes for what it wraps
     if issubclass(kind, (classmethod, staticmethod)):
         value = value.__func__
     elif issubclass(kind, (property, DynamicClassAttribute)):
@@ -218,7 +218,7 @@ def function_in(value: Any, accessor: str) -> FunctionType | None:
 
 
 def member_of(target: Any) -> Member | None:
-    """Find what is where the own name of a callable says that it is."""
+    """Return the member that the module and the qualified name of a callable lead to, which may be another object."""
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
     module = sys.modules.get(str(getattr(target, "__module__", None)))
     if not isinstance(name, str) or not isinstance(module, ModuleType) or isinstance(target, type):

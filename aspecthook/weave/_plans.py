@@ -1,23 +1,24 @@
-"""From what `weave` is given to plans: which hooks go on which targets; what is wrong with it is said here."""
+"""From the arguments of `weave` to plans: which hooks go on which targets. Arguments that make no sense are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, cast
 
 from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.hook import check_options
 from aspecthook._core.law.options import OPTIONS, Options
-from aspecthook._core.mount.point import check_types
+from aspecthook._core.mount.adding import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable
-from aspecthook.torch._model import WORDS, choose, is_of_torch
 
-from ._aspects import Marked, has_marks, marked
+from ._aspects import has_marks, marked
+from ._finding import Plan, Where
+from ._libraries import WORDS, Library, library_of, refuse_words
 from ._pointcut import Pointcut
-from ._shares import Wish
-from ._spots import shown
-from ._weaving import Plan, Scope, Weaving
+from ._shared_hooks import Wanted
+from ._spots import kind_of, shown
+from ._weaving import Scope, Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -31,11 +32,11 @@ def begin(
     more: Mapping[str, Any],
     *,
     aspect: object,
-    where: Callable[[Any], object] | None,
+    where: Where | None,
     scope: Scope,
     again: bool,
 ) -> Weaving:
-    """Make the weaving that was asked for, and weave what is there.
+    """Make the weaving that was asked for, and weave what is imported.
 
     Raises:
         WeaveError: What was asked for makes no sense, or cannot be done.
@@ -45,30 +46,33 @@ def begin(
     words = {word: given for word, given in more.items() if word in WORDS and given is not None}
     options = cast("Options", {word: given for word, given in more.items() if word not in WORDS})
     _check(options, scope, where)
-    if is_of_torch(target) and (aspect is not None or names is not None or words or any(kinds.values())):
-        rows = _of_torch(target, names, kinds, words, options, aspect=aspect, where=where)
-        return Weaving(tuple(rows), scope=scope, again=again).begin()
-    _refuse_torch(target, names, words)
-    label = shown(target)
-    wishes = _wishes(kinds, options, label)
-    plans: list[Plan] = []
-    if aspect is None and not wishes:
-        plans = _of_aspect(target, None, where, options)
-        if not plans:
-            raise WeaveError(_why_no_hooks(target, label))
+    library = library_of(target)
+    if library is not None and (aspect is not None or names is not None or words or any(kinds.values())):
+        plans = _of_library(library, target, names, kinds, words, options, aspect=aspect, where=where)
     else:
-        aimed = _aim(target)
-        if wishes:
-            plans.append(Plan(aimed, tuple(wishes), where))
-        if aspect is not None:
-            marks = _of_aspect(aspect, aimed, where, options)
-            if not marks:
-                raise WeaveError(_why_no_marks(aspect))
-            plans += marks
+        refuse_words(target, names, words)
+        plans = _of_functions(target, kinds, options, aspect=aspect, where=where)
     return Weaving(tuple(plans), scope=scope, again=again).begin()
 
 
-def _of_torch(
+def _of_functions(
+    target: object, kinds: Mapping[str, Any], options: Options, *, aspect: object, where: Where | None
+) -> list[Plan]:
+    """Return the plans for whatever holds functions, or for an aspect given alone."""
+    label = shown(target)
+    wanted = _wanted(kinds, options, label)
+    if aspect is None and not wanted:
+        plans = _of_aspect(target, None, where, options)
+        if not plans:
+            raise WeaveError(_why_no_hooks(target, label))
+        return plans
+    aimed = _aim(target)
+    plans = [Plan(aimed, tuple(wanted), where)] if wanted else []
+    return plans if aspect is None else plans + _of_given_aspect(aspect, aimed, where, options)
+
+
+def _of_library(
+    library: Library,
     target: object,
     names: Any,
     kinds: Mapping[str, Any],
@@ -76,31 +80,20 @@ def _of_torch(
     options: Options,
     *,
     aspect: object,
-    where: Callable[[Any], object] | None,
+    where: Where | None,
 ) -> list[Plan]:
-    """Give the plans for a module or a tensor of PyTorch."""
-    label = f"a model of type {type(target).__name__}"
-    rows = {"forward": _wishes(kinds, options, label)}
+    """Return the plans for an object of a library: for each word the spots that the library chooses."""
+    label = f"an object of type {kind_of(target)}"
+    wanted = {"call": _wanted(kinds, options, label)}
     for word, given in words.items():
-        rows[word] = _wishes({"on": given}, options, f"{label}, {word}", word)
-    marks = _of_aspect(aspect, target, where, options) if aspect is not None else []
-    if aspect is not None and not marks:
-        raise WeaveError(_why_no_marks(aspect))
-    rows["forward"] += [wish for plan in marks if plan.target is target for wish in plan.wishes]
-    if not any(rows.values()):
-        raise WeaveError(f"no hooks are given for {label}; name them, as in weave(model, 'conv*', post=hook)")
-    chosen = choose(target, names, [word for word, wishes in rows.items() if wishes], where)
-    plans = [Plan(chosen[word], tuple(wishes), None) for word, wishes in rows.items() if wishes]
+        wanted[word] = _wanted({"on": given}, options, f"{label}, {word}", word)
+    marks = _of_given_aspect(aspect, target, where, options) if aspect is not None else []
+    wanted["call"] += [one for plan in marks if plan.target is target for one in plan.wanted]
+    if not any(wanted.values()):
+        raise WeaveError(f"no hooks are given for {label}; name them, as in weave(target, post=hook)")
+    chosen = library.choose(target, names, [word for word, hooks in wanted.items() if hooks], where)
+    plans = [Plan(chosen[word], tuple(hooks), None) for word, hooks in wanted.items() if hooks]
     return plans + [plan for plan in marks if plan.target is not target]
-
-
-def _refuse_torch(target: object, names: object, words: Mapping[str, object]) -> None:
-    """Refuse what only models and tensors take."""
-    if names is not None or words:
-        given = f"{next(iter(words))}=" if words else brief(names)
-        raise WeaveError(
-            f"{given} is for modules and tensors of PyTorch, and {shown(target)} is of type {type(target).__name__}"
-        )
 
 
 def _check(options: Options, scope: object, where: object) -> None:
@@ -113,10 +106,10 @@ def _check(options: Options, scope: object, where: object) -> None:
         if option not in OPTIONS:
             near = nearest(option, known) or "; its hooks and options: help(weave)"
             raise WeaveError(f"weave takes no {option!r}{near}")
-    _check_kept(options)
+    _refuse_weak(options)
 
 
-def _check_kept(options: Options) -> None:
+def _refuse_weak(options: Options) -> None:
     if options.get("weak"):
         raise WeaveError(
             "weak=True is not for weavings: a weaving keeps its hooks until it is removed; add the hook with "
@@ -135,8 +128,8 @@ def _aim(target: object) -> object:
     return target
 
 
-def _wishes(kinds: Mapping[str, Any], options: Options, label: str, called: str = "") -> list[Wish]:
-    found: list[Wish] = []
+def _wanted(kinds: Mapping[str, Any], options: Options, label: str, called: str = "") -> list[Wanted]:
+    found: list[Wanted] = []
     for word, given in kinds.items():
         kind = cast("Kind", word)
         if isinstance(given, Mapping):
@@ -151,18 +144,18 @@ def _wishes(kinds: Mapping[str, Any], options: Options, label: str, called: str 
                 )
             for types, hooks in rows.items():
                 row = _row(types)
-                found += [Wish(kind, hook, row, options) for hook in _several(hooks)]
+                found += [Wanted(kind, hook, row, options) for hook in _several(hooks)]
         elif given is not None:
-            found += [Wish(kind, hook, (), options) for hook in _several(given)]
-    for wish in found:
-        if not callable(wish.function):
+            found += [Wanted(kind, hook, (), options) for hook in _several(given)]
+    for wanted in found:
+        if not callable(wanted.function):
             raise WeaveError(
-                f"{called or wish.kind}={brief(wish.function)} is not callable, and cannot be a hook on {label}; "
+                f"{called or wanted.kind}={brief(wanted.function)} is not callable, and cannot be a hook on {label}; "
                 f"give a function"
             )
-        # Some targets may come later; what is wrong with the hooks is said now.
-        check_types(wish.kind, wish.types, label)
-        check_options(wish.kind, wish.function, wish.options, label)
+        # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
+        check_types(wanted.kind, wanted.types, label)
+        check_options(wanted.kind, wanted.function, wanted.options, label)
     return found
 
 
@@ -175,33 +168,34 @@ def _several(hooks: Any) -> list[Any]:
     return list(cast("Any", hooks)) if isinstance(hooks, (list, tuple, set, frozenset)) else [hooks]
 
 
-def _of_aspect(aspect: Any, target: object, where: Callable[[Any], object] | None, options: Options) -> list[Plan]:
+def _of_given_aspect(aspect: Any, target: object, where: Where | None, options: Options) -> list[Plan]:
+    plans = _of_aspect(aspect, target, where, options)
+    if not plans:
+        raise WeaveError(f"the aspect {shown(aspect)} has no marked methods; write @pre(...) above some")
+    return plans
+
+
+def _of_aspect(aspect: Any, target: object, where: Where | None, options: Options) -> list[Plan]:
+    """Return the plans for the marked methods of an aspect; those whose marks name no pointcut go on `target`."""
     if isinstance(aspect, (str, type, ModuleType)):
         if isinstance(aspect, type) and has_marks(aspect):
             _aim(aspect)
         return []
     plans: list[Plan] = []
-    for one in marked(aspect):
-        aimed = Pointcut(one.mark.pointcut) if one.mark.pointcut is not None else target
-        if aimed is None:
-            raise WeaveError(_why_no_target(aspect, one))
-        own = cast("Options", {**options, **one.mark.options})
-        check_types(one.mark.kind, one.mark.types, shown(aspect))
-        _check_kept(own)
-        check_options(one.mark.kind, one.method, own, shown(aspect))
-        plans.append(Plan(aimed, (Wish(one.mark.kind, one.method, one.mark.types, own),), where))
+    label = shown(aspect)
+    for mark, method in marked(aspect):
+        if mark.pointcut is None and target is None:
+            raise WeaveError(
+                f"the method {method.__name__!r} of {label} is marked {mark.kind!r} without a pointcut; name one in "
+                f"the mark, or give the target: weave(target, aspect=...)"
+            )
+        own = cast("Options", {**options, **mark.options})
+        _refuse_weak(own)
+        check_types(mark.kind, mark.types, label)
+        check_options(mark.kind, method, own, label)
+        aimed = target if mark.pointcut is None else Pointcut(mark.pointcut)
+        plans.append(Plan(aimed, (Wanted(mark.kind, method, mark.types, own),), where))
     return plans
-
-
-def _why_no_marks(aspect: object) -> str:
-    return f"the aspect {shown(aspect)} has no marked methods; write @pre(...) above some"
-
-
-def _why_no_target(aspect: object, one: Marked) -> str:
-    return (
-        f"the method {one.method.__name__!r} of {shown(aspect)} is marked {one.mark.kind!r} without a pointcut, so it "
-        f"must be told where to go: weave(target, aspect=...)"
-    )
 
 
 def _why_no_hooks(target: object, label: str) -> str:

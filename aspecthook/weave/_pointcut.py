@@ -1,8 +1,8 @@
-"""Pointcuts: expressions that choose functions by where they are, read from text; pure, nothing is looked up here.
+"""Pointcuts: expressions that choose functions by module and name. Pure: text is parsed, and nothing is looked up.
 
-``module:name``, both parts may be globs; several are separated by commas, and those that begin with ``!`` exclude. In
-the module part ``*`` crosses dots (``shop.*`` is everything below `shop`); in the name part it stays between them, and
-a name that begins with an underscore is chosen only by a pattern that does so too.
+A term is ``module:name``, and both parts may be globs. Commas separate terms, and ``!`` makes one exclude. In the
+module part ``*`` crosses dots (``shop.*`` is everything below `shop`); in the name part it does not, and a name that
+begins with an underscore is chosen only by a pattern that begins with one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _WILD = frozenset("*?[")
 
 
 def is_glob(text: str) -> bool:
-    """Say whether a pattern has wildcards."""
+    """Whether a pattern has wildcards."""
     return not _WILD.isdisjoint(text)
 
 
 class Segment(NamedTuple):
-    """One part of the name between dots; with `subclasses` it stands for a class and all that derive from it."""
+    """One part of a name between dots. With `subclasses` it stands for a class and all its subclasses."""
 
     glob: str
     subclasses: bool
@@ -34,7 +34,7 @@ class Segment(NamedTuple):
         return not is_glob(self.glob)
 
     def chooses(self, name: str) -> bool:
-        """Say whether a name is meant: as in a shell, those that begin with an underscore must be asked for."""
+        """Whether the pattern matches a name; leading underscores must be in the pattern, as dots in a shell."""
         if name.startswith("_") and not self.glob.startswith("_"):
             return False
         if name.startswith("__") and not self.glob.startswith("__"):
@@ -72,7 +72,7 @@ class Term:
 
     @property
     def exact(self) -> bool:
-        """Whether it names one thing, that must be there."""
+        """Whether it names one thing, which must exist."""
         return self.exact_module and all(segment.exact for segment in self.segments)
 
     @property
@@ -81,11 +81,11 @@ class Term:
         return any(segment.subclasses for segment in self.segments)
 
     def in_module(self, name: str) -> bool:
-        """Say whether a module is meant."""
+        """Whether the term means a module of this name."""
         return fnmatchcase(name, self.module) if is_glob(self.module) else name == self.module
 
     def covers(self, path: tuple[str, ...]) -> bool:
-        """Say whether a name, or a class that it is in, is meant: how an excluding term is read."""
+        """Whether the term, which excludes, matches a name or a class around it."""
         if len(path) < len(self.segments):
             return False
         return all(fnmatchcase(name, segment.glob) for name, segment in zip(path, self.segments, strict=False))
@@ -100,7 +100,7 @@ def _where_to_put_it(text: str) -> str:
 
 @final
 class Pointcut:
-    """A whole expression: what is chosen, less what is excluded."""
+    """A whole expression: the terms that choose and those that exclude."""
 
     __slots__ = ("excluded", "terms", "text")
 
@@ -112,7 +112,7 @@ class Pointcut:
         self.terms = tuple(Term(part, text) for part in parts if not part.startswith("!"))
         self.excluded = tuple(Term(part[1:].strip(), text) for part in parts if part.startswith("!"))
         if not self.terms:
-            raise WeaveError(f"the pointcut {text!r} only excludes; say also what it chooses, as in 'shop:*, {text}'")
+            raise WeaveError(f"the pointcut {text!r} only excludes; add a term that chooses, as in 'shop:*, {text}'")
 
     def __repr__(self) -> str:
         return f"Pointcut({self.text!r})"

@@ -1,4 +1,4 @@
-"""Why something is not woven, in words: what was found in its place, and what to do."""
+"""Error messages for what is not woven: what was found in its place, and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, qualified
-from aspecthook._foreign import proxy as _proxy
+from aspecthook._foreign.places import is_ours
 
 from ._members import modules
 from ._pointcut import Term, is_glob
@@ -36,7 +36,7 @@ def why_empty(target: Any, label: str) -> str:
 
 
 def why_nothing(term: Term, module: ModuleType) -> str:
-    if _proxy.is_ours(module.__name__):
+    if is_ours(module.__name__):
         return f"{term.text!r} cannot be woven: {module.__name__} is part of what runs the hooks; weave what calls it"
     held: Any = module
     for segment in term.segments:
@@ -47,13 +47,13 @@ def why_nothing(term: Term, module: ModuleType) -> str:
     names = [one for one in vars(module).copy() if not one.startswith("__") and one != word]
     near = nearest(word.strip("*"), names)
     return (
-        f"{term.text!r} chooses nothing: {module.__name__} itself defines no function or class of such a name; name "
-        f"exactly what it has from elsewhere, or the module that defines it{near}"
+        f"{term.text!r} chooses nothing: {module.__name__} itself defines no function or class of such a name; spell "
+        f"out the name that it imports, or name the module that defines it{near}"
     )
 
 
 def why_excluded(term: Term) -> str:
-    return f"{term.text!r} chooses nothing: terms with '!' exclude all of it; take some of the two out"
+    return f"{term.text!r} chooses nothing: terms with '!' exclude all of it; take one of the two out"
 
 
 def refuse_no_module(term: Term) -> None:
@@ -61,15 +61,15 @@ def refuse_no_module(term: Term) -> None:
     if loaded is not None and not issubclass(type_of(loaded), ModuleType):
         kind = kind_of(loaded)
         raise WeaveError(
-            f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is no module, it is of type {kind}; give "
+            f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is no module, it is of type {kind}; pass "
             f"its functions themselves, as in weave({term.module}.f, ...)"
         )
 
 
 def why_unknown(term: Term) -> str | None:
-    """Say that nothing of the name of a term can be imported; None: it can, or this cannot be known.
+    """Return why the module of a term can never be imported; None if it can, or if nobody knows.
 
-    Only the top-level package is looked for, as what finds anything below it would import it.
+    Only the top-level package is looked for: to look for a module below a package is to import the package.
     """
     top = term.module.partition(".")[0]
     if is_glob(top) or top in sys.modules or top in sys.stdlib_module_names:
@@ -78,7 +78,7 @@ def why_unknown(term: Term) -> str | None:
         # Not by `importlib.util.find_spec`, which up to Python 3.13 holds a lock that other threads may wait for.
         if any(one.find_spec(top, None) is not None for one in list(sys.meta_path) if hasattr(one, "find_spec")):
             return None
-    except Exception:  # whatever a finder of somebody's does with it
+    except Exception:  # whatever somebody's finder raises
         return None
     return f"there is no module {top!r} to import{nearest(top, _top_level(top), _ALIKE)}"
 
@@ -88,9 +88,9 @@ _ALIKE = 0.7
 
 
 def _top_level(top: str) -> list[str]:
-    """Give what can be imported, as far as this is known without importing it."""
+    """Return the top-level modules that can be imported, as far as they are known without importing."""
     names = {*sys.stdlib_module_names, *(name.partition(".")[0] for name in list(sys.modules))}
-    with suppress(Exception):  # whatever a finder of somebody's does
+    with suppress(Exception):  # whatever somebody's finder raises
         names.update(one.name for one in iter_modules())
     return sorted(name for name in names if name.startswith("_") == top.startswith("_"))
 
@@ -102,14 +102,14 @@ def why_waiting(term: Term) -> str:
         return unknown
     found = modules(term)
     if found:
-        return f"nothing in {found[0].__name__} is meant by it; write the name of something that is there"
+        return f"it matches nothing in {found[0].__name__}; write a name that exists"
     parent = term.module.rpartition(".")[0]
     if term.exact_module and parent in sys.modules:
         try:
             there = find_spec(term.module) is not None
-        except Exception:  # whatever a finder of somebody's does with it
+        except Exception:  # whatever somebody's finder raises
             there = False
         if not there:
             near = nearest(term.module, [name for name in list(sys.modules) if name != term.module])
             return f"there is no module {term.module!r} to import{near}"
-    return f"no module {term.module!r} has been imported; import it, or mend its name"
+    return f"no module {term.module!r} has been imported; import it, or correct its name"

@@ -1,7 +1,8 @@
-"""Spots: where hooks can be put, and why not. Each thing that has a name is one of few cases.
+"""Spots: where the hooks on a member of a module or a class go, or why there is no such place.
 
-A Python function carries hooks in place. What has none is stood for by a proxy, put where it is known. What is neither,
-or is in a place where nothing can be put, is refused with a message that says what to weave instead.
+A Python function carries its hooks in place. A callable without Python code is replaced by a proxy wherever it is
+known. Anything else, and a place in which nothing can be replaced, is refused with a message that names what to weave
+instead.
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.hookable import mount_for
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import MountError, WeaveError, brief, qualified
-from aspecthook._foreign import proxy as _proxy
 from aspecthook._foreign.carrier import style_of
-from aspecthook._foreign.proxy import space_of
-from aspecthook.torch._model import is_forward, module_point
+from aspecthook._foreign.places import is_ours, places, space_of
+from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
+from aspecthook._foreign.proxy import Binding, bind
 
 from ._gates import Heir
+from ._inherited import calls_meant
 from ._members import ACCESSORS, CACHING, Member, function_in, member_of
-from ._sharing import sharing
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _C_METHODS = (MethodDescriptorType, WrapperDescriptorType)
 _READ = (MemberDescriptorType, GetSetDescriptorType)
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-# Builtins that calls of hooks are made with; `print` is not, though `explain` prints.
+# Our code names `print` for `explain`, but no call of a hook uses it, so that it can be woven.
 _SPARED = frozenset(("print",))
-# What these answer depends on who calls them, and that would be us.
+# Functions whose result depends on the caller's frame, which would be ours.
 _LOOKING_BACK = frozenset(
     {("builtins", name) for name in ("locals", "globals", "vars", "dir", "eval", "exec", "super")}
     | {("sys", "_getframe"), ("sys", "_getframemodulename"), ("inspect", "currentframe"), ("inspect", "stack")}
@@ -58,63 +59,76 @@ _LOOKING_BACK = frozenset(
 
 
 def kind_of(value: object) -> str:
-    """Name the type of something in a message."""
+    """Return the name of a value's type."""
     return type(value).__name__
 
 
 def shown(value: object) -> str:
-    """Show a target in a message."""
-    return repr(value) if _proxy.is_ours(type(value).__module__) else brief(value, 200)
+    """Return a target as messages show it."""
+    return repr(value) if is_ours(type(value).__module__) else brief(value, 200)
 
 
 class Spot(NamedTuple):
-    """A place for hooks: what it is told from others by, the function in it, and how its mount point is had."""
+    """A place for hooks."""
 
-    key: object
+    key: object  # equal for two spots that are one
     function: Any
-    mount: Callable[[], MountPoint]  # to be called under the lock
-    heir: Heir | None = None
+    mount: Callable[[], MountPoint]  # returns the mount point; under the lock
+    heir: Heir | None = None  # the class whose calls are meant, if others share the function
     in_place: bool = False
-    place: tuple[ModuleType, str] | None = None  # where something that modules have under many names was named
+    loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
+    place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
+
+
+@final
+class Chosen:
+    """The spots that were chosen from the objects of a library, and their description for messages."""
+
+    def __init__(self, text: str, spots: list[Spot]) -> None:
+        self.text = text
+        self.spots = spots
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def spot_of(member: Member) -> Spot:
-    """Say where the hooks of a member of a module or a class go.
+    """Return the spot of a member of a module or a class.
 
     Raises:
-        WeaveError: There is no place for them.
+        WeaveError: It can carry no hooks.
     """
     _refuse_ours(member.module, member.label)
     if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
         raise _looks_back(member)
-    mount = _proxy.proxied(member.value)
+    mount = proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
         return _standing(mount)
-    if mount is not None:  # what it stands for is what is meant, as before it stood there
+    if mount is not None:  # our proxy stands elsewhere for this member: the original is meant
         member = member._replace(value=mount.original)
     function = function_in(member.value, member.accessor)
     if function is not None:
-        told = sharing(function, member)
-        if told != "by its place":
-            return _in_place(function, member, gated=told == "by its first argument")
+        meant = calls_meant(function, member)
+        if meant != "through the class":
+            return _in_place(function, member, gated=meant == "by first argument")
     if isinstance(member.owner, ModuleType):
         return _in_module(member)
     return _in_class(member, member.heir or member.owner)
 
 
 def _looks_back(member: Member) -> WeaveError:
-    return _refusal(member.label, "looks at who calls it, and that would be the hooks", "weave what calls it")
+    return _refusal(member.label, "looks at its caller, which would be the code of the hooks", "weave what calls it")
 
 
 def _refuse_ours(module: object, label: str) -> None:
-    if _proxy.is_ours(module):
+    if is_ours(module):
         raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
 
 
-def _standing(mount: _proxy.ProxyMountPoint) -> Spot:
-    """Give the place where a proxy stands already; told from others as it was when it had yet to be put there."""
+def _standing(mount: ProxyMountPoint) -> Spot:
+    """Return the spot of a callable that a proxy stands for already; its key is that from before the proxy."""
     key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
-    return Spot(key, mount.original, lambda: mount)
+    return Spot(key, mount.original, lambda: mount, loose=True)
 
 
 def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
@@ -122,7 +136,7 @@ def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
     if (function.__module__, function.__qualname__) in _LOOKING_BACK:
         raise _looks_back(member)
     heir = Heir(cast("type[Any]", member.heir or member.owner)) if gated else None
-    # Told from others with the class: a hook that one weaving puts there for two classes acts for both, once a call.
+    # The class is part of the key: a weaving that names two heirs of one function puts its hook there for both.
     return Spot((id(function), heir and heir.cls), function, lambda: mount_for(function), heir, in_place=True)
 
 
@@ -142,32 +156,32 @@ def _in_module(member: Member) -> Spot:
             return instance
     if member.owner is builtins and member.name in _needed():
         raise _refusal(member.label, "is called whenever hooks run, and would call itself", "weave what calls it")
-    if member.name not in space_of(member.owner) and next(_proxy.places(value), None) is None:
-        raise _refusal(member.label, "is made anew whenever it is asked for", "weave the functions that call it")
+    if member.name not in space_of(member.owner) and next(places(value), None) is None:
+        raise _refusal(member.label, "is made anew at each access", "weave the functions that call it")
     return _aliased(value, member.label, (cast("ModuleType", member.owner), member.name))
 
 
 def _refuse_streams(value: Any, member: Member) -> None:
     try:
         style = style_of(value)
-    except Exception as error:  # of a stand-in for what is not there now, as web frameworks have them
-        why = f"stands for something that cannot be had now ({error!r:.60})"
+    except Exception as error:  # a proxy without a target, such as `flask.request` outside of a request
+        why = f"stands for something that is not available now ({error!r:.60})"
         raise _refusal(member.label, why, "weave what it stands for, or the functions that call it") from None
     if style == "async generator":
-        raise _refusal(member.label, "gives an async generator, which no proxy can stand for", _inner(value))
+        raise _refusal(member.label, "returns an async generator, which no proxy can stand for", _inner(value))
 
 
 def _instance(value: Any, label: str) -> Spot | None:
-    """Give the place for the hooks of a callable object: its class's `__call__`, for it alone."""
+    """Return the spot of a callable object: the `__call__` of its class, for this instance alone."""
     call = getattr(type_of(value), "__call__", None)  # noqa: B004  # the function, not whether there is one
-    if type(call) is not FunctionType or _proxy.is_ours(call.__module__):
+    if type(call) is not FunctionType or is_ours(call.__module__):
         return None
     return _of_instance(call, value, label)
 
 
 def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
     try:
-        # Only to learn now whether it can be done at all.
+        # Made only to be refused now, if instances of this class can carry no hooks.
         for_instance(MountPoint(function), instance)
     except MountError as error:
         raise WeaveError(f"{label} cannot be woven: {error}") from None
@@ -175,12 +189,12 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
 
 
 def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
-    return Spot(id(value), value, lambda: _proxy.mount_in_module(value, label), place=place)
+    return Spot(id(value), value, lambda: mount_in_module(value, label), loose=True, place=place)
 
 
 @lru_cache
 def _needed() -> frozenset[str]:
-    """Give the builtins that the code which runs hooks calls."""
+    """Return the names of the builtins that our code calls when hooks run."""
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         if name.startswith("aspecthook._"):
@@ -217,11 +231,12 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     if member.name == "__new__" and getattr(value, "__self__", None) is cls:
         why = f"is how C code makes instances of {cls.__name__}, and CPython does not let it be put back"
         raise _refusal(member.label, why, "weave the functions that call it")
-    inner = _proxy.bind(value, None, cls) if binding != "read" else None
+    inner = bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
     key = (id(cls), member.name)
     function = getattr(value, "__func__", value)
-    return Spot(key, function, lambda: _proxy.mount_in_class(value, cls, member.name, member.label, binding))
+    mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
+    return Spot(key, function, mount, loose=True)
 
 
 def _refuse_unread(value: property, member: Member) -> None:
@@ -232,16 +247,16 @@ def _refuse_unread(value: property, member: Member) -> None:
         raise _refusal(member.label, "is no Python function", "weave the functions that call it")
 
 
-def _binding(value: Any, member: Member) -> _proxy.Binding:
+def _binding(value: Any, member: Member) -> Binding:
     kind = kind_of(value)
     if isinstance(value, property):
         _refuse_unread(value, member)
         return "read"
     if isinstance(value, _READ) or kind == "_tuplegetter":
         if member.name.startswith("__"):
-            raise _refusal(member.label, "is what Python itself looks at", "weave a method that uses it")
+            raise _refusal(member.label, "is read by Python itself", "weave a method that uses it")
         return "read"
-    # What stands around another method binds as that one does.
+    # A wrapper around another method binds as that method does.
     inner: Any = value.func if isinstance(value, (partialmethod, singledispatchmethod)) else value
     if isinstance(inner, (classmethod, ClassMethodDescriptorType)):
         if isinstance(getattr(cast("object", inner), "__func__", None), property):
@@ -254,7 +269,7 @@ def _binding(value: Any, member: Member) -> _proxy.Binding:
     return _binding_of_other(value, member)
 
 
-def _binding_of_other(value: Any, member: Member) -> _proxy.Binding:
+def _binding_of_other(value: Any, member: Member) -> Binding:
     kind = kind_of(value)
     if isinstance(value, cached_property) or (not callable(value) and hasattr(type_of(value), "__get__")):
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
@@ -276,12 +291,12 @@ def _binding_of_other(value: Any, member: Member) -> _proxy.Binding:
 
 
 def spot_of_object(target: Any) -> Spot | None:
-    """Say where the hooks of a function go that was given itself; None: it is nothing that can be called.
+    """Return the spot of a callable that was given itself; None if the target is not callable.
 
     Raises:
-        WeaveError: There is no place for them.
+        WeaveError: It can carry no hooks.
     """
-    mount = _proxy.proxied(target)
+    mount = proxied(target)
     if mount is not None:
         return _standing(mount)
     _refuse_made_anew(target)
@@ -302,26 +317,26 @@ def spot_of_object(target: Any) -> Spot | None:
 
 
 def _refuse_made_anew(target: Any) -> None:
-    """Refuse what a descriptor makes whenever it is asked for it: hooks on it would be gone with it, and never act."""
+    """Refuse what a descriptor makes anew at each access: hooks on it would be dropped with it, and never act."""
     inner: Any = target.__func__ if isinstance(target, MethodType) else target
     found = member_of(inner)
     if type(inner) is FunctionType:
-        # partialmethod, and up to 3.13 singledispatchmethod, make functions that are called so where they are written.
+        # partialmethod, and up to 3.13 singledispatchmethod, make functions whose code has this name in functools.
         made = inner.__globals__ is functools.__dict__ and inner.__code__.co_name == "_method"
         made = made or ("__wrapped__" in vars(inner) and mount_of(inner) is None and _is_made_by(found, inner))
     else:
         kind = type_of(inner)
         python = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  # not whether there is one
-        # From 3.14 on singledispatchmethod makes objects.
+        # From 3.14 on singledispatchmethod makes callable objects.
         made = python and (kind.__module__ == "functools" or _is_made_by(found, inner))
     if made:
         label = found.label if found is not None else shown(inner)
         instead = f"name it in a pointcut: '{label}'" if found is not None else _inner(inner)
-        raise _refusal(label, "is made anew whenever it is asked for", instead)
+        raise _refusal(label, "is made anew at each access", instead)
 
 
 def _is_made_by(member: Member | None, value: object) -> bool:
-    """Say whether what a class has under the name of a callable is a descriptor that does not hold it."""
+    """Whether a class has, under the name of a value, a descriptor in Python that does not hold the value."""
     if member is None or member.value is value or not isinstance(member.owner, type):
         return False
     binds = isinstance(getattr(type_of(member.value), "__get__", None), FunctionType)
@@ -329,8 +344,8 @@ def _is_made_by(member: Member | None, value: object) -> bool:
 
 
 def _anywhere(target: Any) -> Spot:
-    """Find a callable that does not say where it is."""
-    for module, word in _proxy.places(target):
+    """Return the spot of a callable whose name does not lead to it: where a module keeps it, or one instance."""
+    for module, word in places(target):
         return spot_of(Member(module, word, target, (word,)))
     bound = getattr(target, "__self__", None)
     if isinstance(target, (BuiltinFunctionType, MethodWrapperType)) and not isinstance(bound, (ModuleType, type(None))):
@@ -349,19 +364,17 @@ def _anywhere(target: Any) -> Spot:
 def _method(target: MethodType) -> Spot | None:
     function: Any = target.__func__
     instance: Any = target.__self__
-    if is_forward(target):
-        point = module_point(instance, "", "forward")
-        return Spot(point.key, point.function, point.mount)
     label = qualified(function) if hasattr(function, "__qualname__") else kind_of(function)
-    if _proxy.proxied(function) is not None:
-        raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
+    no_code = "has no Python code, and so no hooks for one instance"
+    if proxied(function) is not None:
+        raise _refusal(label, no_code, "weave the method of the class")
     if isinstance(instance, type):
         for base in instance.__mro__:
             for name, member in list(vars(base).items()):
                 if isinstance(member, classmethod) and cast("Any", member).__func__ is function:
                     return spot_of(_in_owner(base, name, vars(base)[name], instance))
     if type(function) is not FunctionType:
-        raise _refusal(label, "has no Python code, and so no hooks for one instance", "weave the method of the class")
+        raise _refusal(label, no_code, "weave the method of the class")
     return _of_instance(function, instance, label)
 
 

@@ -1,69 +1,54 @@
-"""The weaving: hooks put on all that a target means, now and when modules are imported, taken off as one."""
+"""The weaving: hooks put on all that a target means, now and when modules are imported, removed as one."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType, TracebackType
-from typing import Any, Literal, NamedTuple, Never, TypeAlias, cast, final
+from typing import Literal, NamedTuple, Never, TypeAlias, final
 
 from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
-from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, qualified, warn
-from aspecthook._foreign import proxy as _proxy
-from aspecthook.torch._model import Chosen, warn_of_compiled
-from aspecthook.torch._own import OwnMountPoint
+from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, warn
+from aspecthook._foreign.places import with_index
+from aspecthook._foreign.point import ProxyMountPoint
 
+from ._finding import Plan, Search
 from ._gates import Blocks, Claim, gate
-from ._imports import is_under_way, unwatch, watch
-from ._members import find, is_excluded, modules, path_of, public
+from ._imports import is_being_imported, unwatch, watch
+from ._libraries import warn_of
+from ._members import modules
 from ._pointcut import Pointcut, Term
-from ._reasons import refuse_no_module, why_empty, why_excluded, why_nothing, why_unknown, why_waiting
-from ._shares import Share, Wish, is_shared, share
-from ._spots import Spot, kind_of, shown, spot_of, spot_of_object
+from ._reasons import refuse_no_module, why_excluded, why_nothing, why_unknown, why_waiting
+from ._shared_hooks import SharedHook, Wanted, acquire, is_woven
+from ._spots import Spot, shown
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# What messages need is loaded now. Later, under the lock, it could wait for a thread whose import waits for the lock.
+# Modules that messages need are loaded now. An import under the lock could wait for a thread that is importing too and
+# waits for the lock.
 _LOADED = (inspect, nearest("", []))
 
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
-Where: TypeAlias = Callable[[Any], object]
-_Key: TypeAlias = tuple[object, ...]  # a spot, a wish, and which of several such wishes it is
-
-
-class Plan(NamedTuple):
-    """What is to be woven on one target."""
-
-    target: object  # a Pointcut, or the thing itself
-    wishes: tuple[Wish, ...]
-    where: Where | None
-
-
-class _Look(NamedTuple):
-    """What a look at the modules has found."""
-
-    spots: list[tuple[Plan, Spot]]
-    terms: set[Term]  # that have chosen something
+_Key: TypeAlias = tuple[object, ...]  # a spot, a wanted hook, and which of several such hooks it is
 
 
 class _Piece(NamedTuple):
-    """One hook that was put on, for one spot and one wish; it is also what its share knows this weaving by."""
+    """One hook that was put on one spot."""
 
-    share: Share
-    # Nothing else would keep it while its proxy is away, and the proxy may be put back by whoever has kept it.
-    mount: MountPoint | None
+    shared: SharedHook
+    mount: MountPoint | None  # kept here if nothing else keeps it
 
 
 @final
 class Weaving:
-    """Hooks that were put on together, and come off together: what `weave` gives.
+    """Hooks that were put on together and are removed together: the handle that `weave` returns.
 
-    A context manager: the hooks come off at the end of the block.
+    A context manager: the hooks are removed at the end of the block.
 
     Example:
         >>> import json
@@ -82,40 +67,41 @@ class Weaving:
         self._plans = plans
         self._again = again
         self._pieces: dict[_Key, _Piece] = {}
-        self._most = 16  # how many pieces there may be before those are dropped whose functions are gone
+        self._limit = 16  # of pieces; beyond it, those whose functions are gone are dropped
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
-        self._excluded: set[Term] = set()  # those of which nothing is left
+        self._excluded: set[Term] = set()  # the terms of which `!` has left nothing
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
-        self._holder = object()  # what shares know this weaving by, which must not keep it alive
+        self._holder = object()  # stands for this weaving in shared hooks, which must not keep it alive
         self._removed = False  # or being removed
         self._gone = False
         self._paused = False
         self._displaced: tuple[MountPoint, ...] = ()
-        self._count = 0  # of `with` blocks
+        self._entered = 0  # how many `with` blocks are open
         self._blocks = Blocks() if scope == "context" else None
-        self._own = {code for plan in plans for wish in plan.wishes if (code := code_of(wish.function)) is not None}
+        functions = [wanted.function for plan in plans for wanted in plan.wanted]
+        self._hook_codes = {code for function in functions if (code := code_of(function)) is not None}
         self._pointcuts = [plan.target for plan in plans if isinstance(plan.target, Pointcut)]
 
     # Reading
 
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
-        """The mount points that carry the hooks, those that are gone left out."""
-        found = [piece.share.mount() for piece in list(self._pieces.values()) if piece.share.lives]
+        """The mount points that carry the hooks, without those whose functions are gone."""
+        found = [piece.shared.mount() for piece in list(self._pieces.values()) if piece.shared.alive]
         return tuple({id(mount): mount for mount in found if mount is not None}.values())
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The handles of the hooks."""
-        return tuple(dict.fromkeys(piece.share.hook for piece in list(self._pieces.values())))
+        return tuple(dict.fromkeys(piece.shared.hook for piece in list(self._pieces.values())))
 
     @property
     def state(self) -> State:
-        """Where the weaving stands.
+        """The state of the weaving.
 
         ``waiting``: part of the target is not imported yet, or the scope is ``"context"`` and no ``with`` block of it
-        has been entered; ``woven``; ``removed``, also when what was given is gone; ``displaced``: somebody else
-        has put theirs where the hooks were, and it stays as it is.
+        has been entered; ``woven``; ``removed``, also when the target is gone; ``displaced``: somebody else has put
+        theirs where the hooks were, and it is left alone.
         """
         if self._find_displaced({*self.mounts, *self._displaced}):
             return "displaced"
@@ -128,13 +114,13 @@ class Weaving:
     @property
     def _is_entered(self) -> bool:
         """Whether the hooks can act for anybody: those of scope "context" do so only inside a block."""
-        return self._blocks is None or self._count > 0
+        return self._blocks is None or self._entered > 0
 
     @staticmethod
     @under_lock
     def _find_displaced(mounts: Iterable[MountPoint]) -> tuple[MountPoint, ...]:
-        """Ask all: one that is not displaced any more puts itself right."""
-        return _proxy.in_one_look(lambda: tuple([mount for mount in mounts if mount.displaced]))
+        # A list and no `any`: a mount point that is no longer displaced heals when it is asked.
+        return with_index(lambda: tuple([mount for mount in mounts if mount.displaced]))
 
     def check(self) -> None:
         """Make sure that everything that was asked for has been found.
@@ -146,7 +132,7 @@ class Weaving:
         if self._removed:
             return
         if self._missing():
-            self._weave(self._look())
+            self._weave(self._search().in_modules(self._plans))
         for error in list(self._errors.values()):
             raise error
         missing = self._missing()
@@ -168,27 +154,27 @@ class Weaving:
 
     @under_lock
     def remove(self) -> None:
-        """Take the hooks off; once they are off, do nothing."""
+        """Remove the hooks. Further calls do nothing."""
         if self._gone:
             return
         self._removed = True
         unwatch(self)
         mounts = self.mounts
-        _proxy.in_one_look(self._release)
-        # Nothing else may keep those mount points that have to remember what was put over them.
+        with_index(self._release)
+        # A displaced mount point has to remember what was put over it, and nothing else may keep it.
         self._displaced = self._find_displaced(mounts)
-        self._gone = True  # last: an interrupted removal can be done again
+        self._gone = True  # last, so that an interrupted removal can be repeated
 
     def _release(self) -> None:
         for key, piece in list(self._pieces.items()):
-            piece.share.release((self._holder, key))
+            piece.shared.release((self._holder, key))
 
     def pause(self) -> None:
-        """Keep the hooks from acting, in all threads, until `resume`; a hook that others wove too acts for them."""
+        """Disable the hooks in all threads, until `resume`. A hook that another weaving shares still acts for it."""
         self._set_paused(paused=True)
 
     def resume(self) -> None:
-        """Let the hooks act again."""
+        """Enable the hooks again."""
         self._set_paused(paused=False)
 
     @under_lock
@@ -197,13 +183,13 @@ class Weaving:
 
         def pause() -> None:
             for key, piece in list(self._pieces.items()):
-                piece.share.pause((self._holder, key), paused=paused)
+                piece.shared.pause((self._holder, key), paused=paused)
 
-        _proxy.in_one_look(pause)
+        with_index(pause)
 
-    # Never: nothing is to be called, and a type checker is to say so.
+    # Typed as Never, so that a type checker reports the call.
     def __call__(self, function: object, /) -> Never:
-        """Refuse to be a decorator, and take the hooks off: nobody would have the weaving to remove.
+        """Refuse to decorate a function, and remove the hooks: nobody would have the weaving to remove them.
 
         Raises:
             WeaveError: Always.
@@ -211,9 +197,9 @@ class Weaving:
         self.remove()
         name = getattr(function, "__name__", "f")
         raise WeaveError(
-            f"weave is no decorator, and the weaving of {self._shown} is taken off again: to have it for the length of "
-            f"a call of {name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable "
-            f"above it, and @{name}.pre and so on above the hooks"
+            f"weave is no decorator, and the weaving of {self._shown} is removed again: to have it during each call of "
+            f"{name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable above it, "
+            f"and @{name}.pre and so on above the hooks"
         )
 
     def __enter__(self) -> Weaving:
@@ -226,15 +212,15 @@ class Weaving:
     def _begin_block(self) -> None:
         if self._removed:
             raise WeaveError(
-                f"the weaving of {self._shown} has been removed, and a block of it would do nothing; weave anew"
+                f"the weaving of {self._shown} has been removed, and a block of it would do nothing; weave again"
             )
-        self._count += 1
+        self._entered += 1
 
     @under_lock
     def _end_block(self) -> bool:
         """Return whether it was the last one."""
-        self._count -= 1
-        return self._count <= 0
+        self._entered -= 1
+        return self._entered <= 0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -248,15 +234,15 @@ class Weaving:
     # Weaving
 
     def begin(self) -> Weaving:
-        """Weave what is there, and wait for what is not."""
+        """Weave what is imported, and wait for what is not."""
         try:
             for pointcut in self._pointcuts:
                 for term in pointcut.terms:
                     refuse_no_module(term)
             if self._pointcuts:
                 watch(self)
-            self._weave(self._look(strict=True))
-            self._judge()
+            self._weave(self._search().in_modules(self._plans).of_objects(self._plans))
+            self._refuse_nothing()
             for term in self._missing():
                 unknown = why_unknown(term)
                 if unknown is not None:
@@ -265,20 +251,20 @@ class Weaving:
         except BaseException:
             self.remove()
             raise
-        # What was given itself is woven now, and is not to be kept alive.
+        # The objects that were given are woven now, and must not be kept alive.
         self._plans = tuple([plan for plan in self._plans if isinstance(plan.target, Pointcut)])
         return self
 
-    def _judge(self) -> None:
-        """Refuse a weaving that has found nothing where it could have."""
+    def _refuse_nothing(self) -> None:
+        """Refuse a weaving whose modules are imported and in which it has found nothing."""
         terms = [term for pointcut in self._pointcuts for term in pointcut.terms if term.exact_module]
         # First which imports have ended, then what is missing: another thread weaves before its import ends.
-        there = [(one, module) for one in terms for module in modules(one) if not is_under_way(module)]
+        imported = [(one, module) for one in terms for module in modules(one) if not is_being_imported(module)]
         missing = self._missing()
-        for term, module in there:
+        for term, module in imported:
             if term not in missing:
                 continue
-            # A package may have nothing of its own, and what is below it all.
+            # A package may have nothing of its own, and everything in the modules below it.
             if not self._pieces or not all(segment.glob == "*" for segment in term.segments):
                 raise WeaveError(why_excluded(term) if term in self._excluded else why_nothing(term, module))
             self._found.add(term)
@@ -286,19 +272,19 @@ class Weaving:
             raise WeaveError(f"{self._shown} chooses nothing: take something out of `where`, or of what '!' excludes")
 
     def wants(self, name: str) -> bool:
-        """Say whether the import of a module may bring something to weave."""
+        """Whether the import of a module may bring something to weave."""
         return any(
             term.in_module(name) or term.takes_subclasses for pointcut in self._pointcuts for term in pointcut.terms
         )
 
     def imported(self, module: ModuleType) -> None:
-        """Weave what a module has brought. An import is not broken by it: the error is warned of, and kept."""
+        """Weave what a module has brought. An error does not break the import: it is kept, and a warning tells it."""
         name = module.__name__
         try:
             for mount in self.mounts:
-                if isinstance(mount, _proxy.ProxyMountPoint):
+                if isinstance(mount, ProxyMountPoint):
                     mount.moved_on(module)
-            self._weave(self._look(module))
+            self._weave(self._search().in_modules(self._plans, module))
         except Exception as error:
             self._errors[name] = error
             message = f"{name} is imported, but {self._shown} could not be woven: {error}"
@@ -310,132 +296,78 @@ class Weaving:
         terms = [term for pointcut in self._pointcuts for term in pointcut.terms]
         return [term for term in terms if term not in self._found]
 
-    def _look(self, ended: ModuleType | None = None, *, strict: bool = False) -> _Look:
-        """Find where hooks go: everywhere, or in the module whose import has ended and in what has come with it."""
-        look = _Look([], set())
-        for plan in self._plans:
-            target = plan.target
-            if isinstance(target, Pointcut):
-                for term in target.terms:
-                    look.spots.extend([(plan, spot) for spot in self._chosen(term, plan, ended, look)])
-            elif strict:
-                look.spots.extend([(plan, spot) for spot in _things(target, plan.where)])
-        return look
+    def _search(self) -> Search:
+        return Search(self._hook_codes)
 
-    def _chosen(self, term: Term, plan: Plan, ended: ModuleType | None, look: _Look) -> Iterator[Spot]:
-        everywhere = ended is None or term.takes_subclasses
-        for module in modules(term):
-            if not everywhere and module is not ended:
-                continue
-            coming = is_under_way(module) and module is not ended
-            try:
-                spots = list(self._in_module(term, module, plan))
-            except WeaveError:
-                if coming:
-                    continue  # it may yet become what is meant
-                raise
-            if spots:
-                look.terms.add(term)
-            for spot in spots:
-                if plan.where is None or plan.where(spot.function):
-                    yield spot
-
-    def _in_module(self, term: Term, module: ModuleType, plan: Plan) -> Iterator[Spot]:
-        """Give the places for hooks that a term means in a module; a glob passes over what has none.
-
-        Raises:
-            WeaveError: What is named is not there or has no place for hooks, or nothing of what a glob chooses has.
-        """
-        refused: WeaveError | None = None
-        some = excluded = False
-        for member in find(term, module):
-            if is_excluded(member, cast("Pointcut", plan.target)):
-                excluded = True
-                continue
-            try:
-                spot = spot_of(member)
-            except WeaveError as error:
-                if term.exact and len(member.path) == len(term.segments):
-                    raise
-                refused = refused or error
-                continue
-            # A hook that a glob happens to choose does not run before itself.
-            if term.exact or code_of(spot.function) not in self._own:
-                some = True
-                yield spot
-        if not some and refused is not None and term.exact_module:
-            raise refused
-        if not some and excluded and term.exact_module:
-            self._excluded.add(term)
-
-    def _weave(self, look: _Look) -> None:
-        """Put the hooks on, all or none."""
+    def _weave(self, search: Search) -> None:
+        """Put the hooks on the spots that were found: all of them or, if one is refused, none."""
+        self._excluded |= search.excluded
         done: list[_Key] = []
-        later: dict[_Key, Callable[[], None]] = {}
+        replays: dict[_Key, Callable[[], None]] = {}
         try:
-            self._put_all(look.spots, done, later)
-            for tell in later.values():
-                tell()
-            self._found |= look.terms  # last: nobody is to see a term that is found and has nothing woven yet
+            self._put_all(search.spots, done, replays)
+            for replay in replays.values():
+                replay()
+            for _, spot in search.spots:
+                if spot.in_place:
+                    warn_of(spot.function)
+            self._found |= search.found  # last: a term that is found must have its hooks
         except BaseException:
             self._take_back(done)
             raise
 
     @under_lock
-    def _put_all(self, found: list[tuple[Plan, Spot]], done: list[_Key], later: dict[_Key, Callable[[], None]]) -> None:
+    def _put_all(
+        self, found: list[tuple[Plan, Spot]], done: list[_Key], replays: dict[_Key, Callable[[], None]]
+    ) -> None:
         if self._removed:
             return
         in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
-        # An inherited static method calls the one that is woven anyway.
+        # The proxy of an inherited static method calls the function, which is left to the hooks in it.
         chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
 
         def put() -> None:
             for plan, spot in chosen:
-                self._put(plan, spot, done, later)
+                self._put(plan, spot, done, replays)
 
-        _proxy.in_one_look(put)
-        if len(self._pieces) > self._most:
-            self._pieces = {key: piece for key, piece in self._pieces.items() if piece.share.lives}
-            self._most = 2 * len(self._pieces) + 16
-        for _, spot in chosen:
-            if spot.in_place:
-                warn_of_compiled(spot.function)
+        with_index(put)
+        if len(self._pieces) > self._limit:
+            self._pieces = {key: piece for key, piece in self._pieces.items() if piece.shared.alive}
+            self._limit = 2 * len(self._pieces) + 16
 
     @under_lock
     def _take_back(self, done: list[_Key]) -> None:
         for key in done:
             piece = self._pieces.pop(key, None)
             if piece is not None:
-                piece.share.release((self._holder, key))
+                piece.shared.release((self._holder, key))
 
-    def _put(self, plan: Plan, spot: Spot, done: list[_Key], later: dict[_Key, Callable[[], None]]) -> None:
-        for place, wish in enumerate(plan.wishes):
+    def _put(self, plan: Plan, spot: Spot, done: list[_Key], replays: dict[_Key, Callable[[], None]]) -> None:
+        for place, wanted in enumerate(plan.wanted):
             # A spot that two terms or two marks mean gets the same hook once.
-            key = (spot.key, wish.key, place if self._again else None)
+            key = (spot.key, wanted.key, place if self._again else None)
             piece = self._pieces.get(key)
-            if key not in later and (piece is None or not piece.share.lives):
+            if key not in replays and (piece is None or not piece.shared.alive):
                 done.append(key)
                 mount = spot.mount()
-                claim = Claim(spot.heir, self._blocks)
-                if mount.must_tell(wish.kind) and not is_shared(mount, wish, again=self._again):
-                    later[key] = partial(self._tell, key, mount, wish, claim)
+                if mount.replays(wanted.kind) and not is_woven(mount, wanted, again=self._again):
+                    replays[key] = partial(self._replay, key, spot, mount, wanted)
                     continue
-                self._share(key, mount, wish, claim)
-                if spot.place is not None and isinstance(mount, _proxy.ProxyMountPoint):
+                self._acquire(key, spot, mount, wanted)
+                if spot.place is not None and isinstance(mount, ProxyMountPoint):
                     mount.name_place(*spot.place)
 
-    def _share(
-        self, key: _Key, mount: MountPoint, wish: Wish, claim: Claim, put: Callable[[], Hook] | None = None
+    def _acquire(
+        self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted, put: Callable[[], Hook] | None = None
     ) -> None:
-        holder = (self._holder, key)
-        made = share(mount, wish, claim, holder=holder, paused=self._paused, again=self._again, put=put)
-        loose = isinstance(mount, _proxy.ProxyMountPoint) or (isinstance(mount, OwnMountPoint) and mount.loose)
-        self._pieces[key] = _Piece(made, mount if loose else None)
+        claim, holder = Claim(spot.heir, self._blocks), (self._holder, key)
+        shared = acquire(mount, wanted, claim, holder=holder, paused=self._paused, again=self._again, put=put)
+        self._pieces[key] = _Piece(shared, mount if spot.loose else None)
 
-    def _tell(self, key: _Key, mount: MountPoint, wish: Wish, claim: Claim) -> None:
-        """Tell a subscriber of the past, not under the lock, and then put it on."""
-        closed = gate([claim], mount._get_site().signature)
-        hook = mount.made(wish.kind, wish.function, wish.types, wish.options, closed)
+    def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
+        """Replay past calls to a subscriber, without the lock, and then add it."""
+        closed = gate([Claim(spot.heir, self._blocks)], mount._get_site().signature)
+        hook = mount.made(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
 
         def put() -> Hook:
             mount._insert(hook)
@@ -444,37 +376,6 @@ class Weaving:
 
         def insert() -> None:
             if not self._removed:
-                self._share(key, mount, wish, claim, put)
+                self._acquire(key, spot, mount, wanted, put)
 
-        mount.tell(hook, insert)
-
-
-def _things(target: Any, where: Where | None) -> list[Spot]:
-    """Say where hooks go on a target that was given itself."""
-    if isinstance(target, Chosen):
-        return [Spot(one.key, one.function, one.mount) for one in target.points]
-    if isinstance(target, (ModuleType, type)):
-        path = path_of(target) if isinstance(target, type) else ()
-        spots: list[Spot] = []
-        refused: list[WeaveError] = []
-        for member in public(target, path):
-            try:
-                spots.append(spot_of(member))
-            except WeaveError as error:
-                refused.append(error)
-        label = qualified(target) if isinstance(target, type) else target.__name__
-        if not spots:
-            raise refused[0] if refused else WeaveError(why_empty(target, label))
-        chosen = [spot for spot in spots if where is None or where(spot.function)]
-        if not chosen:
-            raise WeaveError(f"{label} is not woven: `where` refuses all of it, {plural(len(spots), 'function')}")
-        return chosen
-    spot = spot_of_object(target)
-    if spot is None:
-        raise WeaveError(
-            f"{shown(target)} cannot be woven: it is a value, of type {kind_of(target)}; give a function, a method, a "
-            f"class, a module, a pointcut such as 'shop:Cart.*', or an object with methods marked pre, post and so on"
-        )
-    if where is not None and not where(spot.function):
-        raise WeaveError(f"{shown(target)} is not woven: `where` refuses it")
-    return [spot]
+        mount.replay(hook, insert)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from aspecthook import Hook, HookTypeError, MountPoint, _guard, _hook, _order, hookable, hooks, post, pre
+from aspecthook import Hook, HookTypeError, MountPoint, hookable, hooks, post, pre
 from aspecthook._core.compile.copies import Attributes
+from aspecthook._core.law import guard, options, order
 from aspecthook.testing import Candidate, HookMachine, LawError, before, law, run_laws
 from aspecthook.testing._small_world import explored
 
@@ -59,7 +60,7 @@ def pause_all(self: MountPoint, _hooks: object, *, paused: bool) -> None:
 
 
 def any_run(_guard_of_hook: object) -> bool:
-    return any(run._alive for run in _guard._running.get())
+    return any(run._alive for run in guard._running.get())
 
 
 matching = MountPoint._matching
@@ -67,15 +68,15 @@ matching = MountPoint._matching
 
 # What is planted, and the law that it breaks.
 PLANTED: list[tuple[object, str, Any, str, type[HookMachine]]] = [
-    (_order.Mentions, "count", forget_all, "refusal", Small),
+    (order.Mentions, "count", forget_all, "refusal", Small),
     (MountPoint, "set_paused", pause_all, "pauses", Small),
     (MountPoint, "_matching", lambda self, meant: matching(self, meant)[:1], "members", Small),
     (MountPoint, "_older", lambda *_: None, "members", Small),
     (Attributes, "unwrap", lambda self: None, "no trace", Small),
-    (_hook, "priority_of", lambda *_: 50, "refusal", Small),
+    (options, "_READERS", {**options._READERS, "priority": lambda *_: 50}, "refusal", Small),
     (Hook, "_hold_weakly", lambda *_: None, "lifetimes", Small),
     (Hook, "__exit__", lambda self, *_: self.remove() if _[0] is None else None, "members", Small),
-    (_guard.Run, "is_under_way", staticmethod(any_run), "a call", Guarded),
+    (guard.Entry, "is_under_way", staticmethod(any_run), "a call", Guarded),
 ]
 
 

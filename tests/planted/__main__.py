@@ -29,15 +29,15 @@ _BESIDE = ("benchmarks", "docs", "examples", "CHANGELOG.md", "LICENSE", "Makefil
 
 # The core's own tests that take seconds; run after those that are likely to find the bug.
 FAST_TESTS = (
-    "tests/test_order.py",
-    "tests/test_answers.py",
-    "tests/test_conditions.py",
-    "tests/test_asks.py",
-    "tests/test_errors.py",
-    "tests/test_instances.py",
-    "tests/test_generators.py",
-    "tests/test_async.py",
-    "tests/test_inplace.py",
+    "tests/core/test_order.py",
+    "tests/core/test_answers.py",
+    "tests/core/test_conditions.py",
+    "tests/core/test_asks.py",
+    "tests/core/test_errors.py",
+    "tests/core/test_instances.py",
+    "tests/core/test_generators.py",
+    "tests/core/test_async.py",
+    "tests/core/test_inplace.py",
     "tests/properties",
 )
 

@@ -47,17 +47,17 @@ class Bug:
     reach: bool = True
 
 
-_ORDER = ("tests/test_order.py", "tests/properties/test_order.py")
-_CONDITIONS = ("tests/test_conditions.py",)
-_ANSWERS = ("tests/test_answers.py",)
-_LAW = ("tests/test_answers.py", "tests/properties/test_law.py")
-_ASKS = ("tests/test_asks.py",)
-_INSTANCES = ("tests/test_instances.py",)
-_INPLACE = ("tests/test_inplace.py",)
+_ORDER = ("tests/core/test_order.py", "tests/properties/test_order.py")
+_CONDITIONS = ("tests/core/test_conditions.py",)
+_ANSWERS = ("tests/core/test_answers.py",)
+_LAW = ("tests/core/test_answers.py", "tests/properties/test_law.py")
+_ASKS = ("tests/core/test_asks.py",)
+_INSTANCES = ("tests/core/test_instances.py",)
+_INPLACE = ("tests/core/test_inplace.py",)
 _COPIES = ("tests/copies",)
-_ASYNC = ("tests/test_async.py", "tests/test_answers.py", "tests/properties/test_law.py")
-_GENERATORS = ("tests/test_generators.py", "tests/test_answers.py", "tests/properties/test_law.py")
-_MEMORY = ("tests/test_memory.py",)
+_ASYNC = ("tests/core/test_async.py", "tests/core/test_answers.py", "tests/properties/test_law.py")
+_GENERATORS = ("tests/core/test_generators.py", "tests/core/test_answers.py", "tests/properties/test_law.py")
+_MEMORY = ("tests/core/test_memory.py",)
 
 ORDER = [
     Bug(
@@ -583,7 +583,7 @@ ANSWERS = [
         "_core/law/streams.py",
         "        return stop.value\n    hook.close()\n    raise _yielded_twice(site, function)",
         "        return stop.value\n    hook.close()\n    return None",
-        ("tests/test_errors.py",),
+        ("tests/core/test_errors.py",),
     ),
 ]
 
@@ -803,8 +803,8 @@ MEMBERSHIP = [
         "added-again-is-two",
         "membership",
         "_core/mount/point.py",
-        "        if older is not None:\n            return older\n        self._check",
-        "        self._check",
+        "        if older is not None:\n            return older\n        self.check",
+        "        self.check",
         _ORDER,
         reach=False,
     ),
@@ -873,13 +873,13 @@ MEMBERSHIP = [
         "refused-hook-stays",
         "membership",
         "_core/mount/point.py",
-        """        self._check_order(hook)
+        """        self.check_order(hook)
         self._mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
 """,
         """        self._mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
-        self._check_order(hook)
+        self.check_order(hook)
 """,
         _ORDER,
     ),
@@ -1031,7 +1031,7 @@ INSTANCES = [
         "cycle-with-an-instance-unnoticed",
         "instances",
         "_core/mount/point.py",
-        "        for instance in list(self._instances.values()):  # one may die in the middle\n"
+        "        for instance in list(self._instances.values()):  # a copy: an instance may die meanwhile\n"
         "            yield self._members + instance.members\n",
         "",
         _INSTANCES,
@@ -1197,7 +1197,7 @@ IDENTITY = [
         "_core/compile/link.py",
         "            co_name=model.co_name,\n",
         "",
-        ("tests/test_explain.py", "tests/test_inplace.py"),
+        ("tests/core/test_explain.py", "tests/core/test_inplace.py"),
         reach=False,
     ),
 ]
@@ -1392,7 +1392,7 @@ GENERATORS = [
         "_core/law/streams.py",
         "        return (yield from source)\n    finally:\n        leave()\n",
         "        return (yield from source)\n    finally:\n        pass\n",
-        ("tests/test_generators.py", "tests/test_conditions.py"),
+        ("tests/core/test_generators.py", "tests/core/test_conditions.py"),
         reach=False,
     ),
     Bug(
@@ -1521,7 +1521,7 @@ LIFETIME = [
         "_core/law/weak.py",
         "ref: Callable[[], Any] = weakref.ref(owner, gone)",
         "ref: Callable[[], Any] = (weakref.ref(owner, gone), lambda: owner)[1]",
-        ("tests/test_event_examples.py", "tests/test_memory.py"),
+        ("tests/events/test_event_examples.py", "tests/core/test_memory.py"),
         reach=False,
     ),
     Bug(
@@ -1530,7 +1530,7 @@ LIFETIME = [
         "_core/law/hook.py",
         "            if hook is not None and not ending():\n                hook.remove()\n",
         "            if hook is not None and not ending():\n                pass\n",
-        ("tests/test_events_more.py",),
+        ("tests/events/test_events_more.py",),
         reach=False,
     ),
     Bug(
@@ -1548,7 +1548,7 @@ LIFETIME = [
         "_core/mount/instance.py",
         "            parent.forget(self._key)\n",
         "            pass\n",
-        ("tests/test_instances.py", "tests/test_memory.py"),
+        ("tests/core/test_instances.py", "tests/core/test_memory.py"),
         reach=False,
     ),
     Bug(
@@ -1584,7 +1584,7 @@ LIFETIME = [
         "_core/mount/unloading.py",
         "    if not ending():\n        _weaken_unloaded()\n",
         "    pass\n",
-        ("tests/test_unloading.py",),
+        ("tests/core/test_unloading.py",),
         reach=False,
     ),
     Bug(

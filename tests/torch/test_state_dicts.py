@@ -89,7 +89,7 @@ def test_an_answer_is_refused(kind: str) -> None:
         weave(net, "first", **{kind: lambda: {"a": 1}}),
         pytest.raises(
             HookAnswerError,
-            match=rf"first \(Linear\), {kind}: {kind} hook .* answered a dict of 1 key; it may answer nothing",
+            match=rf"first \(Linear\), {kind}: {kind} hook .* answered a dict of 1 key; it must answer None",
         ),
     ):
         net.load_state_dict(net.state_dict())

@@ -16,7 +16,7 @@ from aspecthook.training import Hook, Runner
 from aspecthook.training.keras import Callback
 from aspecthook.training.session import SessionRunArgs, SessionRunHook
 
-GOLDEN = Path(__file__).parents[1] / "snapshots" / "all_systems.txt"
+GOLDEN = Path(__file__).with_name("all_systems.txt")
 pytestmark = pytest.mark.torch
 
 

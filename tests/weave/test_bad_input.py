@@ -727,7 +727,7 @@ def test_a_hook_without_a_name_is_refused(shop: Any) -> None:
 def test_a_block_entered_after_removal_is_refused(shop: Any) -> None:
     weaving = weave("ahw_shop:a", post=ten)
     weaving.remove()
-    with pytest.raises(WeaveError, match="weave anew"), weaving:
+    with pytest.raises(WeaveError, match="weave again"), weaving:
         pass
     assert shop.a(1) == 1
     assert weaving.state == "removed"
@@ -739,7 +739,7 @@ def test_a_block_entered_after_removal_is_refused(shop: Any) -> None:
 def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_nothing_on(shop: Any) -> None:
     # It said "'Weaving' object is not callable", and the hooks stayed on for good.
     with pytest.raises(
-        WeaveError, match=r"weave is no decorator, .* taken off again: .* inside mine; .* write @hookable"
+        WeaveError, match=r"weave is no decorator, .* removed again: .* inside mine; .* write @hookable"
     ):
 
         @weave("ahw_shop:a", post=ten)

@@ -155,13 +155,13 @@ def test_a_stand_in_for_what_is_not_there_is_passed_over_by_globs_and_refused_by
 
 @pytest.mark.parametrize("name", ["__class__", "__dict__"])
 def test_what_python_itself_looks_at_is_refused(name: str) -> None:
-    with pytest.raises(WeaveError, match="what Python itself looks at"):
+    with pytest.raises(WeaveError, match="is read by Python itself"):
         weave(f"{__name__}:Neg.{name}", pre=note)
 
 
 @pytest.mark.parametrize("name", ["builtins:locals", "builtins:globals", "builtins:eval", "sys:_getframe"])
 def test_what_looks_at_its_caller_and_does_nothing_else_is_refused(name: str) -> None:
-    with pytest.raises(WeaveError, match="looks at who calls it"):
+    with pytest.raises(WeaveError, match="looks at its caller"):
         weave(name, pre=note)
 
 
@@ -204,7 +204,7 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
     return False
 
 
-STEPS = [("mounts", "_weaving.py"), ("release", "_shares.py"), ("discard", "point.py"), ("close", "place.py")]
+STEPS = [("mounts", "_weaving.py"), ("release", "_shared_hooks.py"), ("discard", "point.py"), ("close", "place.py")]
 STEPS += [("unwrap", "copies.py"), ("leave", "copies.py"), ("_carry", "copies.py")]
 
 
@@ -224,7 +224,7 @@ OPENING = [("open", "place.py"), ("_stub", "place.py"), ("hold", "place.py"), ("
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "order.py"), ("hold", "_shares.py")])
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "order.py"), ("hold", "_shared_hooks.py")])
 def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__
@@ -286,8 +286,8 @@ def test_what_is_built_on_mount_points_can_be_woven_and_what_runs_them_cannot() 
         assert kit.draw_chain(hooks(json.dumps)) == "drawn"
     for name in (
         "aspecthook:weave",
-        "aspecthook._core.mount.point:attach",
-        "aspecthook.weave._shares:share",
+        "aspecthook._core.mount.adding:attach",
+        "aspecthook.weave._shared_hooks:acquire",
         "wrapt:decorator",
     ):
         with pytest.raises(WeaveError, match="part of what runs the hooks"):
@@ -420,7 +420,7 @@ def made_in_a_function() -> Any:
 def test_a_method_that_is_made_anew_at_each_access_is_refused_when_it_is_given_itself(name: str, of: str) -> None:
     # From 3.14 on singledispatchmethod makes an object, and not a function: it was woven, died, and nothing acted.
     owner: Any = Made if of == "the class" else Made()
-    with pytest.raises(WeaveError, match="made anew whenever it is asked for; |is in no imported module"):
+    with pytest.raises(WeaveError, match="made anew at each access; |is in no imported module"):
         weave(getattr(owner, name), pre=note)
 
 
@@ -428,7 +428,7 @@ def test_a_method_that_is_made_anew_at_each_access_is_refused_when_it_is_given_i
 def test_a_method_made_anew_is_refused_also_where_its_class_is_in_no_module(name: str) -> None:
     local = made_in_a_function()
     for owner in (local, local()):
-        with pytest.raises(WeaveError, match="made anew whenever it is asked for; weave the function"):
+        with pytest.raises(WeaveError, match="made anew at each access; weave the function"):
             weave(getattr(owner, name), pre=note)
 
 

@@ -521,7 +521,7 @@ def test_a_weaving_may_be_removed_many_times() -> None:
 def test_a_removed_weaving_does_nothing_when_it_is_paused_resumed_or_checked_and_cannot_be_entered() -> None:
     weaving = weave(double, pre=note)
     weaving.remove()
-    with pytest.raises(WeaveError, match="weave anew"), weaving:
+    with pytest.raises(WeaveError, match="weave again"), weaving:
         pass
     weaving.pause()
     weaving.resume()
@@ -549,7 +549,7 @@ def test_a_weaving_has_no_second_block_once_the_last_one_is_over() -> None:
     weaving = weave(double, pre=note, scope="context")
     with weaving:
         assert noted() == ["note"]
-    with pytest.raises(WeaveError, match="weave anew"), weaving:
+    with pytest.raises(WeaveError, match="weave again"), weaving:
         pass
 
 
@@ -1184,12 +1184,12 @@ def test_a_weaving_that_fails_on_its_last_target_takes_the_first_ones_off() -> N
     assert noted(triple) == []
 
 
-@pytest.mark.parametrize("where", ["_settle", "Share"])
+@pytest.mark.parametrize("where", ["_settle", "SharedHook"])
 def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     # What was put on between the admission of the hook and its entry in the weaving stayed for good.
-    from aspecthook.weave import _shares
+    from aspecthook.weave import _shared_hooks
 
     def strike(*_: object) -> None:
         raise KeyboardInterrupt
@@ -1197,9 +1197,9 @@ def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
     code = double.__code__
     with monkeypatch.context() as patched:
         if where == "_settle":
-            patched.setattr(_shares.Share, "_settle", strike)
+            patched.setattr(_shared_hooks.SharedHook, "_settle", strike)
         else:
-            patched.setattr(_shares, "Share", strike)
+            patched.setattr(_shared_hooks, "SharedHook", strike)
         with pytest.raises(KeyboardInterrupt):
             weave(double, pre=note)
     assert double.__code__ is code

@@ -1,4 +1,4 @@
-"""The ways in: `hookable` makes mount points, `hooks` and `explain` look at them."""
+"""The entry points: `hookable` makes mount points, `hooks` and `explain` look at them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
 
+from .adding import attach
 from .instance import for_instance
 from .lock import under_lock
-from .point import MountPoint, attach, mount_of
+from .point import MountPoint, mount_of
 
 if TYPE_CHECKING:
     from aspecthook._typing import AnyClass, AnyMethod, Hookable, Mountable, P, R, ToHookable
@@ -26,7 +27,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 @final
 class Adder(Attribute):
-    """One of ``f.pre``, ``f.post`` and so on: a decorator, bare or with options, that adds a hook and gives it back."""
+    """One of ``f.pre``, ``f.post`` and so on: a decorator, bare or with options, that adds a hook and returns it."""
 
     __slots__ = ("_kind", "_mount")
 
@@ -43,8 +44,8 @@ class Adder(Attribute):
     def _warn_of_instance(self, function: object) -> None:
         """Warn of a method of one instance that would be a hook of all instances of its class.
 
-        `a.m.pre` is `A.m.pre`: a bound method hands attributes on to its function, so who asks cannot be seen. But a
-        hook that is a method of an object which has the mounted method itself is nearly always meant for that object.
+        `a.m.pre` is `A.m.pre`: a bound method forwards attributes to its function, so the two cannot be told apart. But
+        a hook that is a method of an object which has the mounted method too is nearly always meant for that object.
         """
         hook: object = function.func if isinstance(function, partial) else function
         if not isinstance(hook, MethodType) or isinstance(hook.__self__, type):
@@ -80,7 +81,7 @@ def hookable(target: AnyMethod, /, *, name: str | None = None, lends: Lends = ..
 def hookable(target: Callable[P, R], /, *, name: str | None = None, lends: Lends = ...) -> Hookable[P, R]: ...
 @overload
 def hookable(*, name: str | None = None, only: tuple[str, ...] | None = None, lends: Lends = ...) -> ToHookable: ...
-# Any: the overloads say what is taken and given; nobody outside sees this line.
+# Any: callers see the overloads alone.
 @entrance
 def hookable(
     target: Any = _NOTHING,
@@ -90,21 +91,21 @@ def hookable(
     only: tuple[str, ...] | None = None,
     lends: Mapping[str, str] | Iterable[str] = (),
 ) -> Any:
-    """Make a function a mount point, in place: what is given back is the very same object.
+    """Make a function a mount point, in place, and return it: the very same object.
 
     Works on functions and methods of every sort, on `classmethod`, `staticmethod`, `property` and `cached_property` in
     either order of decorators, and on classes: all public methods that the class itself defines.
 
     Args:
         target: What to mount.
-        name: How messages call the mount point; ``module:qualname`` unless given. Not for classes.
+        name: The name of the mount point in messages; ``module:qualname`` unless given. Not for classes.
         only: For a class, the names of the methods to mount instead of all public ones; special methods too.
-        lends: Attributes of the object whose method it is, that hooks may ask for by name as if they were arguments:
-            their names, or a mapping from the names that hooks use to the attributes, with dots and all, ``""`` being
-            the object itself. They are read when the hook is called.
+        lends: Attributes of `self` that hooks may ask for as if they were arguments: their names, or a mapping from
+            the names that hooks use to paths of attributes (``"engine.state"``; ``""`` is the object itself). They are
+            read when the hook is called.
 
     Raises:
-        MountError: It has no Python code that hooks could be put into, or cannot lend what it should.
+        MountError: It has no Python code to put hooks into, or has no first argument to read `lends` from.
 
     Example:
         >>> @hookable
@@ -141,7 +142,7 @@ def _mount_all(target: Any, name: str | None, only: tuple[str, ...] | None, lend
 
 
 def _functions(target: object) -> list[FunctionType]:
-    """Find the Python functions in what was given, or refuse it.
+    """Return the Python functions that a function, a method or a property consists of.
 
     Raises:
         MountError: There are none.
@@ -154,8 +155,8 @@ def _functions(target: object) -> list[FunctionType]:
 
 
 def _inside(target: object) -> list[object]:
-    """Give the functions that a method of any sort is made of; of anything else, itself."""
-    # Any: isinstance cannot tell what such a method takes and gives.
+    """Return the callables that a method or a property consists of; for anything else, itself."""
+    # Any: isinstance cannot tell what such a method takes and returns.
     method: Any = target
     if isinstance(target, (classmethod, staticmethod, MethodType)):
         return [method.__func__]
@@ -165,7 +166,7 @@ def _inside(target: object) -> list[object]:
 
 
 def _why_not(target: object) -> str:
-    """Say why something is no mount point, and what to mount instead."""
+    """Return why something cannot be a mount point, and what to mount instead."""
     what = brief(target)
     if isinstance(target, str):
         path = target if ":" in target else ":".join(target.rpartition(".")[::2]).lstrip(":")
@@ -205,7 +206,7 @@ def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
             try:
                 found += _functions(vars(cls)[name])
             except MountError:
-                continue  # a classmethod over a C function, say: nothing that could be mounted
+                continue  # nothing that could be mounted: a classmethod over a C function, for example
     if not found:
         raise MountError(
             f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
@@ -216,13 +217,13 @@ def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
 
 
 def mount_for(function: FunctionType) -> MountPoint:
-    """Give the mount point that a function has, or a new one that goes with its last hook; under the lock."""
+    """Return the mount point of a function, or a new one that is removed with its last hook; under the lock."""
     found = mount_of(function)
     return found if found is not None else MountPoint(function)  # one without hooks is false
 
 
 def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoint:
-    """Give the mount point that a function has or is to have; refuse it before anything is changed."""
+    """Return the mount point that a function has or will have; nothing is changed yet, so that it can be refused."""
     found = mount_of(function)
     mount = found if found is not None else MountPoint(function, name)  # one without hooks is false
     held: object = function.__dict__.get("hooks")
@@ -239,7 +240,7 @@ def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoi
 
 
 def _lent(lends: Lends, label: str, signature: Signature) -> dict[str, str]:
-    """Read what a method lends to its hooks.
+    """Return the paths of the attributes that a method lends to its hooks, by the names that hooks use.
 
     Raises:
         MountError: It has no object to lend from, or a name is none.
@@ -258,7 +259,7 @@ def _lent(lends: Lends, label: str, signature: Signature) -> dict[str, str]:
 
 
 def mount_new(function: FunctionType, mount: MountPoint) -> None:
-    """Mount a function that was no mount point before.
+    """Make a function a mount point that was none before.
 
     Raises:
         MountError: It has an attribute that hooks need.
@@ -282,7 +283,7 @@ def _words(mount: MountPoint) -> dict[str, Any]:
 
 @entrance
 def hooks(target: Mountable, /) -> MountPoint:
-    """Give the mount point of a hookable function, method or property; of a bound method, that of its instance alone.
+    """Return the mount point of a hookable function, method or property; of a bound method, that of its instance alone.
 
     Example:
         >>> @hookable
@@ -312,7 +313,7 @@ def hooks(target: Mountable, /) -> MountPoint:
 
 
 def _refuse_wrapper(target: object) -> None:
-    """Refuse what `functools.wraps` has made around a mount point, and say how to get at the hooks.
+    """Refuse a wrapper that `functools.wraps` has made around a mount point.
 
     Raises:
         HookLookupError: It is such a wrapper.
@@ -334,7 +335,7 @@ def _refuse_wrapper(target: object) -> None:
 
 
 def _of_object(target: object) -> MountPoint | None:
-    """Give the mount point that an object carries by itself, or that what it has put there is of."""
+    """Return the mount point of one object, given the object or the function that was put there for its hooks."""
     held: Any = target.__func__ if isinstance(target, MethodType) else target
     found = carried_by(getattr(held, "__dict__", None))
     main: object = getattr(found, "main", found)
@@ -353,7 +354,7 @@ def _existing(function: FunctionType) -> MountPoint:
 
 
 def _is_class_bound(method: MethodType) -> bool:
-    """Say whether a bound method is a classmethod, and so no instance's own."""
+    """Whether a bound method is a classmethod, and so belongs to no instance."""
     owner = method.__self__
     if not isinstance(owner, type):
         return False

@@ -31,7 +31,7 @@ _MOST = 100
 
 @under_lock
 def for_instance(parent: MountPoint, instance: object) -> MountPoint:
-    """Give the mount point of one instance: its hooks act only where the first argument is this object.
+    """Return the mount point of one instance: its hooks act only where the first argument is this object.
 
     Raises:
         MountError: The object cannot be referred to weakly, or the function has no parameter to know it by.
@@ -81,7 +81,7 @@ class InstanceMountPoint(MountPoint):
         yield self._parent._members + self._members
 
     def unbound(self, function: Any) -> Any:
-        """Take a method of the instance itself unbound, so that its hooks do not keep it alive."""
+        """Return a method of the instance unbound, so that its hooks do not keep it alive."""
         own = type(function) is MethodType and function.__self__ is self._instance()
         return function.__func__ if own and isinstance(function.__func__, FunctionType) else function
 
@@ -113,7 +113,7 @@ class InstanceMountPoint(MountPoint):
         return self._parent._get_site()
 
     def inner(self) -> Callable[..., Any]:
-        """Give what a call runs inside of all hooks."""
+        """Return what a call runs inside of all hooks."""
         return self._parent.inner()
 
     def _code(self) -> CodeType:
@@ -147,17 +147,17 @@ class InstanceMountPoint(MountPoint):
         self._parent.tidy()
 
     def weaken(self) -> None:
-        """Let no constant of the function's code lead to its hooks any more; under the lock."""
+        """Take the hooks out of the constants of the function's code; under the lock."""
         self._parent.weaken()
 
     def reset(self, place: Place | None) -> None:
-        """Let the next call for this instance link its chain anew."""
+        """Link the chain again at the next call for this instance."""
         if place is not None:
             place.instances[self._key] = _InstanceFirst(self, place)
 
     @under_lock
     def bind(self, place: Place) -> Callable[..., Any]:
-        """Give the function that runs the calls of this instance."""
+        """Return the function that runs the calls of this instance."""
         bound = place.bind(self._active())
         if self._parent._instances.get(self._key) is self:
             place.instances[self._key] = bound

@@ -1,8 +1,8 @@
-"""Law 4 on functions: code is put into a function in place, and taken out again.
+"""Law 4 on functions: code is put into a function, and taken out again without a trace.
 
-The invariant: a function's `__code__` is either the one it had before (`plain`), or one of ours, or somebody else has
-put theirs there. Theirs is never touched; ours then steps aside (`moved`), so that a copy of ours that they kept runs
-the chain as it is now, and nothing at all once the chain is empty.
+The invariant: the `__code__` of a function is the original (`plain`), or ours, or a stranger's. A stranger's is never
+replaced. Code of ours that a stranger has kept a copy of is marked (`Moved`): it runs the chain as it is now, or the
+original once the chain is empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from types import CodeType, FunctionType
 from typing import Any, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
-from aspecthook._core.compile.link import FREE_THREADED, Linker, hide, template
+from aspecthook._core.compile.link import Linker, template
+from aspecthook._core.compile.show import FREE_THREADED, hide
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
@@ -23,15 +24,15 @@ from .lock import under_lock
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
-# Linking itself calls functions, and one of them may be the one that is to be linked. A signal handler or a finalizer
-# may also come in the middle and call something hooked; deeper than that, a call is that of linking, and runs bare.
+# Linking calls functions itself, and one of them may be the one that is being linked; or a signal handler or a
+# finalizer interrupts it and calls something hooked. From this depth on, calls run without hooks.
 _DEEPEST = 3
 _depth = 0
 
 
 @final
 class Moved:
-    """Where stale code leaves its calls; None while the code is where it belongs."""
+    """What stale code hands its calls to; None while the code is where it belongs."""
 
     __slots__ = ("run",)
 
@@ -55,7 +56,7 @@ class Slot:
 
 @final
 class First(Witness):
-    """Called by the code that stands in after a change, and by stale code: gives the function to run this call with."""
+    """Called by the stand-in and by stale code: returns the function to run this call with."""
 
     __slots__ = ("_function", "_place", "_plain")
 
@@ -70,7 +71,7 @@ class First(Witness):
 
     @under_lock
     def _left(self) -> Callable[..., Any]:
-        """Give the function as it was, where somebody has kept code of ours longer than the function carried hooks."""
+        """Return the function as it was; somebody has kept code of ours for longer than the function had hooks."""
         function = self._function()
         if function is None:
             raise MountError(
@@ -85,7 +86,7 @@ _makers: dict[int, CodeType] = {}  # by number of free variables
 
 
 def _maker(code: CodeType) -> CodeType:
-    """Give code that makes a function of `code` as a `def` does: from 3.13 on only such calls are specialised."""
+    """Return code that makes a function of `code` as a `def` does: from 3.13 on only such functions are specialised."""
     free = len(code.co_freevars)
     made = _makers.get(free)
     if made is None:
@@ -98,13 +99,13 @@ def _maker(code: CodeType) -> CodeType:
 
 
 def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
-    """Make a function that is as this one was before it was hooked; `inspect` finds it as ``__wrapped__``."""
+    """Return a copy of a function as it was before it was hooked; `inspect` finds it as ``__wrapped__``."""
     copy: FunctionType = FunctionType(_maker(code), function.__globals__, "make", None, function.__closure__)()
     return dressed(copy, function)
 
 
 def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
-    """Give a function what another one says of itself."""
+    """Copy the attributes of a function that describe it; return the copy."""
     copy.__name__ = function.__name__
     if function.__defaults__ is not None:
         copy.__defaults__ = function.__defaults__
@@ -113,7 +114,7 @@ def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
     copy.__qualname__ = function.__qualname__
     copy.__module__ = function.__module__
     copy.__doc__ = function.__doc__
-    # From 3.14 on annotations are made when first read, which must not happen here.
+    # From 3.14 on annotations are evaluated when they are first read, which must not happen here.
     annotate = getattr(function, "__annotate__", None)
     if annotate is not None:
         setattr(copy, "__annotate__", annotate)  # not there before 3.14
@@ -164,12 +165,12 @@ class Place:
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.
         self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
         self._space = function.__globals__, function.__name__, None, function.__closure__
-        # Whether its code may not hold hooks as constants; settled when it is opened.
+        # Whether its code must not hold hooks as constants; decided when it is opened.
         self.weak = True
         self.opened = False
-        # Somebody's code was in the function when ours was taken off: a copy of ours may live on in theirs.
+        # A stranger's code was in the function when ours was removed: a copy of ours may live on in theirs.
         self.stranded = False
-        # What has been put in, for as long as it lives; and how long the list may become before it is looked through.
+        # All code that we have put in and that is still alive; and the length from which on the list is cleaned.
         self._put_in: list[weakref.ref[CodeType]] = []
         self._most = 16
         self.under: Place | None = None
@@ -178,8 +179,8 @@ class Place:
         self._chain: Callable[[], Chain] = lambda: Chain(())
         self._slot = Slot()
         self._aside: Callable[..., Any] | None = None
-        # Where the constants of code are never freed (3.13 without the GIL), nor code before the next collection, a
-        # code object is made once a shape while there are hooks, not once a change.
+        # Without the GIL, constants are never freed (3.13), nor is code before the next collection. There, one code
+        # object is made for each shape, not one for each change.
         self._codes: dict[int, CodeType] | None = {} if FREE_THREADED else None
         facts: dict[str, object] = {
             "target": self.original,
@@ -195,7 +196,7 @@ class Place:
     # Opening and closing
 
     def open(self, chain: Callable[[], Chain]) -> None:
-        """Begin to carry hooks: the stand-in code goes in, the way back to the source is noted."""
+        """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._chain = chain
         self._stub()
@@ -205,7 +206,7 @@ class Place:
             attributes.wrap(self.original)
 
     def close(self) -> None:
-        """Carry nothing any more: what was there is there again, unless somebody else has put something there."""
+        """Stop carrying hooks: put the original back, unless a stranger has put something there."""
         function = self._ref()
         self.stranded = not self._put(self.plain)
         self._slot.links = (0,)
@@ -219,9 +220,9 @@ class Place:
             hide(self._stub_code)
 
     def hold(self) -> None:
-        """Put the stand-in code in, which links the chain at the next call. The first step of every change.
+        """Put the stand-in in, which links the chain at the next call: the first step of every change.
 
-        Whoever has kept the code that was there until now has code that leaves its calls to us.
+        From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
         self.moved.run = self._enter
@@ -232,19 +233,19 @@ class Place:
 
     @property
     def displaced(self) -> bool:
-        """Whether somebody else's code is where ours was put, or has been since ours was taken off."""
+        """Whether a stranger's code is where ours was put, or has been since ours was removed."""
         function = self._ref()
         return function is not None and (self.opened or self.stranded) and not self._is_ours(function.__code__)
 
     def is_own(self, code: CodeType) -> bool:
-        """Say whether this code is the function's own, or what we have ever put in its place."""
+        """Whether this code is the original, or has ever been put in its place by us."""
         return code is self.plain or self._is_ours(code)
 
     def _is_ours(self, code: CodeType) -> bool:
         return code is self.ours or any(one() is code for one in self._put_in)
 
     def lingering(self) -> Place | None:
-        """Forget the places, from this one down, of whose code nobody holds a copy; give the newest of the others."""
+        """Drop the places, from this one down, whose code nobody holds any more; return the newest of the others."""
         place: Place | None = self
         kept: list[Place] = []
         while place is not None:
@@ -257,11 +258,11 @@ class Place:
 
     def _is_held(self) -> bool:
         if not self.opened:
-            self._stub_code = None  # it is made anew if hooks come back here
+            self._stub_code = None  # it is made again if hooks come back here
         return self.opened or self.stranded or any(one() is not None for one in self._put_in)
 
     def turned_to(self, older: Place) -> Place:
-        """Give an older place under this one, with this one under it instead."""
+        """Return `older`, moved to the top of the stack of places."""
         above = self
         while above.under is not older and above.under is not None:
             above = above.under
@@ -269,7 +270,7 @@ class Place:
         return older
 
     def heal(self) -> None:
-        """Put the function's own code back where somebody has put ours back after we had left."""
+        """Put the original back where somebody has put our code back after the last hook was removed."""
         function = self._ref()
         if function is None or self.opened or function.__code__ is self.plain or not self._is_ours(function.__code__):
             return
@@ -286,10 +287,10 @@ class Place:
         return True
 
     def _note(self, code: CodeType) -> None:
-        """Take note that copies of this code may be made from now on."""
+        """Remember code of which others may make copies from now on."""
         self._put_in.append(weakref.ref(code))
         if len(self._put_in) > self._most:
-            # The same code is put in again and again, and has but one reference.
+            # The same code is put in repeatedly, and has a single weak reference.
             self._put_in = list({id(one): one for one in self._put_in if one() is not None}.values())
             self._most = 2 * len(self._put_in) + 16
 
@@ -297,7 +298,7 @@ class Place:
 
     @under_lock
     def current(self) -> Callable[..., Any]:
-        """Give a function that runs the chain as it is now, and put its code in its place."""
+        """Link the chain as it is now, put the code in, and return a function that runs it."""
         global _depth  # noqa: PLW0603  # under the lock: how many links are under way, each in the middle of another
         before = _depth
         if before == _DEEPEST:
@@ -316,12 +317,12 @@ class Place:
                 return self.original
             if self.displaced:
                 return self._set_aside()
-            # Made before the chain is looked at: a signal handler may change the chain, or link it, at any point of
-            # what follows. What it changes marks this code as stale, and it is made anew.
+            # Made before the chain is read: a signal handler may change or link the chain at any point of what follows.
+            # It then marks this code as stale, and the loop begins again.
             moved = self.moved = Moved()
             chain = self._chain()
             if not self.instances and not chain.everything():
-                # What a change that was interrupted has left: nothing to run, and the stand-in still there.
+                # An interrupted change has left this: nothing to run, and the stand-in still in place.
                 self.close()
                 return self.original
             code = self._link(chain, moved)
@@ -338,7 +339,7 @@ class Place:
         return linked.code
 
     def _set_aside(self) -> Callable[..., Any]:
-        """Give a function of its own that runs the chain: ours may not go into the target's place now."""
+        """Return a separate function that runs the chain, as a stranger's code is in the target."""
         if self._aside is None:
             self._aside = self.bind(self._chain(), instances=bool(self.instances))
         return self._aside
@@ -351,7 +352,7 @@ class Place:
         target: Callable[..., Any] | None = None,
         site: Site | None = None,
     ) -> Callable[..., Any]:
-        """Return a function of its own that runs a chain on this target, whatever is in the target's place."""
+        """Return a separate function that runs a chain on this target, whatever code the target has."""
         slot = Slot()
         facts = self._linker.facts | {"moved": Moved(), "slot": weakref.ref(slot)}
         if target is not None:
@@ -370,7 +371,7 @@ class Place:
         return bound
 
     def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run one call that stale code has left to us."""
+        """Run one call that stale code has handed to us."""
         return self.current()(*args, **kwargs)
 
     def _stub(self) -> CodeType:

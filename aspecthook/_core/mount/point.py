@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final
 
 from aspecthook._core.compile.copies import Attribute, Attributes
-from aspecthook._core.compile.link import notes_of, render, template
+from aspecthook._core.compile.link import template
+from aspecthook._core.compile.show import origins_of, render
 from aspecthook._core.law.asks import KINDS, Kind, signature_of
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import identity, name_of
+from aspecthook._core.law.callables import identity
 from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.law.order import Chain, Mentions, arrange
@@ -39,101 +40,33 @@ from aspecthook._errors import (
     warn,
 )
 
-from .history import History, Recorder
+from .adding import KindHooks, check_types, is_meant, shown_name
 from .lock import under_lock
 from .place import Place
 from .unloading import module_of, watch, watch_hook
 
 if TYPE_CHECKING:
-    from aspecthook._typing import AnyHook, Types
+    from aspecthook._core.law.call import Record
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _added = count()
 
 
-@final
-class KindHooks(tuple[Hook, ...]):
-    """The hooks of one kind, in their order; called as a decorator, it adds one."""
-
-    _mount: MountPoint
-    _kind: Kind
-
-    # A class is callable too, which is why the types of exceptions come first.
-    @overload
-    def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Callable[[AnyHook], AnyHook]: ...
-    @overload
-    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Any: the overloads say what is taken and given; nobody outside sees this line.
-    @entrance
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        """Add a hook, as the attributes of a hookable function do."""
-        return attach(self._mount, self._kind, args, cast("Adding", options))
-
-    def __contains__(self, hook: object) -> bool:
-        return any(_is_meant(one, self._mount.unbound(hook)) for one in self)
-
-
-def _is_meant(hook: Hook, meant: object) -> bool:
-    """Say whether a hook is the one meant by a `Hook`, a function or a name."""
-    if isinstance(meant, str):
-        return hook.name == printable(meant)
-    return hook is meant or (not isinstance(meant, Hook) and identity(meant) in hook.keys)
-
-
-def _shown(meant: object) -> str:
-    return repr(meant if isinstance(meant, str) else meant.name if isinstance(meant, Hook) else name_of(meant))
-
-
-def attach(mount: MountPoint, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
-    """Add a hook in decorator form: bare, or with options, and for exception hooks with the types they take."""
-    types: list[type[BaseException]] = []
-    rest = list(args)
-    while rest and kind == "exception" and _types(rest[0]):
-        types.extend(_types(rest.pop(0)))
-    if len(rest) > 1:
-        raise HookTypeError(
-            f"{mount.name}: .{kind} takes one hook, and its options by name; it was given {len(rest)} things: "
-            f"{', '.join(map(brief, rest))[:200]}"
-        )
-
-    @entrance
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount._add(kind, function, tuple(types), {**options}, lasting=True)
-        return function
-
-    return add(rest[0]) if rest else add
-
-
-def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
-    """Refuse what is no exception type.
-
-    Raises:
-        HookTypeError: Something is none, or this is no hook for exceptions.
-    """
-    if types and kind != "exception":
-        raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
-    unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
-    if unfit:
-        raise HookTypeError(f"{label}: {brief(unfit[0])} is no exception type; give classes such as KeyError")
-
-
-def _types(value: object) -> tuple[type[BaseException], ...]:
-    row = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
-    fits = row and all(isinstance(one, type) and issubclass(one, BaseException) for one in row)
-    return cast("tuple[type[BaseException], ...]", row) if fits else ()
+# What completion shows; the other names without an underscore serve the rooms above this one.
+_PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove")
 
 
 class Dependent(Protocol):
-    """What else runs hooks on the same function, and must be told of changes: the mount point of an instance."""
+    """What else runs hooks on the same function and must know of changes: the mount point of an instance."""
 
     @property
     def members(self) -> tuple[Hook, ...]:
-        """Give its hooks, in the order in which they were added."""
+        """Its hooks, in the order in which they were added."""
         ...
 
     def reset(self, place: Place | None) -> None:
-        """Link anew at the next call."""
+        """Link the chain again at the next call."""
         ...
 
 
@@ -158,7 +91,7 @@ class MountPoint(Attribute):
         4
     """
 
-    # Whether it is the one of some object, and not of the function that runs there.
+    # Whether it belongs to one object, and not to the function that runs there.
     of_object: ClassVar[bool] = False
 
     __slots__ = (
@@ -173,11 +106,19 @@ class MountPoint(Attribute):
         "_ref",
         "_site",
         "emission",
-        "history",
         "lends",
         "name",
         "woven",
     )
+
+    # The hooks of each kind, in the order in which they run; properties, set below.
+    pre: KindHooks
+    around: KindHooks
+    on: KindHooks
+    item: KindHooks
+    exception: KindHooks
+    post: KindHooks
+    always: KindHooks
 
     def __init__(self, function: FunctionType, name: str | None = None, emission: Emission | None = None) -> None:
         self._ref: Callable[[], FunctionType | None] = weakref.ref(function)
@@ -190,12 +131,11 @@ class MountPoint(Attribute):
         self._site: Site | None = None
         self._instances: dict[int, Dependent] = {}
         self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
-        # Of an event: what it does with its subscribers, and the calls that it keeps for late ones.
+        # Of an event: what it does with its subscribers.
         self.emission = emission
-        self.history: History | None = None
         # What hooks may ask for besides the parameters.
         self.lends: dict[str, str] = {}
-        # What weavings share here; kept by the mount point, so that all of it goes together.
+        # What weavings share here; kept here, so that all of it dies together.
         self.woven: dict[object, Any] = {}
 
     def found_at(self) -> tuple[FunctionType | None, str]:
@@ -225,7 +165,7 @@ class MountPoint(Attribute):
         return len(self._members)
 
     def __contains__(self, hook: object) -> bool:
-        return any(_is_meant(one, self.unbound(hook)) for one in self._members)
+        return any(is_meant(one, self.unbound(hook)) for one in self._members)
 
     @entrance
     def __getitem__(self, name: str) -> Hook:
@@ -236,11 +176,11 @@ class MountPoint(Attribute):
         lines = [f"{self.name}, {plural(len(self._members), 'hook')}"]
         for hook in self:
             lines.append(f"  {hook.who}, priority {hook.priority}")
-            lines += [f"    {option}={_shown(one)}{why}" for option, one, why in self._unmet(hook)]
+            lines += [f"    {option}={shown_name(one)}{why}" for option, one, why in self._unmet(hook)]
         return "\n".join(map(printable, lines))
 
     def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
-        """Return what `before` and `after` of a hook name and no hook bears, and why."""
+        """Yield the names in `before` and `after` of a hook that no hook has, and why."""
         others = {one for members in self._chains() for one in members}
         alike = [one for one in others if one.kind == hook.kind]
         borne = {key for one in alike for key in one.keys}
@@ -249,45 +189,13 @@ class MountPoint(Attribute):
                 elsewhere = sorted({one.kind for one in others if key in one.keys})
                 near = nearest(meant, [one.name for one in alike if one is not hook]) if isinstance(meant, str) else ""
                 why = f"; {' and '.join(elsewhere)} hooks do, which run by themselves" if elsewhere else near
-                yield option, meant, f": no {hook.word} hook bears that name{why}"
+                yield option, meant, f": no {hook.word} hook has that name{why}"
 
     def __repr__(self) -> str:
         return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
 
-    @property
-    def pre(self) -> KindHooks:
-        """The pre hooks."""
-        return self._of("pre")
-
-    @property
-    def around(self) -> KindHooks:
-        """The around hooks, the outermost first."""
-        return self._of("around")
-
-    @property
-    def on(self) -> KindHooks:
-        """The subscribers, if it is an event."""
-        return self._of("on")
-
-    @property
-    def item(self) -> KindHooks:
-        """The item hooks."""
-        return self._of("item")
-
-    @property
-    def exception(self) -> KindHooks:
-        """The exception hooks."""
-        return self._of("exception")
-
-    @property
-    def post(self) -> KindHooks:
-        """The post hooks."""
-        return self._of("post")
-
-    @property
-    def always(self) -> KindHooks:
-        """The always hooks."""
-        return self._of("always")
+    def __dir__(self) -> list[str]:
+        return [*KINDS, *_PUBLIC]
 
     @property
     def members(self) -> tuple[Hook, ...]:
@@ -306,7 +214,7 @@ class MountPoint(Attribute):
         return self._place is not None and self._place.displaced
 
     def explain(self) -> str:
-        """Give the source of a call as it is now, beside each hook its name, file and line."""
+        """Return the source of a call as it is now, with the name, file and line of each hook beside it."""
         chain = self._active()
         if not chain.everything():
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
@@ -314,7 +222,7 @@ class MountPoint(Attribute):
         place = self._place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
-        source = render(text, self._code().co_name, notes_of(chain))
+        source = render(text, self._code().co_name, origins_of(chain))
         return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     # Changing
@@ -341,9 +249,9 @@ class MountPoint(Attribute):
             HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
             HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
         """
-        return self._add(kind, function, types, options, lasting=False)
+        return self.attach(kind, function, types, options, lasting=False)
 
-    def _add(
+    def attach(
         self,
         kind: Kind,
         function: Callable[..., object],
@@ -369,10 +277,10 @@ class MountPoint(Attribute):
         direct: bool = False,
         lasting: bool = False,
     ) -> Hook:
-        """Add a hook that acts only while its gate is open; unless `again`, return that of the same callable.
+        """Add a hook that acts only while its gate is open; unless `again`, return the one of the same callable.
 
-        One that is `direct` is added to this function alone, and not woven by a pattern. One that is `lasting` is meant
-        to stay: nobody is given its handle.
+        A `direct` hook is added to this function alone, and not woven by a pattern. A `lasting` one is meant to stay:
+        nobody is given its handle.
         """
         hook = self.made(kind, function, types, options, gate, again=again)
         for doubt in hook.doubts if direct else ():
@@ -384,10 +292,10 @@ class MountPoint(Attribute):
         def insert() -> None:
             found.append(self._insert(hook))
 
-        if not self.must_tell(kind):
+        if not self.replays(kind):
             insert()
         elif (older := self._older(hook)) is None:
-            self.tell(hook, insert)
+            self.replay(hook, insert)
         else:
             found.append(older)
         if found[0] is hook:
@@ -404,7 +312,7 @@ class MountPoint(Attribute):
         *,
         again: bool = True,
     ) -> Hook:
-        """Make a hook that is yet to be put in."""
+        """Return a new hook, which is not added yet."""
         if kind not in KINDS:
             near = nearest(str(kind), list(KINDS))
             raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
@@ -427,40 +335,43 @@ class MountPoint(Attribute):
         )
 
     def warn_of_lifetime(self, hook: Hook) -> None:
-        """Warn of a hook that would keep what it is on alive for ever."""
+        """Warn of a hook that would keep alive what it is on."""
 
-    def must_tell(self, kind: Kind) -> bool:
-        """Say whether hooks of this kind are told of the past before they are put in."""
-        return kind == "on" and self.history is not None
+    def replays(self, kind: Kind) -> bool:  # noqa: ARG002  # some events look at it
+        """Whether hooks of this kind are told of past calls before they are added; those of some events are."""
+        return False
 
-    def tell(self, hook: Hook, insert: Callable[[], None]) -> None:
-        """Tell a hook of the past, not under the lock, and then have it put in, under the lock."""
-        assert self.history is not None
-        self._check_order(hook)  # who cannot be put in is told nothing
-        self.history.tell(hook, insert)
+    def replay(self, hook: Hook, insert: Callable[[], None]) -> None:  # noqa: ARG002  # likewise
+        """Replay past calls to a subscriber, then add it."""
+        insert()
 
     def announce(self, hook: Hook) -> None:
-        """Tell the pytest plugin, if pytest has loaded it, that a hook is in."""
-        # It is loaded into every run of pytest, and may not load us: so it is looked for at each hook.
+        """Notify the pytest plugin, if pytest has loaded it, of a new hook."""
+        # The plugin is loaded into every run of pytest and must not import us, so it is looked up for each hook.
         hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
         if hook_added is not None:
             hook_added(self, hook)
 
     @under_lock
-    def _check_order(self, hook: Hook) -> None:
+    def check_order(self, hook: Hook) -> None:
+        """Refuse a hook whose `before` and `after` contradict those of others.
+
+        Raises:
+            HookOrderError: They do.
+        """
         if self._mentions.may_close_cycle(hook):
             for members in self._chains():
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
     @under_lock
     def _insert(self, hook: Hook) -> Hook:
-        """Put a hook in, and return it; or the one that its callable is already."""
+        """Add a hook and return it; or return the one that its callable is already."""
         if hook.guard is not None and hook.guard.is_spent:
-            return hook  # by what it was told of the past
+            return hook  # past calls, which were replayed to it, were all that it was for
         older = self._older(hook)
         if older is not None:
             return older
-        self._check_order(hook)
+        self.check_order(hook)
         self._mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
         self._watch((hook,))
@@ -479,33 +390,33 @@ class MountPoint(Attribute):
             were, are = older.settings(), hook.settings()
             others = ", ".join(option for option in are if are[option] != were[option])
             raise HookOptionError(
-                f"{self.name}: {older.who} is added already, with another {others}; take that one off first, or give "
+                f"{self.name}: {older.who} is added already, with another {others}; remove that one first, or give "
                 f"again=True to have two"
             )
         return older
 
     def inner(self) -> Callable[..., Any]:
-        """Give what a call runs inside of all hooks: the function as it was."""
+        """Return what a call runs inside of all hooks: the function as it was."""
         place = self._place
         return place.original if place is not None and place.opened else self.function
 
     def unbound(self, function: Any) -> Any:
-        """Give what is kept of a hook; for an instance, its own methods without it."""
+        """Return the hook function, unbound if it is a method of the instance."""
         return function
 
     def _unbinds(self) -> Callable[[Any], Any] | None:
-        """Give what takes the instance out of what a hook is made of, if there is one."""
+        """Return what unbinds methods of the instance, if this is the mount point of one."""
         return None
 
     def _chains(self) -> Iterator[tuple[Hook, ...]]:
-        """Give the members of every chain that a hook added here becomes part of."""
+        """Yield the members of every chain that a hook added here becomes part of."""
         yield self._members
-        for instance in list(self._instances.values()):  # one may die in the middle
+        for instance in list(self._instances.values()):  # a copy: an instance may die meanwhile
             yield self._members + instance.members
 
     @entrance
     def remove(self, hook: Hook | Callable[..., Any] | str) -> None:
-        """Take off a hook: the handle, or every hook of this function or of this name.
+        """Remove a hook by its handle, or every hook of a function or a name.
 
         Raises:
             HookLookupError: There is none. (A handle may be removed twice.)
@@ -514,7 +425,7 @@ class MountPoint(Attribute):
             self.discard((hook,))
             return
         if not self._remove_matching(hook):
-            self._find(hook)  # refuses; not under the lock, since that imports
+            self._find(hook)  # raises; not under the lock, since making the message imports modules
 
     @under_lock
     def _remove_matching(self, meant: object) -> bool:
@@ -556,7 +467,7 @@ class MountPoint(Attribute):
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Keep the hooks from acting for the length of a ``with`` block, in all threads."""
+        """Pause all hooks for the length of a ``with`` block, in all threads."""
         pause = object()
         try:
             self._set_pause(pause, on=True)
@@ -577,7 +488,7 @@ class MountPoint(Attribute):
 
     @under_lock
     def set_paused(self, hooks: tuple[Hook, ...], *, paused: bool) -> None:
-        """Keep some hooks from acting, or let them act again."""
+        """Pause some hooks, or resume them."""
 
         def store() -> None:
             for hook in hooks:
@@ -587,7 +498,7 @@ class MountPoint(Attribute):
 
     @under_lock
     def regate(self, hook: Hook, gate: Gate | None, *, paused: bool) -> None:
-        """Change for which calls a hook acts; a gate of the same sort costs nothing but what it does."""
+        """Change for which calls a hook acts."""
 
         def store() -> None:
             hook.set_gate(gate)
@@ -598,7 +509,7 @@ class MountPoint(Attribute):
 
     @under_lock
     def tidy(self) -> None:
-        """End what an interrupted change has left half done."""
+        """Finish a change that was interrupted."""
         self._settle()
         function = self._ref()
         left = function is not None and mount_of(function) is self
@@ -606,15 +517,15 @@ class MountPoint(Attribute):
             self._forget()
 
     def ensure(self) -> None:
-        """Be where the hooks act; a function always is."""
+        """Reinstall the proxy if somebody has put the original back. Nothing to do for functions."""
 
     def _drop_instance(self, key: int) -> None:
         self._instances.pop(key, None)
         if self._place is not None:
             self._place.instances.pop(key, None)
 
-    # How a change is made; all under the lock. A finalizer, ours or a user's, may come at any allocation and make a
-    # change of its own in the middle of one: so nothing is stored that was worked out from what may have changed since.
+    # How a change is made; all under the lock, which is reentrant: a finalizer, ours or a user's, may run at any
+    # allocation and make a change of its own. So nothing is stored that was computed from what may have changed since.
 
     def _change(self, store: Callable[[], None]) -> None:
         place = self._place
@@ -628,7 +539,7 @@ class MountPoint(Attribute):
         self._settle()
 
     def _store(self, update: Callable[[tuple[Hook, ...]], tuple[Hook, ...]]) -> None:
-        """Store new members, with one store, worked out from what they are at that moment."""
+        """Replace the members in one step, by what `update` makes of those at that moment."""
         while True:
             before = self._members
             after = update(before)
@@ -637,7 +548,7 @@ class MountPoint(Attribute):
                 return
 
     def _settle(self) -> None:
-        """Be open if there is something to run, and closed if there is nothing."""
+        """Open the place if there is something to run, and close it if there is nothing."""
         while self._ref() is not None:
             place = self._place
             opened = place is not None and place.opened
@@ -665,7 +576,7 @@ class MountPoint(Attribute):
                 continue
             made = Place(function, self._code(), self._get_site(), self._target())
             if place is not None:
-                # A copy of the code of an older place may live on in what we are put over.
+                # A copy of the code of an older place may live on in the code that we replace now.
                 made.under = place.lingering()
             if self._place is place:
                 self._place = made
@@ -673,26 +584,26 @@ class MountPoint(Attribute):
         try:
             if mount_of(function) is None:
                 Attributes.put(function, self)
-            module = module_of(function)  # held here: it is not unloaded before it is noted whose hooks are in there
+            module = module_of(function)  # held here, so that it is not unloaded before it is watched
             place.weak = module is None
             if module is not None:
                 watch(function, module, self)
             place.open(self._active)
             self._watch(self._members)
-        except BaseException:  # an interrupt: there is nothing to run yet
+        except BaseException:  # an interrupt, before there is anything to run
             if not place.opened:
                 self._forget()
             raise
 
     def _watch(self, hooks: tuple[Hook, ...]) -> None:
-        """Notice if the modules are unloaded that these hooks are written in."""
+        """Watch the modules that these hooks are written in, which may be unloaded."""
         function = self._ref()
         if function is not None:
             for hook in hooks:
                 watch_hook(hook.function, function, self)
 
     def weaken(self) -> None:
-        """Let no constant of the function's code lead to its hooks any more; under the lock."""
+        """Take the hooks out of the constants of the function's code; under the lock."""
         place = self._place
         if place is not None and place.opened and not place.weak:
 
@@ -702,7 +613,7 @@ class MountPoint(Attribute):
             self._change(store)
 
     def _target(self) -> Callable[..., Any] | None:
-        """Give what the function only hands its calls to, if that is all it does."""
+        """Return what the function hands its calls to, if that is all that it does."""
         return None
 
     def _reset_instances(self, place: Place) -> None:
@@ -710,14 +621,14 @@ class MountPoint(Attribute):
             instance.reset(place)
 
     def _forget(self) -> None:
-        """Leave no trace in the function of a mount point that nobody asked to be there."""
+        """Remove the mount point from a function that was never made hookable."""
         function = self._ref()
         if function is not None and mount_of(function) is self and not self._members:
             cast("Attributes", function.__dict__).leave(function)
 
     @under_lock
     def forget(self, key: int) -> None:
-        """Take note that an instance which carried hooks has died."""
+        """Drop the hooks of an instance that was garbage collected."""
         gone = self._instances.get(key)
         if gone is not None:
             self._drop_instance(key)
@@ -727,13 +638,13 @@ class MountPoint(Attribute):
 
     @under_lock
     def _active(self) -> Chain:
-        """Give the chain that runs now, arranged at most once a change."""
+        """Return the chain that runs now; it is arranged at most once for each change."""
         members = self._members
         kept = self._chain
         if kept is None or kept[0] is not members:
             pending = self._chain = (None, Chain(()))
             kept = (members, Chain(self._unpaused(members)))
-            if self._chain is pending:  # else a signal handler has changed something meanwhile
+            if self._chain is pending:  # otherwise a signal handler has changed something meanwhile
                 self._chain = kept
         return kept[1]
 
@@ -741,30 +652,41 @@ class MountPoint(Attribute):
         return () if self._pauses else tuple([hook for hook in members if not hook.paused])
 
     def _code(self) -> CodeType:
-        """Give the target's own code, hooked or not."""
+        """Return the target's original code, hooked or not."""
         function = cast("FunctionType", self.function)
         place = self._place_of(function.__code__)
         return place.plain if place is not None else function.__code__
 
     def _place_of(self, code: CodeType) -> Place | None:
-        """Find the place that code is of: the one we are in, or an older one whose code somebody has put back."""
+        """Return the place that code belongs to: the present one, or an older one whose code somebody has put back."""
         place = self._place
         while place is not None and not place.is_own(code):
             place = place.under
         return place
+
+    def _record(self) -> Record | None:
+        """Return what keeps the calls of an event that replays them."""
+        return None
 
     def _get_site(self) -> Site:
         if self._place is not None and self._place.opened:
             return self._place.site
         site = self._site
         if site is None or site.model is not self._code():
-            record = None if self.history is None else Recorder(self.history)
-            site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, record)
+            site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, self._record())
             site.signature.lends = self.lends
-            if not self.of_object:  # what an object carries by itself is no wrapper, and a compiler may trace it
+            if not self.of_object:  # the function of one object is no wrapper, and a tracing compiler may read it
                 site.signature.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
-            self._site = site  # last: another thread may take it at once
+            self._site = site  # last: another thread may use it at once
         return site
+
+
+def _kind_property(kind: Kind) -> property:
+    return property(lambda mount: mount._of(kind), doc=f"The {kind} hooks, in the order in which they run.")
+
+
+for _kind in KINDS:
+    setattr(MountPoint, _kind, _kind_property(_kind))
 
 
 def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | None:
@@ -776,16 +698,16 @@ def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | N
 
 
 def mount_of(function: FunctionType) -> MountPoint | None:
-    """Give the mount point of a function, if it is one."""
+    """Return the mount point of a function, if it is one."""
     attributes = function.__dict__
     found = attributes.mount if isinstance(attributes, Attributes) else None
-    # Somebody may have given one function the `__dict__` of another.
+    # A function may have been given the `__dict__` of another.
     return found if isinstance(found, MountPoint) and found._ref() is function else None
 
 
 @final
 class _Finder:
-    """Finds the hook that a function is, for messages."""
+    """Finds the hook of a function, for messages."""
 
     __slots__ = ("_mount",)
 

@@ -1,13 +1,14 @@
-"""Modules that are unloaded while functions of theirs carry hooks.
+"""Modules that are unloaded while their functions have hooks.
 
-A function that lives as long as its module has its hooks as constants of its code, and code objects are invisible to
-the garbage collector. Most hooks lead back to the module, if only through their globals. So once the module is
-unloaded, the constants would keep all of it alive for ever. The invariant: as soon as it is noticed that a module has
-left `sys.modules`, its functions take their hooks from where the collector sees them (the weak form of `_source`).
+A function that lives as long as its module has its hooks as constants of its code, into which the garbage collector
+does not look. Most hooks refer to the module, if only through their globals, so the constants of an unloaded module
+would keep all of it alive. The invariant: as soon as a module is seen to have left `sys.modules`, its functions get the
+weak form (see docs/architecture.md), whose hooks the collector does see.
 
-It is noticed when a module object dies: functions hold the dict of their module, not the object. A module object that
-its own dict leads to, as in packages whose parts import the package, does not die by itself; therefore all modules are
-looked at whenever one dies, and when a function is hooked and there are other modules than the last time.
+A module object that dies is noticed by a weak reference: functions refer to the dict of their module, not to the
+object. A module object that its own dict refers to, as in a package whose modules import the package, does not die by
+itself. Therefore all modules are checked whenever one dies, and when a function is hooked and the number of modules has
+changed.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Protocol, final
 
-from aspecthook._core.compile.link import FREE_THREADED
+from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.law.callables import unwrap
 
 from .lock import under_lock
 
 
 class Hooked(Protocol):
-    """A function with hooks; its mount point."""
+    """The mount point of a function with hooks."""
 
     def weaken(self) -> None:
-        """Let no constant of the function's code lead to its hooks any more; under the lock."""
+        """Take the hooks out of the constants of the function's code; under the lock."""
         ...
 
 
 @final
 class _Watched:
-    """A module, and the functions whose code has hooks as constants: its own by name, those with hooks of it by id."""
+    """A module, and the mount points whose code has hooks as constants: its own by name, those with its hooks by id."""
 
     __slots__ = ("functions", "module")
 
@@ -44,7 +45,7 @@ class _Watched:
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
-_count = 0  # of all modules, when they were last looked at
+_count = 0  # of all modules, when they were last checked
 
 
 def module_of(function: FunctionType) -> ModuleType | None:
@@ -59,10 +60,10 @@ def module_of(function: FunctionType) -> ModuleType | None:
 
 
 def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
-    """Note that the code of a function holds hooks until its module is unloaded; under the lock.
+    """Watch the module of a function whose code has hooks as constants; under the lock.
 
-    Where another function of the same name was noted, that one may be gone although the module is not: after
-    `importlib.reload`, or when a cell of a notebook has run again. So it gets the weak form too.
+    An older function of the same name may be dead although the module is not: after `importlib.reload`, or when a cell
+    of a notebook has run again. So it gets the weak form.
     """
     functions = _functions(function.__module__, module)
     key = function.__qualname__
@@ -76,9 +77,9 @@ def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
 
 
 def watch_hook(hook: object, function: FunctionType, mount: Hooked) -> None:
-    """Note that the code of a function is to hold this hook until the module of the hook is unloaded; under the lock.
+    """Watch the module of a hook that is a constant of the function's code; under the lock.
 
-    That module may be what refers to the module of the function, which then does not die before it.
+    The module of the hook may refer to the module of the function, which then does not die before it.
     """
     inner = hook if type(hook) is FunctionType else unwrap(hook)
     space = inner.__globals__ if type(inner) is FunctionType else None
@@ -120,5 +121,5 @@ def _weaken_unloaded() -> None:
         if module is None or sys.modules.get(name) is not module:
             for mount in list(watched.functions.values()):
                 mount.weaken()
-            if _watched.get(name) is watched:  # last: an interrupted look is made again by the next
+            if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]

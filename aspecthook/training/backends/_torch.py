@@ -12,18 +12,10 @@ from typing import Any, final
 import numpy as np
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import (
-    Array,
-    Arrays,
-    frozen_optimizer,
-    is_any,
-    load_frozen_optimizer,
-    rng_states,
-    seed_all,
-    set_rng_states,
-)
 
-from ._backends import Amp, check_arrays, modules_of
+from ._protocol import Amp, Array, Arrays
+from ._random import rng_states, seed_all, set_rng_states
+from ._state import check_arrays, is_any, load_optimizer_state, modules_of, optimizer_state
 
 # Imported so, this file has the same types whether or not PyTorch is installed.
 torch: Any = import_module("torch")
@@ -31,13 +23,13 @@ torch: Any = import_module("torch")
 
 @final
 class TorchBackend:
-    """See `Backend`. What DistributedDataParallel and torch.compile wrap goes by its own names."""
+    """See `Backend`. Models wrapped by DistributedDataParallel or torch.compile keep their own names."""
 
     __slots__ = ()
     name = "torch"
 
     def place(self, model: Any, device: str | None = None) -> None:
-        """Move a model that is on the CPU to the device, else to the GPU of this process if there is one."""
+        """Move a model that is on the CPU to the device; to the GPU of this process, if there is one, unless given."""
         if _device(model).type != "cpu":
             return
         if device is None and torch.cuda.is_available():
@@ -47,41 +39,35 @@ class TorchBackend:
                 part.to(device)
 
     def to_device(self, batch: Any, model: Any) -> Any:
-        """Give the batch with tensors in the place of arrays, where the parameters of the model are."""
+        """Return the batch with tensors instead of arrays, where the parameters of the model are."""
         return _moved(batch, _device(model))
 
     def mover(self, model: Any) -> Callable[[Any], Any]:
-        """Give `to_device` for many batches."""
         device = _device(model)
         return lambda batch: _moved(batch, device)
 
     def parameters(self, model: Any) -> dict[str, Any]:
-        """Give the live parameters."""
         parts = _parts(model).items()
         return {prefix + name: parameter for prefix, part in parts for name, parameter in part.named_parameters()}
 
     def state(self, model: Any) -> Arrays:
-        """Give the parameters and the buffers; bfloat16, which NumPy does not have, as float32, which is exact."""
+        """Return the parameters and the buffers; bfloat16, which NumPy lacks, as float32, which is exact."""
         return {name: _array(tensor) for name, tensor in _state(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
-        """Take back what `state` has given."""
         check_arrays(type(model).__name__, {name: tensor.shape for name, tensor in _state(model).items()}, arrays)
         for prefix, part in _parts(model).items():
             part.load_state_dict({name: torch.tensor(arrays[prefix + name]) for name in part.state_dict()})
 
     def gradients(self, model: Any) -> dict[str, Array | None]:
-        """Give the gradients; None for a parameter that has none yet."""
         return {name: None if p.grad is None else _array(p.grad) for name, p in self.parameters(model).items()}
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
-        """Take back what `gradients` has given."""
         for name, parameter in self.parameters(model).items():
             array = arrays.get(name)
             parameter.grad = None if array is None else torch.tensor(array).to(parameter)
 
     def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
-        """Scale all gradients down so that their norm as one vector is at most this, and give the norm before."""
         return float(torch.nn.utils.clip_grad_norm_(_parameters(model), max_norm, norm_type))
 
     def mix(self, model: Any, arrays: Arrays, weight: float) -> None:
@@ -104,44 +90,37 @@ class TorchBackend:
                 array.copy_(value)
 
     def item(self, value: Any) -> float:
-        """Give a loss or another single value as a number."""
         return float(value.item() if hasattr(value, "item") else value)
 
     def is_nan(self, value: Any) -> bool:
-        """Say whether anything in a loss, a number or an array is not a number."""
         return bool(torch.isnan(torch.as_tensor(value)).any())
 
     def no_grad(self) -> AbstractContextManager[Any]:
-        """Compute without gradients inside ``with``."""
         context: AbstractContextManager[Any] = torch.no_grad()
         return context
 
     def amp(self, kind: bool | str = True, model: Any = None) -> Amp:
-        """Give mixed precision: ``"fp16"``, ``"bf16"``, or fp16 on a GPU and bf16 elsewhere."""
+        """Return mixed precision: ``"fp16"``, ``"bf16"``, or with True fp16 on a GPU and bf16 elsewhere."""
         if model is not None:
             return TorchAmp(kind, _device(model).type)
         return TorchAmp(kind, "cuda" if torch.cuda.is_available() else "cpu")
 
-    def optimizer_state(self, optimizer: Any) -> tuple[Arrays, dict[str, Any]]:
-        """Give the state of an optimizer: its arrays by name, and the rest, for JSON."""
-        return frozen_optimizer(optimizer, _array_or_none)
+    def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
+        return optimizer_state(optimizer, lambda leaf: _array(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
-    def load_optimizer_state(self, optimizer: Any, arrays: Mapping[str, Array], rest: Mapping[str, Any]) -> None:
-        """Take back what `optimizer_state` has given."""
-        load_frozen_optimizer(optimizer, arrays, rest, torch.tensor)
+    def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
+        load_optimizer_state(optimizer, state, lambda leaf: torch.tensor(leaf) if is_any(leaf, np.ndarray) else leaf)
 
     def seed(self, seed: int) -> None:
-        """Seed every generator that `rng_state` knows."""
         seed_all(seed)
         torch.manual_seed(seed)  # those of all devices
 
     def rng_state(self) -> dict[str, Any]:
-        """Give the states of all generators."""
         cuda: list[Any] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         return {**rng_states(), "torch": _array(torch.get_rng_state()), "cuda": [_array(state) for state in cuda]}
 
     def set_rng_state(self, state: Mapping[str, Any]) -> None:
-        """Take back what `rng_state` has given; of the devices, those that are here."""
+        """Restore what `rng_state` returned; of the devices, those that are here."""
         set_rng_states(state)
         torch.set_rng_state(torch.tensor(state["torch"]))
         here: int = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -149,7 +128,7 @@ class TorchBackend:
             torch.cuda.set_rng_state(torch.tensor(array), place)
 
     def _pairs(self, model: Any, arrays: Arrays) -> list[tuple[Any, Any]]:
-        """Give tensors that share the memory of the arrays, each with the model's of the same name."""
+        """Return tensors that share the memory of the arrays, each with the tensor of the model of the same name."""
         held: dict[str, Any] = {}
         for prefix, part in _parts(model).items():
             for rows in (part.named_parameters, part.named_buffers):
@@ -157,7 +136,7 @@ class TorchBackend:
         check_arrays(type(model).__name__, {name: t.shape for name, t in held.items()}, arrays, partly=True)
         for name, array in arrays.items():
             if not is_any(array, torch.Tensor):
-                arrays[name] = np.asarray(array)  # without axes, what NumPy computes is no array
+                arrays[name] = np.asarray(array)  # NumPy computes scalars from arrays without axes
         return [(torch.as_tensor(array), held[name]) for name, array in arrays.items()]
 
 
@@ -166,7 +145,7 @@ class TorchAmp:
     """See `Amp`.
 
     Args:
-        kind: ``"fp16"`` (or True on a GPU), which scales losses; ``"bf16"`` (or True on the CPU), which need not.
+        kind: ``"fp16"`` (or True on a GPU), which scales losses; ``"bf16"`` (or True on the CPU), which does not.
         device: The type of the device.
     """
 
@@ -181,28 +160,24 @@ class TorchAmp:
             raise TrainingError(f"amp={kind!r}: give True, 'fp16' or 'bf16'")
         self._dtype: Any = kinds[kind]
         self._scaler: Any = torch.amp.GradScaler(device, enabled=kind == "fp16")
-        # The optimizers whose gradients are unscaled and that have not stepped since.
+        # The ids of the optimizers whose gradients are unscaled, and which have not stepped since.
         self._unscaled: set[int] = set()
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Compute the forward pass in mixed precision inside ``with``."""
         context: AbstractContextManager[Any] = torch.autocast(self._device, dtype=self._dtype)
         return context
 
     def scale(self, loss: Any) -> Any:
-        """Give the loss to call ``backward`` of."""
-        if self._unscaled:  # a step was left out, which the scaler would take for an error
+        if self._unscaled:  # a hook has skipped a step, which the scaler would take for a mistake
             self._update()
         return self._scaler.scale(loss)
 
     def unscale(self, optimizer: Any) -> None:
-        """Take the scale out of the gradients, once a step."""
         if id(optimizer) not in self._unscaled:
             self._scaler.unscale_(optimizer)
             self._unscaled.add(id(optimizer))
 
     def step(self, optimizer: Any) -> None:
-        """Step the optimizer, unless gradients overflowed, and adapt the scale."""
         self._scaler.step(optimizer)
         self._update()
 
@@ -211,18 +186,16 @@ class TorchAmp:
         self._unscaled.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the state of the scaler."""
         state: dict[str, Any] = self._scaler.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
         if state and self._scaler.is_enabled():
             self._scaler.load_state_dict(dict(state))
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """Give the modules that a model is or has, by the prefix of their names, without what wraps them."""
+    """Return the modules that a model is or has, unwrapped, by the prefix of their names."""
     return {prefix: _bare(module) for prefix, module in modules_of(model, torch.nn.Module).items()}
 
 
@@ -237,14 +210,14 @@ def _bare(module: Any) -> Any:
 
 
 def _state(model: Any) -> dict[str, Any]:
-    """Give the live tensors of the state of a model."""
+    """Return the tensors of the state of a model themselves."""
     found: dict[str, Any] = {}
     for prefix, part in _parts(model).items():
         for name, value in part.state_dict().items():
             if not isinstance(value, torch.Tensor):
                 raise TrainingError(
-                    f"{prefix}{name} in the state of {type(model).__name__} is {type(value).__name__}, no tensor, "
-                    "which a checkpoint without pickle cannot keep; make it a buffer"
+                    f"{prefix}{name} in the state of {type(model).__name__} is of type {type(value).__name__}, and a "
+                    "checkpoint keeps only tensors of a model; make it a buffer"
                 )
             found[prefix + name] = value
     return found
@@ -269,10 +242,6 @@ def _array(tensor: Any) -> Array:
     if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
         tensor = tensor.float()
     return np.array(tensor.resolve_conj().cpu().numpy())
-
-
-def _array_or_none(value: Any) -> Array | None:
-    return _array(value) if isinstance(value, torch.Tensor) else None
 
 
 def _moved(batch: Any, device: Any) -> Any:

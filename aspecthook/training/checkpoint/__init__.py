@@ -1,4 +1,7 @@
-"""Checkpoints: files that hold the whole state of a run."""
+"""Checkpoints: files that hold the whole state of a run.
+
+`_format` reads and writes them; `_files` writes other files as safely.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checkpoints: a tree of plain values and arrays in one file, which stands whole or not at all.
+"""The checkpoint format: a tree of plain values and arrays in one safetensors file.
 
-The file is safetensors. Its tensors are the arrays; its metadata hold the tree as JSON, in which a dict with one key
-that begins with ``$`` stands for what JSON does not have. Reading one executes nothing that is written in it.
+The tensors of the file are the arrays; its metadata hold the tree as JSON, where a dict with a single key that begins
+with ``$`` stands for a value that JSON lacks. Loading a file never runs code from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
 _FORMAT, _VERSION = "aspecthook.checkpoint", 1
-# What safetensors calls those of its types that NumPy has too.
+# The names of NumPy's types in safetensors.
 _DTYPES = {
     "bool": "BOOL",
     **{f"int{size}": f"I{size}" for size in (8, 16, 32, 64)},
@@ -41,25 +41,25 @@ _DTYPES = {
     **{f"float{size}": f"F{size}" for size in (16, 32, 64)},
     "complex64": "C64",
 }
-_LONGEST = 100_000_000  # no reader of safetensors takes a longer header
-_DEEPEST = 100  # far from where Python or its `json` would run out of stack
-_EXACT = 2**53  # whole numbers from here on are not exact in every reader of JSON
+_LONGEST = 100_000_000  # bytes: readers of safetensors refuse a longer header
+_DEEPEST = 100  # well below the recursion limits of Python and its `json`
+_EXACT = 2**53  # some readers of JSON round greater ints
 
 
 def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
-    """Write a checkpoint, in one step: whoever reads `path` meanwhile, and after a crash, finds the old or the new one.
+    """Write a checkpoint atomically: readers, even after a crash, find the old file or the new one, never a part.
 
-    It is written beside, synced, and renamed. Symlinks are followed, missing folders made.
+    It is written to a temporary file beside `path`, synced, and renamed. Symlinks are followed, missing folders made.
 
     Args:
         path: The file.
-        checkpoint: Dicts, lists, tuples, strings, numbers, bools and None, nested as you like, NumPy's arrays and
-            scalars of the types that safetensors has, and keys that are any of these plain values. `load` gives the
-            same back, bit for bit; subclasses come back as their plain types, arrays in the byte order of the machine.
+        checkpoint: A tree of dicts, lists, tuples, strings, numbers, bools, None, and NumPy's arrays and scalars of the
+            types that safetensors has. Keys may be strings, numbers, bools or None. `load` returns the same tree, bit
+            for bit, with instances of subclasses as plain types and arrays in the byte order of the machine.
 
     Raises:
-        TrainingError: Something in it cannot be saved, and where in it that is; or the file could not be written, and
-            what stood there before still does.
+        TrainingError: A value cannot be saved (the message says where it is), or the file could not be written. A file
+            that was there before is unchanged.
 
     Example:
         >>> import tempfile
@@ -71,28 +71,28 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
     """
     arrays: Arrays = {}
     tree = _dumped(_frozen(dict(checkpoint), (), arrays))
-    # Widest first: so each lies where its type wants it.
+    # The widest types first, so that each array is aligned.
     arrays = dict(sorted(arrays.items(), key=lambda row: -row[1].itemsize))
     header = _header({"format": _FORMAT, "version": str(_VERSION), "tree": tree}, arrays)
     try:
         target = _target(path)
-        _sweep(target.parent)
-        with _beside(target) as file:
-            _write(file, memoryview(header))
+        sweep(target.parent)
+        with replacing(target) as file:
+            write(file, memoryview(header))
             for array in arrays.values():
-                _write(file, array.reshape(-1).view("u1").data)
+                write(file, array.reshape(-1).view("u1").data)
     except OSError as error:
         raise TrainingError(
-            f"the checkpoint {os.fspath(path)} could not be saved: {error.strerror}; nothing half-written is left "
-            "there. Make room or set the permissions, or give another path"
+            f"the checkpoint {os.fspath(path)} could not be saved: {error.strerror}; no partial file is left. Free "
+            "some space, check the permissions, or give another path"
         ) from error
 
 
 def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
-    """Give what `save` was given.
+    """Return the tree that was saved.
 
     Raises:
-        TrainingError: There is no file, it is broken, or it is something else, such as a pickle.
+        TrainingError: The file is missing or damaged, or is something else, such as a pickle.
 
     Example:
         >>> import tempfile
@@ -111,10 +111,10 @@ def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
 
 
 def newest(folder: AnyPath) -> Path | None:
-    """Give the checkpoint in a folder that was saved last; None if there is none, or no folder.
+    """Return the newest checkpoint in a folder; None if there is none, or no such folder.
 
-    Of two of the same time it is the one with the higher number in its name. Other files are passed over; a broken
-    checkpoint too, with a warning in the log.
+    If two are equally old, the higher number in the name wins. Other files are ignored, and so are damaged checkpoints,
+    with a warning in the log.
 
     Raises:
         TrainingError: The folder is a file, or cannot be read.
@@ -133,12 +133,12 @@ def newest(folder: AnyPath) -> Path | None:
                 return file
         except _NoCheckpointError as error:
             if error.ours:
-                logging.getLogger("aspecthook.training").warning("passed over: %s %s", file, error)
+                logging.getLogger("aspecthook.training").warning("ignored: %s %s", file, error)
     return None
 
 
 def is_checkpoint(path: AnyPath) -> bool:
-    """Say whether a file is a whole checkpoint; only its header is read.
+    """Whether a file is a complete checkpoint; only its header is read.
 
     Example:
         >>> is_checkpoint("nowhere.safetensors")
@@ -155,12 +155,12 @@ def is_checkpoint(path: AnyPath) -> bool:
 
 
 def _frozen(value: Any, place: tuple[object, ...], arrays: Arrays) -> Any:
-    """Give a value as JSON has it; arrays go to `arrays`."""
+    """Return a value as JSON; its arrays are added to `arrays`."""
     import numpy as np
 
     if len(place) > _DEEPEST:
-        raise TrainingError(f"{_shown(place[:4])}… is nested more than {_DEEPEST} deep; does it hold itself?")
-    if isinstance(value, np.generic) and not isinstance(value, str):  # NumPy's float64 is a float too, its str_ a str
+        raise TrainingError(f"{_shown(place[:4])}… is nested more than {_DEEPEST} levels deep; does it contain itself?")
+    if isinstance(value, np.generic) and not isinstance(value, str):  # its float64 is also a float, its str_ a str
         array = _little_endian(value, place)
         return {"$scalar": [array.dtype.name, array.tobytes().hex()]}
     if value is None or isinstance(value, (str, int, float)):
@@ -171,12 +171,12 @@ def _frozen(value: Any, place: tuple[object, ...], arrays: Arrays) -> Any:
         values = cast("list[Any]", value)
         rows = [_frozen(one, (*place, number), arrays) for number, one in enumerate(values)]
         return rows if isinstance(value, list) else {"$tuple": rows}
-    if type(value) in (np.ndarray, np.memmap):  # of a masked array the mask would be lost
+    if type(value) in (np.ndarray, np.memmap):  # no subclasses: a masked array would lose its mask
         name = _free_name(place, arrays)
         arrays[name] = _little_endian(value, place)
         return {"$array": name}
     raise TrainingError(
-        f"{_shown(place)} is of the type {_type_name(value)}, {brief(value)}, and a checkpoint has dicts, lists, "
+        f"{_shown(place)} is of the type {_type_name(value)}, {brief(value)}; a checkpoint can hold dicts, lists, "
         "tuples, strings, numbers, bools, None and NumPy's arrays; convert it, or leave it out"
     )
 
@@ -201,26 +201,26 @@ def _frozen_dict(value: Mapping[Any, Any], place: tuple[object, ...], arrays: Ar
 def _frozen_key(key: object, place: tuple[object, ...]) -> Any:
     if key is not None and not isinstance(key, (str, int, float, bool)):
         raise TrainingError(
-            f"{_shown(place)} has a key of the type {_type_name(key)}, {brief(key)}, and the keys of a checkpoint are "
+            f"{_shown(place)} has a key of the type {_type_name(key)}, {brief(key)}; the keys of a checkpoint are "
             "strings, numbers, bools or None; convert it"
         )
     return _frozen(key, place, {})
 
 
 def _little_endian(value: Any, place: tuple[object, ...]) -> NDArray[Any]:
-    """Give an array as safetensors takes it: little-endian and contiguous (else it writes wrong bytes)."""
+    """Return an array as the file has it: little-endian and contiguous."""
     import numpy as np
 
     if value.dtype.name not in _DTYPES:
         raise TrainingError(
-            f"{_shown(place)} is an array of the type {value.dtype}, and safetensors has {', '.join(_DTYPES)}; convert "
-            "it with astype(), or keep its bytes with view()"
+            f"{_shown(place)} is an array of the type {value.dtype}; safetensors has {', '.join(_DTYPES)}; convert it "
+            "with astype(), or keep its bytes with view()"
         )
     return np.asarray(value, value.dtype.newbyteorder("<"), order="C")
 
 
 def _free_name(place: tuple[object, ...], taken: Arrays) -> str:
-    """Name an array after its place in the tree, for other programs that list the file."""
+    """Return a name for an array: its place in the tree, so that other programs can list the file."""
     name = ".".join(map(str, place)).encode("utf-8", "backslashreplace").decode()
     again = 1
     while (free := name if again == 1 else f"{name}~{again}") in taken or free == "__metadata__":
@@ -238,17 +238,17 @@ def _type_name(value: object) -> str:
 
 def _thawed_root(text: str, tensors: Any) -> dict[str, Any]:
     try:
-        arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  # it is no dict
+        arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  # not a dict
         tree: object = _thawed(json.loads(text), arrays)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, struct.error) as error:
         raise _damaged(brief(error)) from error
     if not isinstance(tree, dict):
-        raise _damaged("it is no dict")
+        raise _damaged("its tree is not a dict")
     return tree  # pyright: ignore[reportUnknownVariableType]
 
 
 def _thawed(value: Json, arrays: Arrays) -> Any:
-    """Undo `_frozen`; an array is taken out, so that one cannot be had twice."""
+    """Undo `_frozen`. Each array is removed from `arrays`, so that a forged file cannot use one twice."""
     if isinstance(value, list):
         return [_thawed(one, arrays) for one in value]
     if not isinstance(value, dict):
@@ -272,7 +272,7 @@ _THAWED: dict[str, Callable[[Any, Arrays], Any]] = {
 def _scalar(name: str, digits: str) -> Any:
     import numpy as np
 
-    if name not in _DTYPES:  # NumPy would take more for the name of a type
+    if name not in _DTYPES:  # NumPy accepts other strings as types too
         raise KeyError(name)
     dtype = np.dtype(name)
     (value,) = np.frombuffer(bytes.fromhex(digits), dtype.newbyteorder("<")).astype(dtype)
@@ -283,7 +283,7 @@ def _scalar(name: str, digits: str) -> Any:
 
 
 class _NoCheckpointError(Exception):
-    """What is wrong with a file, and what to do; `ours` if it was a checkpoint once."""
+    """What is wrong with a file, and what to do; `ours` if it is a damaged checkpoint."""
 
     def __init__(self, text: str, *, ours: bool = False) -> None:
         super().__init__(text)
@@ -295,10 +295,10 @@ def _damaged(why: str) -> _NoCheckpointError:
 
 
 _PICKLE = (
-    "is {}: loading that runs whatever code is in it, and so it is not loaded. If you trust it, load it yourself and "
-    "save what is in it with aspecthook.training.checkpoint.save"
+    "is {}, which is not loaded, since loading a pickle runs the code in it. If you trust it, load it yourself and "
+    "save its contents with aspecthook.training.checkpoint.save"
 )
-# How files begin that are offered as checkpoints.
+# The first bytes of files that users may take for checkpoints.
 _STRANGERS = {
     b"PK\x03\x04": _PICKLE.format("a zip archive with a pickle, as torch.save makes them"),
     **{b"\x80" + bytes([number]): _PICKLE.format("a pickle") for number in range(2, 6)},
@@ -309,21 +309,21 @@ _STRANGERS = {
 
 @contextmanager
 def _opened(path: Path) -> Generator[tuple[str, Any]]:
-    """Give the tree of a checkpoint, as text, and what reads its arrays.
+    """Yield the tree of a checkpoint, as text, and the reader of its arrays.
 
     Raises:
-        _NoCheckpointError: It is none; also if that shows only inside the block.
+        _NoCheckpointError: The file is not a checkpoint, or reading it within the block fails.
     """
     from safetensors import SafetensorError, safe_open
 
     try:
         _look_at(path)
-        # Not mapped: a program that shortened the file meanwhile would end this one with SIGBUS.
+        # Not memory-mapped: if another program truncated the file, this one would die of SIGBUS.
         opened: Any = safe_open(path, framework="numpy", backend="pread")
         with opened as tensors:
             yield _tree_text(tensors.metadata() or {}), tensors
     except FileNotFoundError as error:
-        raise _NoCheckpointError("is not there; name another file") from error
+        raise _NoCheckpointError("does not exist; name another file") from error
     except OSError as error:
         raise _NoCheckpointError(f"cannot be read: {error.strerror}") from error
     except SafetensorError as error:
@@ -331,12 +331,12 @@ def _opened(path: Path) -> Generator[tuple[str, Any]]:
 
 
 def _look_at(path: Path) -> None:
-    """Refuse what is no safetensors file; opening a pipe would wait for ever."""
+    """Refuse a file that is not safetensors. It is not opened if it is a pipe, which would wait forever."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
-        raise _NoCheckpointError("is a folder; name a file, or take newest(folder)")
+        raise _NoCheckpointError("is a folder; name a file, or use newest(folder)")
     if not stat.S_ISREG(status.st_mode):
-        raise _NoCheckpointError("is no regular file; name one")
+        raise _NoCheckpointError("is not a regular file; name one")
     if status.st_size == 0:
         raise _NoCheckpointError("is empty; name another file")
     with path.open("rb") as file:
@@ -349,14 +349,14 @@ def _look_at(path: Path) -> None:
     for magic, text in _STRANGERS.items():
         if start.startswith(magic):
             raise _NoCheckpointError(text)
-    raise _NoCheckpointError(f"is no safetensors file (it begins with {start!r}); name another file")
+    raise _NoCheckpointError(f"is not a safetensors file (it begins with {start!r}); name another file")
 
 
 def _tree_text(metadata: Mapping[str, str]) -> str:
     if metadata.get("format") != _FORMAT:
         raise _NoCheckpointError(
-            "is a safetensors file, but no checkpoint of aspecthook; if it has the arrays of a model, load them with "
-            "safetensors.numpy.load_file"
+            "is a safetensors file, but not a checkpoint of aspecthook; if it has the arrays of a model, load them "
+            "with safetensors.numpy.load_file"
         )
     version = metadata.get("version")
     if version != str(_VERSION):
@@ -378,23 +378,24 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _age(file: Path) -> tuple[int, list[str | int]]:
-    """Order files by when they were written; then by their names, numbers in them by value."""
+    """Return a sort key: the time of writing, then the name, with numbers in it compared by value."""
     parts = re.split("([0-9]+)", file.name)
     try:
         time = file.stat().st_mtime_ns
-    except OSError:  # gone meanwhile, or a link to nothing
+    except OSError:  # removed meanwhile, or a dangling link
         time = 0
     return time, [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
-# Writing: not with `safetensors.numpy.save_file`, whose file is another one than it was told to write, not synced, and
-# closed to all others; if it is killed, nobody knows that what it leaves is rubbish (version 0.8, issue 782).
+# Writing does not use `safetensors.numpy.save_file`. That writes to a file of another name first, which is not synced
+# and readable by its owner alone; if it is killed, nobody can tell that the file is left over (version 0.8, issue 782).
+
 
 _TEMPORARY = ".checkpoint-{}.saving"
 
 
 def _header(metadata: dict[str, str], arrays: Arrays) -> bytes:
-    """Give all of a safetensors file that comes before the bytes of the arrays."""
+    """Return the part of a safetensors file before the bytes of the arrays."""
     rows: dict[str, object] = {"__metadata__": metadata}
     end = 0
     for name, array in arrays.items():
@@ -404,8 +405,8 @@ def _header(metadata: dict[str, str], arrays: Arrays) -> bytes:
     text += b" " * (-len(text) % 8)
     if len(text) > _LONGEST:
         raise TrainingError(
-            f"the values of this checkpoint beside its arrays take {len(text)} bytes, and safetensors has at most "
-            f"{_LONGEST}; keep long lists of numbers as arrays"
+            f"without its arrays, this checkpoint takes {len(text)} bytes, and safetensors allows {_LONGEST}; convert "
+            "long lists of numbers to arrays"
         )
     return struct.pack("<Q", len(text)) + text
 
@@ -415,10 +416,10 @@ def _dumped(tree: object) -> str:
 
 
 def _target(path: AnyPath) -> Path:
-    """Give the file that a path means, its folder made."""
+    """Return the file that a path leads to, and make its folder."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        raise TrainingError(f"{target} is there and no regular file, which no checkpoint replaces; give another path")
+        raise TrainingError(f"{target} exists and is not a regular file, so it is not replaced; give another path")
     missing = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -427,8 +428,8 @@ def _target(path: AnyPath) -> Path:
 
 
 @contextmanager
-def _beside(target: Path) -> Generator[FileIO]:
-    """Give a file to write, which takes the place of `target` if all goes well, and is gone if not."""
+def replacing(target: Path) -> Generator[FileIO]:
+    """Yield a new file that replaces `target` after the block, or is removed if the block fails."""
     temporary, file = _created(target.parent)
     with file:
         try:
@@ -436,7 +437,7 @@ def _beside(target: Path) -> Generator[FileIO]:
             if target.exists():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             os.fsync(file.fileno())
-            if os.name == "nt":  # which renames no file that is open
+            if os.name == "nt":  # Windows cannot rename an open file
                 file.close()
             temporary.replace(target)
         except BaseException:
@@ -447,12 +448,12 @@ def _beside(target: Path) -> Generator[FileIO]:
 
 
 def _created(folder: Path) -> tuple[Path, FileIO]:
-    """Make a new file, locked for as long as this process lives and has it open."""
+    """Create a temporary file, locked as long as this process lives and has it open."""
     while True:
         temporary = folder / _TEMPORARY.format(token_hex(8))
         file = FileIO(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "r+")
         try:
-            with _ignored():  # some network file systems have no locks; then nothing is swept there either
+            with _ignored():  # some network file systems have no locks; `sweep` fails there too and removes nothing
                 _lock(file, wait=True)
             if os.fstat(file.fileno()).st_nlink:
                 return temporary, file
@@ -461,17 +462,17 @@ def _created(folder: Path) -> tuple[Path, FileIO]:
             with _ignored():
                 temporary.unlink()
             raise
-        file.close()  # a sweep saw it before it was locked
+        file.close()  # another process has swept it away before it was locked
 
 
-def _write(file: FileIO, rest: memoryview) -> None:
-    """Write all, without a buffer that would be written again when the file is closed after an error."""
+def write(file: FileIO, rest: memoryview) -> None:
+    """Write everything, unbuffered: closing a buffered file after an error would write again."""
     while rest:
         rest = rest[file.write(rest) :]
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what savers that were killed have left, so that it does not fill the disk; their locks died with them."""
+def sweep(folder: Path) -> None:
+    """Remove the temporary files of killed processes, whose locks are gone, so that they do not fill the disk."""
     for leftover in folder.glob(_TEMPORARY.format("*")):
         with _ignored(), leftover.open("r+b") as file:
             _lock(file, wait=False)
@@ -479,24 +480,24 @@ def _sweep(folder: Path) -> None:
 
 
 def _lock(file: IO[bytes] | FileIO, *, wait: bool) -> None:
-    if os.name == "posix":  # elsewhere a file that is open cannot be removed anyway
+    if os.name == "posix":  # Windows does not remove an open file anyway
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a renaming last, where the system can."""
+    """Make a rename durable, where the system supports it."""
     if os.name != "posix":
         return
     try:
         number = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # a folder may be writable and not readable
+    except PermissionError:  # the folder may be writable but not readable
         return
     try:
         os.fsync(number)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync no folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync folders
             raise
     finally:
         os.close(number)

@@ -1,4 +1,7 @@
-"""Loaders that can be resumed in the middle of an epoch, and a small set of images."""
+"""Loaders that resume in the middle of an epoch, and a small set of images.
+
+`_position` says where a loader is; `_loading` (NumPy) and `_torch_loading` (PyTorch) read batches.
+"""
 
 from __future__ import annotations
 

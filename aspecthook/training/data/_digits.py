@@ -23,21 +23,21 @@ Labels: TypeAlias = NDArray[np.int64]
 
 
 def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tuple[Images, Labels]:
-    """Give the images and labels of one part of the digits.
+    """Return the images and labels of one part of the digits.
 
-    The split is stratified and always the same: of each digit, a fifth (rounded down) of its images, drawn by the seed,
-    is the test part, and the others are the training part, which makes 355 and 1,442 images. Both parts keep the order
-    of the file. Images of one writer are in both parts: a model is tested on new images, not on new writers.
+    The split is stratified: the test part has a fifth (rounded down) of the images of each digit, 355 in all, and the
+    training part the other 1,442. It depends only on the seed. Both parts keep the order of the file. Each writer is in
+    both parts: a model is tested on new images, not on new writers.
 
     Args:
         split: ``"train"`` or ``"test"``.
-        seed: Draws another split.
+        seed: Determines the split.
 
     Returns:
         Images, of shape (n, 8, 8), from 0 (white) to 1 (black); and the digits, of shape (n,).
 
     Raises:
-        TrainingError: There is no such part.
+        TrainingError: `split` is something else.
 
     Example:
         >>> images, labels = load_digits("test")
@@ -59,7 +59,7 @@ def load_digits(split: Literal["train", "test"] = "train", seed: int = 0) -> tup
 
 @cache
 def _rows() -> NDArray[np.int64]:
-    """Give the file: 64 pixels and a digit a line."""
+    """Return the rows of the file: 64 pixels and a digit."""
     packed = (files("aspecthook.training") / "data" / "digits.csv.gz").read_bytes()
     rows: NDArray[Any] = np.loadtxt(gzip.decompress(packed).decode().splitlines(), np.int64, delimiter=",")
     return rows

@@ -1,32 +1,27 @@
-"""Data sets, and loaders that go on in the middle of an epoch without reading again what lies before.
+"""Data sets, and a loader that resumes in the middle of an epoch without reading what lies before.
 
-The order of an epoch depends on the seed and the number of the epoch alone, so that where a loader stands is two
-numbers.
+The order of an epoch depends only on the seed and the number of the epoch, so two numbers are the position of a loader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.loop._resuming import Resuming
 
-if TYPE_CHECKING:
-    from ._torch_loading import Resumable
-
-__all__ = ["ArrayDataset", "DataLoader", "Dataset", "Resumable", "Sampler", "check_loader", "collated"]
+from ._position import ResumableLoader
 
 Array: TypeAlias = NDArray[Any]
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """What can be counted and read by number: a list of samples is one."""
+    """Anything with a length that is indexed by number, such as a list of samples."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> Any: ...
@@ -34,10 +29,10 @@ class Dataset(Protocol):
 
 @final
 class ArrayDataset:
-    """Arrays of the same length; a sample is a tuple of what each has at one place.
+    """Arrays of the same length; a sample is a tuple of one row of each.
 
     Args:
-        arrays: Inputs and targets, say.
+        arrays: Inputs and targets, for example.
 
     Raises:
         TrainingError: Their lengths differ.
@@ -65,10 +60,9 @@ class ArrayDataset:
 
 
 def permutation(length: int, *seeds: int) -> NDArray[np.int64]:
-    """Give the numbers under ``length`` in an order that depends on the seeds alone.
+    """Return the numbers below ``length`` in an order that depends only on the seeds.
 
-    NumPy promises that the raw numbers of a bit generator stay the same from version to version, and nothing of what it
-    makes of them.
+    NumPy keeps the raw numbers of a bit generator the same from version to version, but not what it computes from them.
 
     Example:
         >>> permutation(6, 0, 1).tolist() == permutation(6, 0, 1).tolist() != permutation(6, 0, 2).tolist()
@@ -82,19 +76,19 @@ def permutation(length: int, *seeds: int) -> NDArray[np.int64]:
 class Sampler:
     """The numbers of the samples that one rank reads in an epoch, in order.
 
-    They are those of ``torch.utils.data.DistributedSampler``, but for the order in which they are shuffled: every
-    rank has as many, and what is missing for that is taken from the beginning again.
+    As with ``torch.utils.data.DistributedSampler``, all ranks read equally many samples, and some are repeated from the
+    beginning to make that so; only the shuffled order is another.
 
     Args:
-        length: How many samples there are.
-        shuffle: Change the order from epoch to epoch.
-        seed: Decides the orders.
+        length: The number of samples.
+        shuffle: Use another order in each epoch.
+        seed: Determines the orders.
         rank: The number of this process.
-        world_size: How many processes share the samples.
-        drop_last: Rather leave samples out than take some twice.
+        world_size: The number of processes that share the samples.
+        drop_last: Leave samples out instead of repeating some.
 
     Attributes:
-        epoch: The epoch whose order is given.
+        epoch: The epoch whose order is returned.
 
     Example:
         >>> [list(Sampler(5, rank=rank, world_size=2)) for rank in range(2)]
@@ -113,18 +107,18 @@ class Sampler:
     ) -> None:
         if not 0 <= rank < world_size:
             raise TrainingError(
-                f"rank={brief(rank)}, world_size={brief(world_size)}: ranks go from 0 to world_size - 1"
+                f"Sampler(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
             )
         self.length, self.shuffle, self.seed = length, shuffle, seed
         self.rank, self.world_size, self.drop_last = rank, world_size, drop_last
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Turn to an epoch."""
+        """Set the epoch."""
         self.epoch = epoch
 
     def indices(self) -> NDArray[np.int64]:
-        """Give the numbers of the samples."""
+        """Return the numbers of the samples."""
         order = permutation(self.length, self.seed, self.epoch) if self.shuffle else np.arange(self.length)
         return np.resize(order, len(self) * self.world_size)[self.rank :: self.world_size]
 
@@ -137,21 +131,21 @@ class Sampler:
 
 
 @final
-class DataLoader(Resuming):
-    """Batches of a data set, which can go on anywhere.
+class DataLoader(ResumableLoader):
+    """Batches of a data set; the loader can be resumed at any batch.
 
     Args:
-        dataset: What has ``len`` and is read by number.
-        batch_size: How many samples a batch has.
-        shuffle: Change the order from epoch to epoch.
-        seed: Decides the orders.
-        drop_last: Leave out a last batch that is smaller.
-        collate: Makes a batch of a list of samples; else arrays are stacked, inside tuples and dicts too.
+        dataset: A `Dataset`: it has ``len`` and is indexed by number.
+        batch_size: The number of samples in a batch.
+        shuffle: Use another order in each epoch.
+        seed: Determines the orders.
+        drop_last: Leave out the last batch if it is smaller.
+        collate: Makes a batch of a list of samples; unless given, `collated`.
         rank: The number of this process, if several share the samples.
-        world_size: How many processes share them.
+        world_size: The number of processes that share the samples.
 
     Raises:
-        TrainingError: The data set cannot be counted or read by number, or the batch size is no size.
+        TrainingError: The data set has no length or no indexing, or the batch size is not a number from 1 up.
 
     Example:
         >>> import numpy as np
@@ -179,23 +173,23 @@ class DataLoader(Resuming):
         super().__init__()
         size: Any = batch_size
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise TrainingError(f"batch_size={brief(batch_size)}: give a number from 1 up")
+            raise TrainingError(f"DataLoader(batch_size={brief(batch_size)}): give a whole number from 1 up")
         if not isinstance(dataset, Dataset):
             raise TrainingError(
-                f"{type(dataset).__name__} cannot be counted and read by number; give what has __len__ and __getitem__"
+                f"{type(dataset).__name__} is not a data set; give an object with __len__ and __getitem__"
             )
         self.dataset, self.batch_size, self.drop_last, self.collate = dataset, batch_size, drop_last, collate
         self.sampler = Sampler(len(dataset), shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
 
     @property
     def epoch(self) -> int:
-        """The epoch that is read, or is to be read next."""
-        if self._epoch != self.sampler.epoch:  # mm's hooks turn the sampler
+        """The epoch that is being read, or is read next."""
+        if self._epoch != self.sampler.epoch:  # a hook, as in mmcv, has set the epoch of the sampler
             self._epoch, self._position, self._loaded = self.sampler.epoch, 0, False
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Turn to the beginning of an epoch; to that in which it stands already, to no effect."""
+        """Move to the beginning of an epoch; no effect if the loader is in it already."""
         super().set_epoch(epoch)
         self.sampler.set_epoch(epoch)
 
@@ -231,7 +225,7 @@ class DataLoader(Resuming):
 
 
 def collated(samples: Sequence[Any]) -> Any:
-    """Make one batch of samples: arrays and numbers are stacked, inside tuples, lists and dicts too.
+    """Return one batch of some samples: arrays and numbers are stacked, also within tuples, lists and dicts.
 
     Example:
         >>> collated([(1.0, {"label": 2}), (3.0, {"label": 4})])
@@ -248,20 +242,20 @@ def collated(samples: Sequence[Any]) -> Any:
 
 
 def check_loader(loader: Any, name: str = "the loader") -> None:
-    """Refuse what gives no batches.
+    """Refuse a loader without batches.
 
     Args:
-        loader: What is to be iterated; one that does not know its length is believed.
-        name: What it is called in the message.
+        loader: The loader; one without a length is not checked further.
+        name: Its name in the message.
 
     Raises:
-        TrainingError: It cannot be iterated, or has no batches.
+        TrainingError: It cannot be iterated, or its length is 0.
 
     Example:
         >>> check_loader(DataLoader([1, 2, 3], 8, drop_last=True), "the train loader")
         Traceback (most recent call last):
         ...
-        aspecthook.training.TrainingError: the train loader gives no batches: it has 3 samples, fewer than ...
+        aspecthook.training.TrainingError: the train loader has no batches: it has 3 samples, fewer than ...
     """
     if not hasattr(loader, "__iter__"):
         raise TrainingError(
@@ -276,8 +270,8 @@ def check_loader(loader: Any, name: str = "the loader") -> None:
     samples, size = _counted(loader), getattr(loader, "batch_size", None)
     if samples and size:
         why = f"it has {samples} samples, fewer than one batch of {size}, and drop_last=True leaves those out"
-        raise TrainingError(f"{name} gives no batches: {why}; give a smaller batch_size, or drop_last=False")
-    raise TrainingError(f"{name} gives no batches: it is empty; look where its samples should come from")
+        raise TrainingError(f"{name} has no batches: {why}; give a smaller batch_size, or drop_last=False")
+    raise TrainingError(f"{name} has no batches: it is empty; check where its samples come from")
 
 
 def _counted(loader: Any) -> int:

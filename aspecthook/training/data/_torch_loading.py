@@ -1,4 +1,4 @@
-"""A PyTorch loader that can go on anywhere."""
+"""A PyTorch loader that can be resumed at any batch."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from typing import Any, final
 import numpy as np
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.loop._resuming import Resuming
+
+from ._position import ResumableLoader
 
 torch: Any = import_module("torch")
 data: Any = import_module("torch.utils.data")
 
 
 @final
-class Resumable(Resuming):
-    """A PyTorch ``DataLoader`` of a map-style data set, whose order depends on a seed and the epoch alone.
+class Resumable(ResumableLoader):
+    """A PyTorch ``DataLoader`` of a map-style data set whose order depends only on a seed and the epoch.
 
-    So it goes on anywhere without reading a sample before, with shuffling, samplers of one's own, several processes and
-    workers. Worker processes are seeded for each batch: augmentation with Python's, NumPy's or PyTorch's global
-    generator is the same after a resume as without one. The generators of the main process are left as they are.
+    So it resumes at any batch without reading the samples before, with shuffling, custom samplers, several processes
+    and workers. Worker processes are seeded for each batch: augmentation with Python's, NumPy's or PyTorch's global
+    generator is the same after a resume as without one. The generators of the main process are not changed.
 
     Args:
-        loader: The loader; it is not changed, but its sampler is turned to the epochs.
-        seed: Decides the orders, and what is drawn in workers.
+        loader: The loader. It is not changed, except that the epoch of its sampler is set.
+        seed: Determines the orders, and what workers draw.
 
     Raises:
-        TrainingError: It reads a stream, or makes no batches.
+        TrainingError: It reads a stream, or does not make batches.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -45,12 +46,12 @@ class Resumable(Resuming):
         super().__init__()
         if isinstance(loader.dataset, data.IterableDataset):
             raise TrainingError(
-                f"{type(loader.dataset).__name__} is a stream, in which nothing can be skipped without reading it; "
+                f"{type(loader.dataset).__name__} is a stream, where no sample can be skipped without reading it; "
                 "give a data set with __len__ and __getitem__, or leave Resumable out"
             )
         if loader.batch_sampler is None:
             raise TrainingError(
-                "a DataLoader(batch_size=None) makes no batches; give a batch_size, or leave Resumable out"
+                "a DataLoader(batch_size=None) does not make batches; give a batch_size, or leave Resumable out"
             )
         self.dataset, self.sampler, self.batch_size = loader.dataset, loader.sampler, loader.batch_size
         self._source, self._seed = loader.batch_sampler, seed
@@ -65,7 +66,7 @@ class Resumable(Resuming):
             timeout=loader.timeout,
             worker_init_fn=_Init(loader.worker_init_fn),
             multiprocessing_context=loader.multiprocessing_context,
-            generator=self._generator,  # else each pass would draw from the global one, a resumed one once more
+            generator=self._generator,  # else each pass would draw from the global generator
             prefetch_factor=loader.prefetch_factor,
             persistent_workers=loader.persistent_workers,
             **({"in_order": loader.in_order} if hasattr(loader, "in_order") else {}),
@@ -90,7 +91,7 @@ class Resumable(Resuming):
         return iter(self._loader)
 
     def _drawn(self, seed: int) -> list[Any]:
-        """Draw the numbers of all batches of the epoch."""
+        """Draw the sample numbers of all batches of the epoch."""
         samplers: list[Any] = [self.sampler, self._source, getattr(self._source, "sampler", None)]
         for sampler in samplers:
             if hasattr(sampler, "set_epoch"):
@@ -101,7 +102,7 @@ class Resumable(Resuming):
             return list(self._source)
 
     def _mixed(self, *numbers: int) -> int:
-        """Make one seed of ours and some numbers; PyTorch takes those that fit in 63 bits."""
+        """Return one seed made of our seed and some numbers; PyTorch takes seeds of up to 63 bits."""
         return int(np.random.SeedSequence([self._seed % 2**64, *numbers]).generate_state(1, np.uint64)[0] >> 1)
 
     def __len__(self) -> int:
@@ -112,7 +113,7 @@ class Resumable(Resuming):
 
 
 class _Jobs:
-    """What the loader takes for a batch sampler: for each batch a seed, and the numbers of its samples."""
+    """The batch sampler of the inner loader: for each batch a seed and the numbers of its samples."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, Any]] = []
@@ -125,7 +126,7 @@ class _Jobs:
 
 
 class _Reader:
-    """Reads the batches of a data set; PyTorch calls ``__getitems__`` with what the batch sampler gives."""
+    """Reads the batches of a data set; PyTorch calls ``__getitems__`` with each row of the batch sampler."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -142,7 +143,7 @@ class _Reader:
 
 
 class _Init:
-    """Shows a worker's own init function the data set that its author knows."""
+    """Calls the user's worker_init_fn with the user's data set in the worker's info, instead of our reader."""
 
     def __init__(self, init: Any) -> None:
         self.init = init
@@ -156,7 +157,7 @@ class _Init:
 
 
 def _in_process(worker: Any) -> bool:
-    """Say whether we are in a worker that is a process: threads share their generators with everybody."""
+    """Whether this is a worker process, which has generators of its own; a worker thread does not."""
     return worker is not None and getattr(worker, "worker_method", "multiprocessing") == "multiprocessing"
 
 
@@ -168,7 +169,7 @@ def _seed_all(seed: int) -> None:
 
 @contextmanager
 def _seeded(seed: int) -> Generator[None]:
-    """Seed the global generators inside ``with``."""
+    """Seed the global generators for the block, and restore them after it."""
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
     _seed_all(seed)
     try:

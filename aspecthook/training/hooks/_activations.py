@@ -1,4 +1,4 @@
-"""Hooks that look at the activations of a model while it is trained: neurons that never fire, and histograms."""
+"""Hooks that watch the activations of a model during training: neurons that never fire, and histograms."""
 
 from __future__ import annotations
 
@@ -8,42 +8,46 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
     from aspecthook.torch import Histogram, HistogramWatch, Neurons, NeuronWatch
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
     from aspecthook.weave import Names
 
 
 class _Watching(Hook):
-    """Looks at a model for a whole pass over the data, which a resumed run may have begun before."""
+    """A hook that watches a model for a whole epoch, part of which may lie before a resume."""
 
     def __init__(self, names: Names | None, interval: int) -> None:
         self._names = names
-        self._interval = _positive(type(self).__name__, "interval", interval)
-        self._runner: Runner | None = None
+        self._interval = whole_number(type(self).__name__, "interval", interval, 1)
+        self._runner: Run | None = None
         self._watch: Any = None
-        # What was seen of a pass that is not at its end.
+        # The state of the watch in an epoch that was interrupted.
         self._seen: dict[str, Any] = {}
 
-    # Any: what watches has a state, can be removed, and is known to `end`.
-    def begin(self, runner: Runner) -> Any:
-        """Put hooks on the model."""
+    # Any: a watch has a state and can be removed; what else it has, `end` knows.
+    def begin(self, runner: Run) -> Any:
+        """Add hooks to the model, and return the watch."""
         raise NotImplementedError
 
-    def end(self, runner: Runner, watch: Any) -> None:
-        """Look at what was seen of one pass."""
+    def end(self, runner: Run, watch: Any) -> None:
+        """Evaluate the watch of a whole epoch."""
         raise NotImplementedError
 
-    def before_train_epoch(self, runner: Runner) -> None:
-        """Begin to watch, or go on."""
+    def before_train_epoch(self, runner: Run) -> None:
+        """Start watching, or continue.
+
+        Raises:
+            TrainingError: The model is not PyTorch's.
+        """
         if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
             raise TrainingError(
-                f"{type(self).__name__} looks into modules of PyTorch, and the model of this run is of type "
+                f"{type(self).__name__} watches PyTorch modules, and the model of this run is of type "
                 f"{type(runner.model).__name__}; leave the hook out"
             )
         if self.every_n_epochs(runner, self._interval):
@@ -51,13 +55,13 @@ class _Watching(Hook):
             self._watch = self.begin(runner)
             self._watch.load_state_dict(self._seen)
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Look at what was seen, if the pass is at its end."""
+    def after_train_epoch(self, runner: Run) -> None:
+        """Evaluate the watch, if the epoch is complete."""
         if self._watch is not None and not runner.progress["inner_iter"]:
             self.end(runner, self._watch)
 
     def always_train_epoch(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._watch is not None:
             self._watch.remove()
             self._seen = self._state()
@@ -69,32 +73,32 @@ class _Watching(Hook):
         return self._watch.state_dict() if self._runner.progress["inner_iter"] else {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what was seen of the pass that is under way."""
+        """Return the state of the watch in the present epoch."""
         return {"seen": self._state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
+        """Restore what `state_dict` returned."""
         self._seen = state["seen"]
 
 
 @final
 @HOOKS.register
 class DeadNeuronHook(_Watching):
-    """Find the units of a PyTorch model that no input of an epoch makes fire, and log their share.
+    """Find the units of a PyTorch model that no input of an epoch activates, and log their share.
 
-    It is logged as ``dead/<module>``, from 0 to 1, after each epoch that is looked at; the run warns of modules where
-    it is large. On several machines a unit is dead if it is dead on all.
+    The share, from 0 to 1, is logged as ``dead/<module>`` after each epoch that is watched, with a warning if it is
+    large. On several ranks, a unit is dead if it is dead on all of them.
 
     Args:
-        names: Whose units, as in `weave`: a pattern or a class of modules; all ReLUs, unless given.
-        interval: Look at every so many epochs.
-        threshold: A unit has fired when the absolute value of its activation was over this.
+        names: The modules, as in `weave`: a pattern or a class; all ReLUs unless given.
+        interval: Watch every `interval` epochs.
+        threshold: A unit fires if the absolute value of its activation is greater than this.
         dim: The dimension of the units.
-        activation: Called on what a module gives first: ``torch.relu``, where the model calls it as a function.
-        warn_at: From which share on to warn.
+        activation: Applied to the outputs of the modules first; ``torch.relu``, if the model calls it as a function.
+        warn_at: The share from which on to warn.
 
     Attributes:
-        neurons: By the names of the modules, the units of the last epoch that was looked at.
+        neurons: The units of the last epoch that was watched, by the names of the modules.
 
     Example:
         >>> hook = DeadNeuronHook("backbone.*", interval=5)
@@ -117,14 +121,14 @@ class DeadNeuronHook(_Watching):
         self._warn_at = warn_at
         self.neurons: dict[str, Neurons] = {}
 
-    def begin(self, runner: Runner) -> NeuronWatch:
-        """Begin to look."""
+    def begin(self, runner: Run) -> NeuronWatch:
+        """Watch the neurons."""
         from aspecthook.torch import watch_neurons
 
         return watch_neurons(runner.model, self._names, when=lambda: runner.mode == "train", **self._options)
 
-    def end(self, runner: Runner, watch: NeuronWatch) -> None:
-        """Say what was found."""
+    def end(self, runner: Run, watch: NeuronWatch) -> None:
+        """Log the shares of dead units."""
         watch.fired = _on_any_rank(watch.fired, runner.world_size)
         self.neurons = dict(watch)
         for name, found in self.neurons.items():
@@ -138,7 +142,7 @@ class DeadNeuronHook(_Watching):
 def _on_any_rank(fired: dict[str, Any], world_size: int) -> dict[str, Any]:
     if world_size < 2:
         return fired
-    # Imported so, this file has the same types whether or not PyTorch is installed.
+    # Imported this way, this file has the same types whether or not PyTorch is installed.
     distributed: Any = import_module("torch.distributed")
     found: dict[str, Any] = {}
     for name in sorted(fired):
@@ -150,21 +154,21 @@ def _on_any_rank(fired: dict[str, Any], world_size: int) -> dict[str, Any]:
 @final
 @HOOKS.register
 class ActivationHistogramHook(_Watching):
-    """Draw how the activations of a PyTorch model are distributed, epoch by epoch the newest.
+    """Draw histograms of the activations of a PyTorch model after each epoch.
 
-    They are counted as they go by; none is kept. The picture is written into the ``work_dir``, and put into the report
-    where there is a `ReportHook`. Needs matplotlib.
+    Activations are counted during the forward pass, and not kept. The picture of the newest epoch is written to the
+    ``work_dir``, and shown in the report of a `ReportHook`. Needs matplotlib.
 
     Args:
-        names: Of which modules, as in `weave`: a pattern or a class; all that hold no others, unless given.
-        interval: Draw after every so many epochs.
-        every: Count in every so many iterations, from the first of each epoch on.
-        bins: About how many bins a histogram has, at most.
-        path: The picture, in the ``work_dir`` unless absolute; None for only the report.
-        title: What the report writes above it.
+        names: The modules, as in `weave`: a pattern or a class; all modules without submodules unless given.
+        interval: Draw every `interval` epochs.
+        every: Count in every `every`-th iteration, beginning with the first of each epoch.
+        bins: The approximate number of bins of a histogram, at most.
+        path: The picture, in the ``work_dir`` unless absolute; None for the report alone.
+        title: The heading in the report.
 
     Attributes:
-        histograms: By the names of the modules, the histograms of the last epoch that was counted.
+        histograms: The histograms of the last epoch that was counted, by the names of the modules.
 
     Example:
         >>> hook = ActivationHistogramHook("conv*", every=10)
@@ -172,7 +176,7 @@ class ActivationHistogramHook(_Watching):
         {}
     """
 
-    # Before the reports are written.
+    # Before the hooks that write reports.
     priority = "NORMAL"
 
     def __init__(
@@ -188,21 +192,21 @@ class ActivationHistogramHook(_Watching):
         if find_spec("matplotlib") is None:
             raise TrainingError("ActivationHistogramHook needs matplotlib; pip install matplotlib")
         super().__init__(names, interval)
-        self._every = _positive("ActivationHistogramHook", "every", every)
-        self._bins = _positive("ActivationHistogramHook", "bins", bins)
+        self._every = whole_number("ActivationHistogramHook", "every", every, 1)
+        self._bins = whole_number("ActivationHistogramHook", "bins", bins, 1)
         self._path = path
         self._title = title
         self.histograms: dict[str, Histogram] = {}
 
-    def before_run(self, runner: Runner) -> None:
-        """Take a place in the report."""
+    def before_run(self, runner: Run) -> None:
+        """Add a section to the reports."""
         for hook in runner.hooks:
             section = getattr(hook, "section", None)
             if callable(section):
                 section(self._title, self.figure)
 
-    def begin(self, runner: Runner) -> HistogramWatch:
-        """Begin to count."""
+    def begin(self, runner: Run) -> HistogramWatch:
+        """Count the activations."""
         from aspecthook.torch import watch_histograms
 
         def due() -> bool:
@@ -210,21 +214,15 @@ class ActivationHistogramHook(_Watching):
 
         return watch_histograms(runner.model, self._names, bins=self._bins, when=due)
 
-    def end(self, runner: Runner, watch: HistogramWatch) -> None:
-        """Draw what was counted."""
+    def end(self, runner: Run, watch: HistogramWatch) -> None:
+        """Draw the histograms."""
         self.histograms = dict(watch)
         if self._path is not None and runner.work_dir is not None and runner.rank == 0:
             runner.work_dir.mkdir(parents=True, exist_ok=True)
             self.figure().savefig(runner.work_dir / self._path, dpi=130)
 
     def figure(self) -> Any:
-        """Give the picture as a figure of matplotlib; as long as nothing was counted, a line of text."""
+        """Return the picture as a figure of matplotlib; before the first epoch was counted, a line of text."""
         from aspecthook.torch import drawn
 
         return drawn(self.histograms) if self.histograms else "no epoch has been counted yet"
-
-
-def _positive(who: str, option: str, value: int) -> int:
-    if value < 1:
-        raise HookOptionError(f"{who}: {option}={brief(value)}; give a whole number from 1 up")
-    return value

@@ -1,7 +1,8 @@
 """The hook that averages the parameters over the steps of a run, and validates with the average.
 
-Of the average and the parameters, one set is in the model and the other is here; a checkpoint has the average where the
-model's tensors are, so that loading it gives the model that was validated, and the parameters in the state of the hook.
+One of the two sets, the average and the trained parameters, is in the model, and the hook holds the other. A checkpoint
+has the average in the place of the model's tensors, so that loading it yields the model that was validated, and the
+trained parameters in the state of the hook.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.loop._state import named
 
 from ._hook import HOOKS, Hook
-from ._optimizer import number, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 Kind: TypeAlias = Literal["warm_up", "constant", "annealing", "exponential", "stochastic"]
 
-# What each kind takes, with defaults: those of mmcv, mmengine and mmdet.
+# The options of each kind, with the defaults of mmcv, mmengine and mmdet.
 _BEGIN = {"begin_step": 0, "begin_epoch": 0}
 _OPTIONS: dict[Kind, dict[str, float]] = {
     "warm_up": {"momentum": 0.0002, "warm_up": 100},
@@ -45,44 +46,44 @@ _MMENGINES: dict[str, Kind] = {
 @final
 @HOOKS.register
 class EMAHook(Hook):
-    """Average the parameters over the steps, and validate, test and predict with the average.
+    """Average the parameters over the steps; validate, test and predict with the average.
 
     After a step, ``average = (1 − m) average + m parameters``. A step is one of the optimizer, which may be made of
-    several batches; ``t`` counts them from 0. The kinds differ in ``m``, where M is `momentum` and I `interval`:
+    several batches; ``t`` counts them from 0. The kinds differ in ``m``; M is `momentum` and I is `interval`:
 
     =============== ============================================= =====================================================
-    kind            m                                             where it is from
+    kind            m                                             source
     =============== ============================================= =====================================================
     ``warm_up``     ``min(M ** I, (1 + t) / (warm_up + t))``      mmcv 1.7, ``EMAHook``
     ``constant``    ``M``                                         mmengine 0.10, ``ExponentialMovingAverage``
     ``annealing``   ``max(M, gamma / (gamma + t))``               mmengine 0.10, ``MomentumAnnealingEMA``
     ``exponential`` ``(1 − M) exp(−(1 + t) / gamma) + M``         mmdet 3, ``ExpMomentumEMA``, which is YOLOX's
-    ``stochastic``  ``1 / (t // I + 1)``, so that all count alike mmengine 0.10, ``StochasticWeightAverage``; SWA,
+    ``stochastic``  ``1 / (t // I + 1)``: the arithmetic mean     mmengine 0.10, ``StochasticWeightAverage``; SWA,
                                                                   https://arxiv.org/abs/1803.05407
     =============== ============================================= =====================================================
 
-    ``warm_up`` starts from the parameters of before the first step, and is in the model from the end of each training
-    epoch to the beginning of the next: at the end of the run too. The others begin with a copy of the parameters, when
-    t is 0, which counts the steps since then; the model has the parameters again after each validation. A step that a
-    hook has skipped is one too, as it is for the run's own counter.
+    ``warm_up`` starts from the parameters before the first step. Its average is in the model from the end of each
+    training epoch to the beginning of the next, so also at the end of the run. The other kinds start from a copy of the
+    parameters at t = 0, the step given by `begin_step` and `begin_epoch`, and the model gets its parameters back after
+    each validation. A step that a hook skips is counted too, as the run counts it.
 
     Args:
-        kind: See above; mmengine's and mmdet's names are understood too.
-        momentum: M, above 0 and below 1; small for a long memory. 0.0002 unless given, which is for runs of some ten
-            thousand steps: in a short one the average stays near where it began. Give some ten over the number
-            of steps.
-        interval: Average after every so many steps.
-        warm_up: For ``"warm_up"``: the greater, the slower at first. 100 unless given.
+        kind: See above; mmengine's and mmdet's names are accepted too.
+        momentum: M, above 0 and below 1; a small one averages over many steps. The default, 0.0002, is for runs of some
+            ten thousand steps: in a short run, the average would stay near its start. Try 10 divided by the number of
+            steps.
+        interval: Average every `interval` steps.
+        warm_up: For ``"warm_up"``: the greater, the smaller m is at first. 100 unless given.
         gamma: For ``"annealing"`` (100 unless given) and ``"exponential"`` (2000): the greater, the longer m is large.
-        begin_step: At which step to begin, the first being 1; not for ``"warm_up"``.
-        begin_epoch: In which epoch to begin, the first being 1; not for ``"warm_up"``.
-        update_buffers: Average the buffers too: those of a batch normalisation, say. Else the model's are used.
+        begin_step: The step at which to begin, the first being 1; not for ``"warm_up"``.
+        begin_epoch: The epoch in which to begin, the first being 1; not for ``"warm_up"``.
+        update_buffers: Average the buffers too, such as those of a batch normalisation; otherwise the model's are used.
 
     Attributes:
-        steps: How many steps it has seen.
+        steps: The number of steps so far.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have, or the kind does not have it.
+        HookOptionError: An option has an impossible value, or the kind does not have it.
         HookTypeError: An option is of another type.
 
     Example:
@@ -99,7 +100,7 @@ class EMAHook(Hook):
         (12, 0.154)
     """
 
-    priority: int | str = "ABOVE_NORMAL"  # before what validates and what saves
+    priority: int | str = "ABOVE_NORMAL"  # before the hooks that validate and save
 
     def __init__(
         self,
@@ -117,15 +118,15 @@ class EMAHook(Hook):
         words = ("momentum", "warm_up", "gamma", "begin_step", "begin_epoch")
         given = (momentum, warm_up, gamma, begin_step, begin_epoch)
         options = _options(self.kind, dict(zip(words, given, strict=True)))
-        self.interval = whole("EMAHook", "interval", interval, 1)
-        self.momentum = number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
-        self.warm_up = whole("EMAHook", "warm_up", options.get("warm_up", 1), 1)
-        self.gamma = number("EMAHook", "gamma", options.get("gamma", 1), above=0)
-        self.begin_step = whole("EMAHook", "begin_step", options.get("begin_step", 0), 0)
-        self.begin_epoch = whole("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
+        self.interval = whole_number("EMAHook", "interval", interval, 1)
+        self.momentum = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
+        self.warm_up = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
+        self.gamma = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
+        self.begin_step = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
+        self.begin_epoch = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
         self.update_buffers = update_buffers
         self.steps = 0
-        # Arrays, or tensors where the model is; and, while the average is in the model, what belongs there.
+        # Arrays, or tensors where the model is. `_aside` has the parameters while the average is in the model.
         self._average: dict[str, Any] | None = None
         self._aside: dict[str, Any] | None = None
         self._placed = True
@@ -133,11 +134,11 @@ class EMAHook(Hook):
 
     @property
     def average(self) -> dict[str, NDArray[Any]]:
-        """Copies of the average, by the names that the tensors have in the model; none before the first step."""
+        """Copies of the average, by the names of the tensors in the model; none before the first step."""
         return _frozen(self._average)
 
     def weight(self, step: int) -> float:
-        """Give m at a step, counted from 0.
+        """Return m at a step, counted from 0.
 
         Example:
             >>> EMAHook(momentum=0.5, warm_up=9).weight(1), EMAHook("stochastic", interval=10).weight(40)
@@ -157,23 +158,23 @@ class EMAHook(Hook):
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
-        """Refuse a second average.
+    def before_run(self, runner: Run) -> None:
+        """Refuse a second hook of this class.
 
         Raises:
-            TrainingError: The run has one already.
+            TrainingError: The run has two.
         """
         if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
             raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
 
-    def before_train_epoch(self, runner: Runner) -> None:
-        """Train the parameters, and not the average."""
+    def before_train_epoch(self, runner: Run) -> None:
+        """Put the parameters into the model, to be trained."""
         self._put_back(runner)
         if self.kind == "warm_up" and self._average is None:
             self._copy(runner)
 
-    def after_optimizer_step(self, runner: Runner) -> None:
-        """Average."""
+    def after_optimizer_step(self, runner: Run) -> None:
+        """Update the average."""
         if self.kind == "warm_up":
             self._mix(runner, runner.step)
         elif runner.step + 1 < self.begin_step or runner.epoch + 1 < self.begin_epoch:
@@ -184,18 +185,18 @@ class EMAHook(Hook):
             self._mix(runner, self.steps)
         self.steps += 1
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Put the average in, if it is to stay there until the next epoch."""
+    def after_train_epoch(self, runner: Run) -> None:
+        """Put the average into the model, if it stays there until the next epoch."""
         if self.kind == "warm_up":
             self._put_in(runner)
 
-    def before_val_epoch(self, runner: Runner) -> None:
-        """Validate with the average."""
+    def before_val_epoch(self, runner: Run) -> None:
+        """Put the average into the model."""
         self._stays = self._aside is not None
         self._put_in(runner)
 
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Have the model as it was."""
+    def after_val_epoch(self, runner: Run) -> None:
+        """Put the parameters back, unless the average was in the model before."""
         if not self._stays:
             self._put_back(runner)
 
@@ -204,45 +205,45 @@ class EMAHook(Hook):
 
     # How
 
-    def _copy(self, runner: Runner) -> None:
+    def _copy(self, runner: Run) -> None:
         state = runner.backend.state(runner.model)
         names = state if self.update_buffers else runner.backend.parameters(runner.model)
         self._average, self._placed = {name: _wide(state[name]) for name in names}, False
 
-    def _arrays(self, runner: Runner) -> dict[str, Any] | None:
-        """Give the average, where the model is."""
+    def _arrays(self, runner: Run) -> dict[str, Any] | None:
+        """Return the average, on the device of the model."""
         if not self._placed:
             self._average = runner.backend.to_device(self._average, runner.model)
             self._placed = True
         return self._average
 
-    def _mix(self, runner: Runner, step: int) -> None:
+    def _mix(self, runner: Run, step: int) -> None:
         average = self._arrays(runner)
         if average is not None and step % self.interval == 0:
             runner.backend.mix(runner.model, average, self.weight(step))
 
-    def _put_in(self, runner: Runner) -> None:
+    def _put_in(self, runner: Run) -> None:
         average = self._arrays(runner)
         if average is not None and self._aside is None:
-            # A copy: the model may have less precision, which the average is not to lose by being validated.
+            # A copy: the model may have a lower precision, to which swapping would round the average itself.
             aside = {name: _copied(value) for name, value in average.items()}
             runner.backend.swap(runner.model, aside)
             self._aside = aside
 
-    def _put_back(self, runner: Runner) -> None:
+    def _put_back(self, runner: Run) -> None:
         if self._aside is not None:
             runner.backend.swap(runner.model, self._aside)
             self._aside = None
 
     # Checkpoints
 
-    def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> Args | None:
-        """Have the average where the model's tensors are, and the parameters here."""
+    def before_save_checkpoint(self, runner: Run, checkpoint: dict[str, Any]) -> Args | None:
+        """Swap the averaged and the trained parameters in the checkpoint."""
         name, state = self._own(runner, checkpoint)
         if self._average is None or state is None:
             return None
         was_in = self._aside is not None
-        # By way of the model: only it knows which tensors go by several names.
+        # Through the model: only the model knows which tensors have several names.
         self._put_in(runner)
         averaged: dict[str, Any] = {**runner.backend.state(runner.model), **_frozen(self._average)}
         self._put_back(runner)
@@ -253,12 +254,12 @@ class EMAHook(Hook):
         model = {key: averaged.get(key, value) for key, value in checkpoint["model"].items()}
         return _changed(checkpoint, model, name, own)
 
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any], resume: bool) -> Args | None:
-        """Have each set where it was, if the run is resumed; else begin the average anew."""
+    def after_load_checkpoint(self, runner: Run, checkpoint: dict[str, Any], resume: bool) -> Args | None:
+        """Put both sets back where they were, if the run is resumed; otherwise start a new average."""
         name, state = self._own(runner, checkpoint)
         if not resume or state is None:
             if resume:
-                runner.logger.warning("the checkpoint has no average; EMAHook begins with the parameters in it")
+                runner.logger.warning("the checkpoint has no average; EMAHook starts from its parameters")
             self._average = self._aside = None
             self.steps = 0
             return None
@@ -270,16 +271,16 @@ class EMAHook(Hook):
         own = {"steps": state["steps"], "average": average, "aside": aside}
         return _changed(checkpoint, model if aside else {**model, **weights}, name, own)
 
-    def _own(self, runner: Runner, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    def _own(self, runner: Run, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
         name = next(name for name, hook in named(runner) if hook is self)
         return name, checkpoint.get("hooks", {}).get(name)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the average, and what belongs into the model if the average is there."""
+        """Return the average, and the parameters if the average is in the model."""
         return {"steps": self.steps, "average": _frozen(self._average), "aside": _frozen(self._aside)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
+        """Restore what `state_dict` returned."""
         self.steps = int(state["steps"])
         self._average, self._aside = _thawed(state["average"]), _thawed(state["aside"])
         self._placed = self._average is None
@@ -290,7 +291,7 @@ def _kind(given: object) -> Kind:
     if kind not in _OPTIONS:
         names = [*_OPTIONS, *_MMENGINES]
         raise HookOptionError(
-            f"EMAHook(kind={brief(given)}): what there is: {', '.join(names)}{nearest(str(given), names)}"
+            f"EMAHook(kind={brief(given)}): the kinds are {', '.join(names)}{nearest(str(given), names)}"
         )
     return kind
 
@@ -312,7 +313,7 @@ def _changed(checkpoint: dict[str, Any], model: dict[str, Any], name: str, own: 
 
 
 def _wide(array: Any) -> Any:
-    """Give an array in which small steps are not lost."""
+    """Return the array; float16, in which small steps are lost, as float32."""
     return array.astype("float32") if array.dtype == "float16" else array
 
 

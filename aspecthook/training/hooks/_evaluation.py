@@ -1,30 +1,33 @@
-"""Hooks that validate beside the workflow, keep the best checkpoint, and end a run that gets no better.
+"""Hooks that validate beside the workflow and keep the best checkpoint.
 
-Where a run is validated in the middle of its training, it goes on afterwards exactly where it was.
+A validation in the middle of training leaves the run exactly as it was.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from itertools import chain
-from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 from aspecthook import hooks
-from aspecthook._errors import HookOptionError, brief, described, nearest
+from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._hooks import CheckpointHook, Rule, rule_of
+from aspecthook.training._options import whole_number
+from aspecthook.training._ranks import all_gather, broadcast, process_group
+from aspecthook.training.loop._state import preserved
+from aspecthook.training.loop._steps import Means
 
+from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
-from ._optimizer import agreed, gathered, group, number, whole
+from ._monitor import Monitor, Rule
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-# Given what the model made of each batch, and the batches; gives metrics by name.
+# Called with the outputs of all batches and the batches themselves; returns metrics by name.
 Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
 
 _VAL = "val_"
@@ -32,30 +35,31 @@ _VAL = "val_"
 
 @HOOKS.register
 class EvalHook(Hook):
-    """Validate every so many epochs or iterations, on data of its own, and keep the best checkpoint.
+    """Validate every few epochs or iterations, on data of its own, and keep the best checkpoint.
 
-    It runs the runner's ``val_epoch``, so that whatever hooks there are on validation act. The numbers go to the run's
-    logs, with ``val_`` before their names.
+    The hook runs the runner's ``val_epoch``, so other hooks on validation act as always. The metrics are logged with
+    the prefix ``val_``.
 
     Args:
         loader: The data.
-        start: The first epoch, or iteration, after which to validate. Where a run begins there or later, it is
-            validated once before training, if `interval` has it so: with ``start=0, interval=1`` any new run is. None
-            leaves all to the interval.
-        interval: Every how many epochs, or iterations, counted from `start` if that is given.
-        by_epoch: Count epochs; else iterations.
-        save_best: The number by which the best checkpoint is chosen, or ``"auto"`` for the first; see `CheckpointHook`.
-            A score of 0 counts.
-        rule: Whether ``"greater"`` or ``"less"`` is better; else known by the name: by all of it, or by a part.
-        out_dir: The folder of the best checkpoint; that of the run, its ``work_dir``, unless given.
-        evaluate: Gives metrics of the whole, which cannot be averaged over batches; it is given what ``val_iter`` made
-            of each batch, and the batches. They are kept in memory for that.
+        start: The first epoch or iteration after which to validate; None for the first that `interval` allows. A run
+            that begins at `start` or later also validates once before training, if `interval` allows it: with
+            ``start=0, interval=1`` every new run does.
+        interval: Validate every `interval` epochs or iterations, counted from `start` if that is given.
+        by_epoch: Count epochs; otherwise iterations.
+        save_best: The score by which the best checkpoint is chosen, or ``"auto"`` for the first metric; see
+            `CheckpointHook`. A score of 0 counts.
+        rule: Whether ``"greater"`` or ``"less"`` is better; known by the name or a part of it unless given.
+        out_dir: The folder of the best checkpoint; the run's ``work_dir`` unless given.
+        evaluate: Computes metrics that cannot be averaged over batches. It is called with a list of the outputs of
+            ``val_iter`` and a list of the batches, which are kept in memory for it, and returns metrics by name.
 
     Attributes:
-        metrics: The numbers of the last validation.
+        metrics: The metrics of the last validation.
+        saver: The hook that saves the best checkpoint, or None.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have, or the rule cannot be known by the name.
+        HookOptionError: An option has an impossible value, or the name does not show the rule.
         HookTypeError: An option is of another type.
 
     Example:
@@ -68,7 +72,7 @@ class EvalHook(Hook):
         aspecthook.HookOptionError: EvalHook: interval=0; give a number from 1 up
     """
 
-    # After the average is put in, and before what is learnt here is saved.
+    # After EMAHook has put its average into the model, and before the hooks that save.
     priority: int | str = 45
 
     def __init__(
@@ -85,86 +89,94 @@ class EvalHook(Hook):
     ) -> None:
         who = type(self).__name__
         self.loader = loader
-        self.start = None if start is None else whole(who, "start", start, 0)
-        self.interval = whole(who, "interval", interval, 1)
+        self.start = None if start is None else whole_number(who, "start", start, 0)
+        self.interval = whole_number(who, "interval", interval, 1)
         self.by_epoch = by_epoch
         self.evaluate = evaluate
         self.metrics: dict[str, float] = {}
-        self._best = None
+        self.saver: CheckpointHook | None = None
         if save_best is not None:
-            self._best = CheckpointHook(
+            self.saver = CheckpointHook(
                 0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir, save_last=False
             )
         self._begun = False
 
     @property
+    def watched(self) -> Monitor | None:
+        """The score by which the best checkpoint is chosen, if it is known."""
+        return None if self.saver is None else self.saver.watched
+
+    @property
     def best_score(self) -> float | None:
         """The best score so far."""
-        return None if self._best is None else self._best.best_score
+        return None if self.saver is None else self.saver.best_score
 
     @property
     def best(self) -> Path | None:
         """The file of the best checkpoint."""
-        return None if self._best is None else self._best.best
+        return None if self.saver is None else self.saver.best
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
-        """Settle where the best checkpoint goes.
+    def before_run(self, runner: Run) -> None:
+        """Find the folder of the best checkpoint.
 
         Raises:
-            TrainingError: Nobody has said.
+            TrainingError: None was given.
         """
-        if self._best is not None:
-            self._best.before_run(runner)
+        if self.saver is not None:
+            self.saver.before_run(runner)
 
-    def after_run(self, runner: Runner) -> None:
-        """Say so if there is no best checkpoint."""
-        if self._best is not None:
-            self._best.after_run(runner)
+    def after_run(self, runner: Run) -> None:
+        """Log a warning if there is no best checkpoint."""
+        if self.saver is not None:
+            self.saver.after_run(runner)
 
-    def before_train_epoch(self, runner: Runner) -> None:
-        """Validate before training, if it begins at `start` or later."""
+    def before_train_epoch(self, runner: Run) -> None:
+        """Validate before training, if the run begins at `start` or later."""
         if self.by_epoch:
             self._begin(runner, runner.epoch)
 
-    def before_train_iter(self, runner: Runner) -> None:
-        """Validate before training, if it begins at `start` or later."""
+    def before_train_iter(self, runner: Run) -> None:
+        """Validate before training, if the run begins at `start` or later."""
         if not self.by_epoch:
             self._begin(runner, runner.iter)
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Validate after an epoch that is due; one that was ended early is none."""
+    def after_train_epoch(self, runner: Run) -> None:
+        """Validate if it is due; an epoch that was ended early does not count."""
         if self.by_epoch and runner.progress["inner_iter"] == 0 and self._is_due(runner):
             self._validate(runner)
 
-    def after_train_iter(self, runner: Runner) -> None:
-        """Validate after an iteration that is due."""
+    def after_train_iter(self, runner: Run) -> None:
+        """Validate if it is due."""
         if not self.by_epoch and self._is_due(runner):
             self._validate(runner)
 
-    def _begin(self, runner: Runner, done: int) -> None:
+    def _begin(self, runner: Run, done: int) -> None:
         if self._begun:
             return
         self._begun = True
         if self.start is not None and done >= self.start and self._is_due(runner):
             self._validate(runner)
 
-    def _is_due(self, runner: Runner) -> bool:
+    def _is_due(self, runner: Run) -> bool:
         due = self.every_n_epochs if self.by_epoch else self.every_n_iters
         return due(runner, self.interval, self.start)
 
     # How
 
-    def _validate(self, runner: Runner) -> None:
-        with _kept(runner):
-            runner.logs = _without_numbers(runner.logs)  # those of another validation
+    def _validate(self, runner: Run) -> None:
+        with preserved(runner):
+            runner.logs = _without_metrics(runner.logs)  # those of the last validation
             validated = self._run(runner)
-        if self._best is not None and validated:
-            self._best.after_val_epoch(runner)
+        if self.saver is not None and validated:
+            self.saver.after_val_epoch(runner)
 
-    def _run(self, runner: Runner) -> bool:
-        """Validate, unless a hook skips that; the numbers are complete before any other hook sees the end."""
+    def _run(self, runner: Run) -> bool:
+        """Validate, and return whether that was done: a hook may skip it.
+
+        The metrics are complete before any other hook runs after the validation.
+        """
         rows: list[tuple[Any, Any]] = []
         validated = False
 
@@ -175,11 +187,11 @@ class EvalHook(Hook):
             nonlocal validated
             proceed()
             validated = True
-            self.metrics = agreed(self._complete(runner.logs, rows))
-            runner.logs = {**_without_numbers(runner.logs), **self.metrics}  # in their order
+            self.metrics = broadcast(self._all_metrics(runner.logs, rows))
+            runner.logs = {**_without_metrics(runner.logs), **self.metrics}  # in the order of self.metrics
 
         with ExitStack() as stack:
-            # Around: nearer to the stage than any hook after it.
+            # An around hook ends before all post hooks of the stage.
             stack.enter_context(hooks(runner.val_epoch).add("around", complete))
             if self._collects():
                 stack.enter_context(hooks(runner.val_iter).add("post", collect, priority=100))
@@ -192,51 +204,49 @@ class EvalHook(Hook):
     def _row(self, outputs: Any, batch: Any) -> tuple[Any, Any]:
         return outputs, _on_cpu(batch)
 
-    def _complete(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:
-        """Give the numbers of this validation, those of `evaluate` first."""
+    def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:
+        """Return the metrics of this validation, those of `evaluate` first."""
         means = {name: value for name, value in logs.items() if name.startswith(_VAL)}
-        return {**self._evaluated(rows), **means}
+        return {**self._computed(rows), **means}
 
-    def _evaluated(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
+    def _computed(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
         if self.evaluate is None:
             return {}
         made: Any = self.evaluate([outputs for outputs, _ in rows], [batch for _, batch in rows])
         if not isinstance(made, Mapping):
             raise TrainingError(
-                f"{type(self).__name__}(evaluate=...) gave {described(made)}; give metrics by name, such as "
-                "{'accuracy': 0.97}"
+                f"{type(self).__name__}(evaluate=...) returned {described(made)}; return metrics by name, such "
+                "as {'accuracy': 0.97}"
             )
         made = cast("Mapping[str, float]", made)
         return {f"{_VAL}{name.removeprefix(_VAL)}": float(value) for name, value in made.items()}
 
-    # What it remembers
-
     def state_dict(self) -> dict[str, Any]:
-        """Give whether the run has begun, and what the best is."""
-        return {"begun": self._begun, "best": None if self._best is None else self._best.state_dict()}
+        """Return whether the run has begun, and the state of the best checkpoint."""
+        return {"begun": self._begun, "best": None if self.saver is None else self.saver.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
+        """Restore what `state_dict` returned."""
         self._begun = bool(state["begun"])
-        if self._best is not None and state["best"] is not None:
-            self._best.load_state_dict(state["best"])
+        if self.saver is not None and state["best"] is not None:
+            self.saver.load_state_dict(state["best"])
 
 
 @final
 @HOOKS.register
 class DistEvalHook(EvalHook):
-    """Validate as `EvalHook` does, on data that several ranks share: the numbers are those of all data, on all ranks.
+    """Validate on data that are split over several ranks; all ranks get the metrics of all data.
 
-    It takes what `EvalHook` takes: as the loader, the part of the data that this rank has; and `evaluate` is given what
-    comes from all ranks, their batches in turn. A sampler that gives every rank as many samples has some twice, and
-    they count twice. Every rank has running averages of batch normalisations of its own; all take those of rank 0.
+    The arguments are those of `EvalHook`: `loader` has the data of this rank, and `evaluate` is called with the outputs
+    and batches of all ranks, taken in turn. Samples that a sampler has repeated, so that all ranks have equally many,
+    count twice. Batch normalisations take the running averages of rank 0 first.
 
     Example:
         >>> DistEvalHook([], save_best="auto", interval=2).interval
         2
     """
 
-    def _validate(self, runner: Runner) -> None:
+    def _validate(self, runner: Run) -> None:
         _share_averages(runner.model)
         super()._validate(runner)
 
@@ -246,37 +256,26 @@ class DistEvalHook(EvalHook):
     def _row(self, outputs: Any, batch: Any) -> tuple[Any, Any]:
         if self.evaluate is not None or not isinstance(outputs, Mapping):
             return super()._row(outputs, batch)
-        # The rest need not travel.
+        # Only these are needed to average; the rest need not be sent.
         made = cast("Mapping[str, Any]", outputs)
         return {name: made[name] for name in ("num_samples", "log_vars") if name in made}, None
 
-    def _complete(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
-        shares = gathered(rows)
+    def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
+        shares = all_gather(rows)
         everything = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        return {**self._evaluated(everything), **_means(everything)}
+        means = Means("val")
+        for outputs, _ in everything:
+            means.add(outputs)
+        return {**self._computed(everything), **means.now()}
 
 
-def _without_numbers(logs: Mapping[str, Any]) -> dict[str, Any]:
+def _without_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in logs.items() if not name.startswith(_VAL)}
 
 
-def _means(rows: list[tuple[Any, Any]]) -> dict[str, float]:
-    """Average the numbers of batches over samples, as the runner does for one rank."""
-    sums: dict[str, float] = {}
-    seen = 0
-    for outputs, _ in rows:
-        if isinstance(outputs, Mapping):
-            made = cast("Mapping[str, Any]", outputs)
-            count = int(made.get("num_samples", 1))
-            seen += count
-            for name, value in made.get("log_vars", {}).items():
-                sums[name] = sums.get(name, 0.0) + float(value) * count
-    return {f"{_VAL}{name}": value / max(seen, 1) for name, value in sums.items()}
-
-
-# Any: what batches and outputs are made of.
+# Any: batches and outputs are made of anything.
 def _on_cpu(value: Any) -> Any:
-    """Give tensors where there is room for those of many batches, and where every rank can read them."""
+    """Return a value with its tensors on the CPU: there is room for many batches, and every rank can read them."""
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         return value.detach().cpu()
     if hasattr(value, "items"):
@@ -287,171 +286,11 @@ def _on_cpu(value: Any) -> Any:
 
 
 def _share_averages(model: Any) -> None:
-    ranks = group()
-    if ranks is None:
+    group = process_group()
+    if group is None:
         return
     attributes: list[Any] = list(getattr(model, "__dict__", {}).values())
     for module in chain.from_iterable(part.modules() for part in (model, *attributes) if hasattr(part, "modules")):
         if getattr(module, "track_running_stats", False):
-            ranks.broadcast(module.running_mean, 0)
-            ranks.broadcast(module.running_var, 0)
-
-
-@contextmanager
-def _kept(runner: Runner) -> Generator[None]:
-    """Validate inside ``with``; after it the run is as it was: its place, its data, what is trained and what is not."""
-    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "_loaders")
-    kept = {name: getattr(runner, name) for name in names}
-    runner._loaders = dict(runner._loaders)
-    walk: Any = getattr(runner.model, "named_modules", None)
-    modules: list[Any] = [] if walk is None else [module for _, module in walk()]
-    turns = [bool(module.training) for module in modules]
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(runner, name, value)
-        if runner.mode == "train" and callable(getattr(runner.model, "train", None)):
-            runner.model.train()
-        for module, turn in zip(modules, turns, strict=True):
-            module.training = turn
-
-
-@final
-@HOOKS.register
-class EarlyStoppingHook(Hook):
-    """End the run where a number of its validations has become no better for some time.
-
-    A score is better, by mmengine's rule, if it is as good as the best one bettered by `min_delta`: for ``"greater"``,
-    ``score >= best + min_delta``. What is not a number never is. Validations outside a run do not count; of a run that
-    is resumed, those before do.
-
-    Args:
-        monitor: The number in the run's logs; ``"loss"`` means ``"val_loss"``.
-        patience: After how many validations that are no better to stop.
-        min_delta: By how much a score must be better.
-        rule: Whether ``"greater"`` or ``"less"`` is better; else known by the name: by all of it, or by a part.
-        baseline: What counts as the best score at first.
-        stopping_threshold: Stop as soon as a score is better than this.
-        check_finite: Stop if a score is infinite or no number.
-        strict: A validation without that number is an error; else a warning in the log.
-
-    Attributes:
-        best_score: The best score so far.
-        wait_count: How many validations were no better since.
-
-    Raises:
-        HookOptionError: An option has a value that it cannot have, or the rule cannot be known by the name.
-        HookTypeError: An option is of another type.
-
-    Example:
-        >>> hook = EarlyStoppingHook("accuracy", patience=3)
-        >>> hook.rule, hook.best_score
-        ('greater', -inf)
-        >>> EarlyStoppingHook("f1")
-        Traceback (most recent call last):
-          ...
-        aspecthook.HookOptionError: ...
-    """
-
-    priority: int | str = "LOWEST"
-
-    def __init__(
-        self,
-        monitor: str,
-        *,
-        patience: int = 5,
-        min_delta: float = 0.1,
-        rule: Rule | None = None,
-        baseline: float | None = None,
-        stopping_threshold: float | None = None,
-        check_finite: bool = True,
-        strict: bool = False,
-    ) -> None:
-        who = "EarlyStoppingHook"
-        if rule not in (None, "greater", "less"):
-            near = nearest(str(rule), ["greater", "less"])
-            raise HookOptionError(f"{who}(rule={brief(rule)}): give 'greater', 'less' or None{near}")
-        self.monitor = monitor
-        self.rule: Rule = rule or rule_of(monitor)
-        self.patience = whole(who, "patience", patience, 1)
-        self.min_delta = number(who, "min_delta", min_delta)
-        self.stopping_threshold = (
-            None if stopping_threshold is None else number(who, "stopping_threshold", stopping_threshold)
-        )
-        self.check_finite = check_finite
-        self.strict = strict
-        worst = -inf if self.rule == "greater" else inf
-        self.best_score: float = worst if baseline is None else number(who, "baseline", baseline)
-        self.wait_count = 0
-        self._running = False
-
-    def before_run(self, runner: Runner) -> None:
-        """Begin to count; a run that had been stopped, and is resumed, is stopped again."""
-        self._running = True
-        if self.wait_count >= self.patience:
-            self._stop(runner, self._no_better())
-
-    def after_run(self) -> None:
-        """End to count."""
-        self._running = False
-
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Judge the validation.
-
-        Raises:
-            TrainingError: It has no such number, and `strict` was asked for.
-        """
-        if not self._running:
-            return
-        key = f"{_VAL}{self.monitor}" if f"{_VAL}{self.monitor}" in runner.logs else self.monitor
-        score: float | None = agreed(float(runner.logs[key]) if key in runner.logs else None)
-        if score is None:
-            self._miss(runner)
-            return
-        why = self._judge(score)
-        if why is not None:
-            self._stop(runner, why)
-
-    def _judge(self, score: float) -> str | None:
-        """Take a score, and say why to stop, if so."""
-        if self.check_finite and not isfinite(score):
-            return f"{self.monitor} is {score}"
-        threshold = self.stopping_threshold
-        if threshold is not None and self._exceeds(score, threshold):
-            self.best_score = score
-            return f"{self.monitor} is {score:g}, and {threshold:g} was to be reached"
-        margin = self.min_delta if self.rule == "greater" else -self.min_delta
-        if self._exceeds(self.best_score + margin, score) or isnan(score):
-            self.wait_count += 1
-            return self._no_better() if self.wait_count >= self.patience else None
-        self.best_score, self.wait_count = score, 0
-        return None
-
-    def _exceeds(self, one: float, other: float) -> bool:
-        return one > other if self.rule == "greater" else one < other
-
-    def _no_better(self) -> str:
-        return f"{self.monitor} was no better in {self.wait_count} validations; the best was {self.best_score:g}"
-
-    def _stop(self, runner: Runner, why: str) -> None:
-        runner.logger.info("EarlyStoppingHook: %s; the run ends", why)
-        runner.request_stop()
-
-    def _miss(self, runner: Runner) -> None:
-        there = [name for name in runner.logs if name.startswith(_VAL)]
-        text = (
-            f"EarlyStoppingHook(monitor={self.monitor!r}): the validation made no such number; there are: "
-            f"{', '.join(there) or 'none'}{nearest(self.monitor, there)}"
-        )
-        if self.strict:
-            raise TrainingError(text)
-        runner.logger.warning("%s", text)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the best score, and how long it has been waited for a better one."""
-        return {"best_score": self.best_score, "wait_count": self.wait_count}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self.best_score, self.wait_count = float(state["best_score"]), int(state["wait_count"])
+            group.broadcast(module.running_mean, 0)
+            group.broadcast(module.running_var, 0)

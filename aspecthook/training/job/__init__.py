@@ -1,4 +1,4 @@
-"""The main job of this part: what `aspecthook train` runs, a classifier of images from a config to a report."""
+"""The job that `aspecthook train` runs: train a classifier of images, from a config to a report."""
 
 from __future__ import annotations
 

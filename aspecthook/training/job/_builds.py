@@ -1,4 +1,4 @@
-"""What a job is built of: the data, the model and the optimizer that its settings name."""
+"""Building the data, the model and the optimizer of a job from its settings."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ DATA.register(load_digits, name="digits")
 
 
 class Classifier:
-    """A network that scores classes, with what a step of its training and of its validation is.
+    """A network that scores classes, with its training step and its validation step.
 
     Args:
-        net: Takes images, of shape (n, height, width), from 0 to 1, and gives scores, of shape (n, classes); of NumPy's
-            modules or PyTorch's.
-        loss: Takes scores and labels.
+        net: A module for NumPy or PyTorch, from images of shape (n, height, width) and values from 0 to 1, to scores of
+            shape (n, classes).
+        loss: A function of scores and labels.
     """
 
     def __init__(self, net: Any, loss: Callable[[Any, Any], Any]) -> None:
         self.net, self.loss = net, loss
 
     def train(self) -> None:
-        """Turn to training."""
+        """Switch to training."""
         self.net.train()
 
     def eval(self) -> None:
-        """Turn to validation."""
+        """Switch to evaluation."""
         self.net.eval()
 
     def __call__(self, images: Any) -> Any:
         return self.net(images)
 
-    # Any: batches and outputs are of either library.
+    # Any: batches and outputs belong to either library.
     def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:  # noqa: ARG002
-        """Give the loss of a batch."""
+        """Return the loss of a batch."""
         images, labels = batch
         scores = self.net(images)
         loss = self.loss(scores, labels)
         return {"loss": loss, "log_vars": {"loss": loss.item()}, "num_samples": len(labels), "scores": scores}
 
     def val_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:  # noqa: ARG002
-        """Give the loss, and which part of a batch is recognized."""
+        """Return the loss and the accuracy of a batch."""
         images, labels = batch
         scores = self.net(images)
         right = (scores.argmax(axis=1) == labels).sum().item() / len(labels)
@@ -66,14 +66,14 @@ class Classifier:
 
 
 def load_data(settings: dict[str, Any], seed: int) -> tuple[Part, Part | None, Part]:
-    """Give what is trained on, validated on (None for nothing) and tested on.
+    """Return the data to train on, to validate on (None if nothing is held out) and to test on.
 
     Raises:
-        ConfigError: There is no such data set, or the part to be held out is none.
+        ConfigError: The data set is unknown, or `held_out` is out of range.
     """
     held_out = float(settings["held_out"])
     if not 0 <= held_out < 1:
-        raise ConfigError(f"[data]: held_out={held_out:g}; give a part from 0 up to and without 1")
+        raise ConfigError(f"[data]: held_out={held_out:g}; give a fraction of at least 0 and less than 1")
     options = {key: value for key, value in settings.items() if key not in ("type", "batch_size", "held_out")}
     (images, labels), test = (
         cast("Part", DATA.build_from_config({"type": settings["type"], "split": part, **options}))
@@ -86,7 +86,7 @@ def load_data(settings: dict[str, Any], seed: int) -> tuple[Part, Part | None, P
 
 
 def _stratified(labels: Labels, part: float, seed: int) -> NDArray[np.bool_]:
-    """Choose a part of each class."""
+    """Choose a fraction of each class."""
     chosen = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         places = np.flatnonzero(labels == label)
@@ -95,7 +95,7 @@ def _stratified(labels: Labels, part: float, seed: int) -> NDArray[np.bool_]:
 
 
 def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], classes: int) -> Classifier:
-    """Build the model for images of a shape (height, width)."""
+    """Build the model for images of shape (height, width)."""
     registry = Registry(f"models of {backend}", imports=True)
     size = int(np.prod(shape))
     if backend == "numpy":
@@ -111,7 +111,7 @@ def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], cl
 
 def _built(registry: Registry, settings: dict[str, Any], backend: str) -> Any:
     if settings.get("type") == "cnn" and backend == "numpy":
-        raise ConfigError("[model]: the type 'cnn' is for PyTorch; give --backend torch, or --set model.type=mlp")
+        raise ConfigError("[model]: the type 'cnn' needs PyTorch; use --backend torch, or --set model.type=mlp")
     return registry.build_from_config(settings)
 
 
@@ -124,7 +124,7 @@ def _mlp(size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: f
 
 
 def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> Any:
-    """Build the optimizer of a model's parameters."""
+    """Build the optimizer for the parameters of a model."""
     registry = Registry(f"optimizers of {backend}", imports=True)
     home: Any = ours if backend == "numpy" else load_torch().optim
     for name in ("SGD", "Adam", "AdamW"):
@@ -136,12 +136,12 @@ def load_torch() -> Any:
     """Import PyTorch.
 
     Raises:
-        TrainingError: It is not installed.
+        TrainingError: It cannot be imported.
     """
     try:
         return cast("Any", import_module("torch"))
     except ImportError as error:
         raise TrainingError(
-            f"the back end 'torch' needs PyTorch, which cannot be imported ({error}); install it: pip install "
+            f"the backend 'torch' needs PyTorch, which cannot be imported ({error}); install it: pip install "
             "'aspecthook[torch]'"
         ) from error

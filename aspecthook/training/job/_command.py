@@ -1,4 +1,4 @@
-"""The command `aspecthook train`: what is typed, and what is said in the end."""
+"""The command `aspecthook train`: its options, its output and its exit status."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import Any
 from aspecthook._errors import AspecthookError
 
 _DESCRIPTION = """\
-Train a classifier of images: the handwritten digits that come with the package, unless a config says otherwise.
-It writes checkpoints, logs, curves and a report into a folder, and can go on after any end.
+Train a classifier of images. Without options it trains on the handwritten digits that come with the package.
+Checkpoints, logs, curves and a report go into one folder. A run that was interrupted can be resumed.
 """
 _EXAMPLES = """\
-A config may name classes and functions by import paths, which are imported and called: use only those that you trust as
-you would a script. Checkpoints are data.
-
 examples:
-  aspecthook train                                      25 epochs on NumPy, some seconds
-  aspecthook train --set run.max_epochs=5 --set lr.policy=step
+  aspecthook train                                      25 epochs with NumPy, which take some seconds
+  aspecthook train --epochs 5 --set lr.policy=step      another schedule of the learning rate
   aspecthook train --backend torch --set model.type=cnn --work-dir work_dirs/cnn
-  aspecthook train --resume                             go on where it was interrupted
-  aspecthook train --print-config > run.toml            all settings, to be changed
-  aspecthook train --config run.toml
+  aspecthook train --resume                             continue the run in work_dirs/digits
+  aspecthook train --print-config > run.toml            write all settings to a file, to edit them
+  aspecthook train --config run.toml                    train with them
+
+A config is code: it may name classes and functions to import and call. Use only configs that you trust. This includes
+--set, and the config.json of a run that you resume. Checkpoints are data, and run no code.
 """
 
 
 def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
-    """Give the parser of the command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         prog=prog,
         description=_DESCRIPTION,
@@ -45,48 +45,47 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         "--config",
         type=Path,
         metavar="FILE",
-        help="settings over the defaults, as TOML (or the config.json of a run); trusted as code, as is --set",
+        help="a TOML file whose settings override the defaults, or the config.json of an earlier run",
     )
     add(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one setting over all others, such as lr.policy=cosine; may be given often",
+        help="override one setting, such as lr.policy=cosine; may be repeated",
     )
-    add("--backend", choices=("numpy", "torch"), help="the library that computes (numpy); run.backend")
-    add("--epochs", type=int, metavar="N", help="how long to train (25); run.max_epochs")
-    add("--work-dir", metavar="DIR", help="the folder for what the run writes (work_dirs/digits); run.work_dir")
+    add("--backend", choices=("numpy", "torch"), help="the library to compute with (default: numpy)")
+    add("--epochs", type=int, metavar="N", help="the number of epochs to train (default: 25)")
+    add("--work-dir", metavar="DIR", help="the folder to write to (default: work_dirs/digits)")
     add(
         "--resume",
         nargs="?",
         const=True,
         default=False,
         metavar="CHECKPOINT",
-        help="go on from a checkpoint: the newest in the folder, or that file; settings are those of the run, whose "
-        "config.json is trusted as code",
+        help="continue from this checkpoint, or from the newest in the folder, with the settings of that run",
     )
-    add("--overwrite", action="store_true", help="begin anew in a folder that holds a run")
-    add("--print-config", action="store_true", help="print the settings and do nothing")
-    add("--traceback", action="store_true", help="if it fails, show where")
+    add("--overwrite", action="store_true", help="start a new run in a folder that already holds one")
+    add("--print-config", action="store_true", help="print the settings and exit")
+    add("--traceback", action="store_true", help="print the traceback of an error")
     return made
 
 
-def alone() -> None:
-    """Have NumPy compute in one thread, unless the environment says otherwise; for a process of our own.
+def use_one_thread() -> None:
+    """Make NumPy compute in one thread, unless the environment says otherwise. Call it in a process of our own.
 
-    The matrices are small: threads that wait for each other cost more than they save, on a busy machine ten times.
+    The matrices are small: on a busy machine, threads that wait for each other make the training ten times as slow.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> int:
-    """Run the command, and give its exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
+    """Run the command. Return its exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     options = parser(prog).parse_args(argv)
     try:
         return _run(options)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with: {prog} --resume{_where(options)}", file=sys.stderr)
+        print(f"\ninterrupted; continue with: {prog} --resume{_where(options)}", file=sys.stderr)
         return 128 + signal.SIGINT
     except (AspecthookError, ModuleNotFoundError, OSError) as error:
         if options.traceback:
@@ -100,10 +99,10 @@ def _where(options: argparse.Namespace) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Give the message of an error in one piece, with what it has been noted to belong to."""
+    """Return the message of an error with its notes."""
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-        return f"{what}; what was saved before stands, go on with --resume when there is room, or access, again"
+        return f"{what}; earlier checkpoints are intact: continue with --resume when the folder can be written again"
     return "\n  ".join([str(error), *getattr(error, "__notes__", ())])
 
 
@@ -126,11 +125,9 @@ def _run(options: argparse.Namespace) -> int:
     outcome = train(settings, resume=options.resume, overwrite=options.overwrite)
     folder = Path(settings["run"]["work_dir"])
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
+    print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}, after {outcome.seconds:.1f} s")
     print(
-        f"accuracy on {outcome.images} images held out: {outcome.accuracy:.2%}{tested}, after {outcome.seconds:.1f} s"
-    )
-    print(
-        f"everything is in {folder}" + (f": open {folder / 'report.html'}" if (folder / "report.html").exists() else "")
+        f"results are in {folder}" + (f": open {folder / 'report.html'}" if (folder / "report.html").exists() else "")
     )
     return 0
 
@@ -141,7 +138,7 @@ def _changes(options: argparse.Namespace) -> list[str]:
 
 
 def _settings(options: argparse.Namespace, changes: list[str]) -> dict[str, Any]:
-    """Give the settings; of a run that is resumed those that it had, unless a file is given."""
+    """Return the settings: those of the run that is resumed, unless a file is given."""
     from ._settings import load_settings
 
     settings = load_settings(options.config, changes)

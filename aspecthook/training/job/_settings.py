@@ -1,6 +1,6 @@
-"""Settings: the defaults, under what a file says, under what the command line says; one plain tree in the end.
+"""Settings of a job: the defaults, overridden by a file, overridden by the command line.
 
-What is unknown is refused here, or by what is built from a section, before anything is written.
+Unknown sections and keys are refused before anything is written: here, or by the registry that builds from a section.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from aspecthook._errors import ConfigError, brief, described, nearest
-from aspecthook.plugins._config import check_depth, load_toml, read_config, shown_path
+from aspecthook._core.law.asks import Parameter
+from aspecthook._errors import ConfigError, brief, described
+from aspecthook.plugins._config import check_depth, check_given, load_toml, read_config, shown_path
 
-# Any: what TOML has.
+# Any: the values that TOML has.
 Settings: TypeAlias = dict[str, Any]
 
-# These have a fixed set of keys; those of the others are what the class they build takes.
+# Sections whose keys and types are those of the defaults. The others take what the class takes that they build.
 _FIXED = ("run", "data")
-# Sections that are hooks, which `false` leaves out.
+# Sections that are hooks: `lr = false` leaves the hook out.
 HOOKS = ("lr", "momentum", "clip", "checkpoint", "log", "timer", "guard", "progress", "plot", "report")
 _SECTIONS = ("run", "data", "model", "optimizer", *HOOKS, "hooks")
 
-# The key that says what a section is of; where it changes, what goes with the old one goes, but for these.
+# The key that chooses what a section builds. When it changes, only these other keys of the section are kept.
 _KINDS = {
     "lr": ("policy", ("warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch")),
     "optimizer": ("type", ("lr",)),
@@ -34,22 +35,22 @@ _KINDS = {
 
 
 def default_text() -> str:
-    """Give the defaults as they are written, with what each means."""
+    """Return the text of the defaults, with its comments."""
     return (files("aspecthook.training.job") / "defaults.toml").read_text("utf-8")
 
 
 def load_settings(
     path: Path | str | None = None, changes: Iterable[str] = (), *, below: Mapping[str, Any] | None = None
 ) -> Settings:
-    """Give the settings of a run.
+    """Return the settings of a run.
 
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
-        changes: ``"section.key=value"`` each, the value as in TOML; what is none is a string.
-        below: What the file is put over, in the place of the defaults.
+        changes: Each ``"section.key=value"``, with the value as in TOML; what is no value in TOML is a string.
+        below: Settings to use in place of the defaults.
 
     Raises:
-        ConfigError: A section or key is unknown, or a value of a wrong type; the message names the nearest.
+        ConfigError: A section or key is unknown, or a value has the wrong type.
 
     Example:
         >>> settings = load_settings(changes=["lr.policy=step", "lr.step=[20, 30]", "run.max_epochs=40"])
@@ -58,7 +59,7 @@ def load_settings(
         >>> load_settings(changes=["run.max_epoch=40"])
         Traceback (most recent call last):
           ...
-        aspecthook.ConfigError: --set run.max_epoch: [run] has no 'max_epoch'; ...; did you mean 'max_epochs'?
+        aspecthook.ConfigError: --set run.max_epoch: [run] takes no 'max_epoch'; ...; did you mean 'max_epochs'?
     """
     settings: Settings = tomllib.loads(default_text()) if below is None else dict(below)
     known = _known()
@@ -86,7 +87,7 @@ def _read(path: Path) -> Settings:
     except ValueError as error:
         raise ConfigError(f"{shown} is no JSON: {error}; give a TOML file, or the config.json of a run") from None
     if not isinstance(found, dict):
-        raise ConfigError(f"{shown} is no config: it holds {described(found)}; give one with sections such as [run]")
+        raise ConfigError(f"{shown} is no config: it holds {described(found)}; give a file with sections such as [run]")
     return cast("Settings", found)
 
 
@@ -113,15 +114,11 @@ def _value(text: str) -> object:
 
 
 def _over(settings: Settings, changes: Mapping[str, Any], who: str, known: Mapping[str, Settings]) -> Settings:
-    """Put changes over settings, in a new tree."""
+    """Return new settings, with changes over the old ones."""
+    check_given(_keys(_SECTIONS), dict(changes), f"{who}: the config")
     for section, given in changes.items():
-        if section not in _SECTIONS:
-            raise ConfigError(
-                f"{who}: there is no section {section!r}; what there is: {', '.join(_SECTIONS)}"
-                f"{nearest(section, list(_SECTIONS))}"
-            )
         if _has_nul(given):
-            raise ConfigError(f"{who}: [{section}] has a NUL in a string, as no name and no path can; take it out")
+            raise ConfigError(f"{who}: [{section}] has a NUL in a string, which no name or path can have; remove it")
         settings = {**settings, section: _section(section, settings.get(section), given, who, known)}
     return settings
 
@@ -150,14 +147,15 @@ def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Sett
 
 
 def _check(what: str, section: Settings, defaults: Settings) -> None:
+    check_given(_keys(defaults), section, what)
     for key, value in section.items():
-        if key not in defaults:
-            raise ConfigError(
-                f"{what} has no {key!r}; what it has: {', '.join(defaults)}{nearest(key, list(defaults))}"
-            )
         kind = cast("type[object]", type(defaults[key]))
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise ConfigError(f"{what}: {key} is {brief(value)}; give {_KIND_NAMES[kind]}, such as {defaults[key]!r}")
+
+
+def _keys(names: Iterable[str]) -> list[Parameter]:
+    return [Parameter(name, "keyword", has_default=True) for name in names]
 
 
 _KIND_NAMES: dict[type[object], str] = {
@@ -169,7 +167,7 @@ _KIND_NAMES: dict[type[object], str] = {
 
 
 def _kept(name: str, old: Settings, given: Settings) -> Settings:
-    """Give what stays of a section: if it is of another kind now, only what goes with any kind."""
+    """Return what a section keeps: everything, or only what suits any kind if the kind changes."""
     kind, shared = _KINDS.get(name, ("type", ()))
     if kind not in given or given[kind] == old.get(kind):
         return old
@@ -180,11 +178,11 @@ def _listed(given: Any, who: str) -> list[Any]:
     rows = cast("list[object]", given)
     if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
         return rows
-    raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with a type")
+    raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with its type")
 
 
 def filled(settings: Settings) -> Settings:
-    """Give the settings with what a policy needs and nobody has said."""
+    """Return the settings, with the options that the LR policy requires and that are not given."""
     lr = settings.get("lr")
     if not lr or "policy" not in lr:
         return settings

@@ -1,4 +1,4 @@
-"""Networks of PyTorch for small images."""
+"""PyTorch networks for small images."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-# Imported so, this file has the same types whether or not PyTorch is installed.
+# Imported this way, the file type-checks the same with and without PyTorch.
 nn: Any = import_module("torch.nn")
 
 
 def mlp(size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: float = 0.3) -> Any:
-    """Give layers that are all connected."""
+    """Return fully connected layers."""
     layers: list[Any] = [nn.Flatten()]
     for width in hidden:
         layers += [nn.Linear(size, width), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
@@ -20,7 +20,7 @@ def mlp(size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: fl
 
 
 def cnn(shape: Sequence[int], classes: int, channels: Iterable[int] = (32, 64), dropout: float = 0.3) -> Any:
-    """Give convolutions of 3×3, each followed by a pooling that halves the image, and a linear layer."""
+    """Return 3×3 convolutions, each followed by a pooling that halves the image, and a linear layer."""
     height, width = shape
     layers: list[Any] = [nn.Unflatten(1, (1, height))]
     depth = 1

@@ -1,4 +1,4 @@
-"""The job itself: from settings to a trained model, its checkpoints, logs, curves and report."""
+"""Running a job: from settings to a trained and tested model, with checkpoints, logs, curves and a report."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ._settings import Settings, filled
 _BACKENDS = ("numpy", "torch")
 _CONFIG = "config.json"
 
-# Sections that are one hook each, besides those of register_training_hooks.
+# Sections that are one hook each, in addition to those that register_training_hooks knows.
 _OTHERS = {"guard": "NanGuardHook", "progress": "ProgressHook", "plot": "PlotHook", "report": "ReportHook"}
 
 
 class Outcome(NamedTuple):
-    """What came of a job.
+    """The result of a job.
 
     Attributes:
-        accuracy: The part of the test images that is recognized, from 0 to 1.
-        images: How many test images there are.
-        checkpoint: The checkpoint that was tested; None if that is the model as it was at the end.
-        seconds: How long it took.
-        runner: The run.
+        accuracy: The fraction of the test images that is classified correctly, from 0 to 1.
+        images: The number of test images.
+        checkpoint: The checkpoint that was tested; None if the model was tested as it was at the end.
+        seconds: The duration of the training.
+        runner: The runner.
     """
 
     accuracy: float
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A run that is ready, and its data."""
+    """A runner that is ready to fit, and its data."""
 
     runner: Runner
     train: DataLoader
@@ -53,16 +53,16 @@ class Job(NamedTuple):
 
 
 def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, overwrite: bool = False) -> Outcome:
-    """Train what the settings say, and test it.
+    """Train and test a model as the settings say.
 
     Args:
-        settings: As `load_settings` gives them.
-        resume: Go on from a checkpoint; True for the newest in the ``work_dir``.
-        overwrite: Whether a run that the ``work_dir`` holds may be written over.
+        settings: The settings, from `load_settings`.
+        resume: The checkpoint to resume from; True for the newest in the ``work_dir``.
+        overwrite: Whether to overwrite a run in the ``work_dir``.
 
     Raises:
-        ConfigError: What the settings say cannot be built.
-        TrainingError: The ``work_dir`` holds another run, or there is nothing to resume from; or the training fails.
+        ConfigError: The settings name something that cannot be built.
+        TrainingError: The ``work_dir`` already holds a run, there is nothing to resume from, or the training fails.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -92,12 +92,12 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
 
 
 def build(settings: Settings) -> Job:
-    """Build a run from its settings; nothing is written."""
+    """Build a runner and its data from settings, without writing anything."""
     run, seed = settings["run"], int(settings["run"]["seed"])
     backend = run["backend"]
     if backend not in _BACKENDS:
         raise ConfigError(
-            f"[run]: there is no back end {brief(backend)}; give 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
+            f"[run]: there is no backend {brief(backend)}; use 'numpy' or 'torch'{nearest(backend, [*_BACKENDS])}"
         )
     _seed(backend, seed)
     parts = load_data(settings["data"], seed)
@@ -118,7 +118,7 @@ def build(settings: Settings) -> Job:
 
 
 def _seed(backend: str, seed: int) -> None:
-    """Decide the parameters that the model begins with."""
+    """Seed the initial parameters of the model."""
     manual_seed(seed)
     if backend == "torch":
         load_torch().manual_seed(seed)
@@ -152,7 +152,7 @@ def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
 
 
 def _section(settings: Settings, name: str, kind: str | None = None) -> Settings | None:
-    """Give a section that is a hook, with the type that it has unless it says so; None if it is left out."""
+    """Return the config of a hook, with its default type; None if the section is left out."""
     section: Any = settings.get(name, False)
     if section is False:
         return None
@@ -165,7 +165,8 @@ def _section(settings: Settings, name: str, kind: str | None = None) -> Settings
 def _check_free(folder: Path, resume: object, overwrite: bool) -> None:
     if not resume and not overwrite and (folder / _CONFIG).exists():
         raise TrainingError(
-            f"{folder} holds a run already; go on with it by --resume, give another --work-dir, or --overwrite it"
+            f"{folder} already holds a run; continue it with --resume, replace it with --overwrite, or use another "
+            "--work-dir"
         )
 
 
@@ -175,7 +176,7 @@ def _found(folder: Path, resume: str | os.PathLike[str] | bool) -> Path | None:
     place = folder if resume is True else Path(resume)
     found = newest(place) if place.is_dir() else place if place.exists() else None
     if found is None:
-        raise TrainingError(f"there is no checkpoint to resume from in {place}; leave out --resume to begin anew")
+        raise TrainingError(f"there is no checkpoint to resume from in {place}; start a new run without --resume")
     return found
 
 
@@ -185,7 +186,7 @@ def _keep(folder: Path, settings: Settings) -> None:
 
 
 def _tested(job: Job, seconds: float) -> Outcome:
-    """Test the best checkpoint, else what the model is at the end."""
+    """Test the best checkpoint, or the model as it is if there is none."""
     best = next((hook.best for hook in job.runner.hooks if getattr(hook, "best", None) is not None), None)
     if best is not None:
         job.runner.load_checkpoint(best)

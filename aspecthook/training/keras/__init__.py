@@ -1,7 +1,12 @@
 """Keras's callbacks on our runner, and ours in a fit of Keras.
 
-A callback is registered by ``runner.register_hook(callback)``, whether it is one of these or of the real
-``keras.callbacks``; Keras itself is not needed.
+Register a callback by ``runner.register_hook(callback)``, whether it is one of these or one of the real
+``keras.callbacks``. Keras need not be installed.
+
+Inside: `_callback` has the base class, and finds the methods of a callback that do anything. `_bindings` makes them
+hooks on the stages of a run. `_lifecycle` finds out where an epoch ends, and what its logs are. `_states` keeps what
+each callback was told. `_run_model` and `_model` are what a callback sees of the run. The other modules are the
+callbacks themselves.
 """
 
 from __future__ import annotations

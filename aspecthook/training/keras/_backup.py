@@ -1,11 +1,10 @@
-"""A callback that keeps a backup of the run, from which it goes on when it is begun again."""
+"""A callback that saves backups, and resumes an interrupted training from them."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,34 +13,35 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._callback import Callback, Logs
-from ._files import Batches, SaveFreq, runner_of, save_freq_of
+from ._bridge import runner_of
+from ._callback import Logs
+from ._files import SaveFreq, Saving, save_freq_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-_RUN = "latest.safetensors"
-_WEIGHTS, _PLACE = "latest.weights.h5", "training_metadata.json"  # as Keras has them
+_CHECKPOINT = "latest.safetensors"
+_WEIGHTS, _METADATA = "latest.weights.h5", "training_metadata.json"  # as Keras names them
 _OLD = ".bkp"
 
 
 @HOOKS.register
-class BackupAndRestore(Callback):
-    """Keep a backup of the run, and go on from it if there is one when training begins.
+class BackupAndRestore(Saving):
+    """Save backups, and resume from the last one if there is one when training begins.
 
-    On our runner the backup is a checkpoint: the run goes on as if it had never ended, also inside an epoch, all
-    callbacks and hooks included. In a fit of ``keras.Model`` it holds what Keras's own has: weights, and the epoch,
-    from whose beginning training goes on.
+    On our runner a backup is a checkpoint: the run continues as if it had never ended, also inside an epoch, with all
+    callbacks and hooks. In a fit of ``keras.Model`` a backup holds what Keras's own holds, the weights and the epoch,
+    and training continues from the beginning of that epoch.
 
     Args:
-        backup_dir: The folder, for this alone.
-        save_freq: ``"epoch"``, or the number of batches; False for never, so that it only restores.
+        backup_dir: A folder for the backups alone.
+        save_freq: ``"epoch"``, or the number of batches; False to restore only, and never save.
         double_checkpoint: Whether to keep the backup before the last, too, for when the last cannot be read.
-        delete_checkpoint: Whether to remove the backup when training has ended; what else is in the folder stays.
+        delete_checkpoint: Whether to delete the backups when training has ended; other files in the folder stay.
 
     Raises:
-        HookOptionError: There is no folder, or `save_freq` has another value.
-        HookTypeError: `save_freq` is of another type.
+        HookOptionError: The folder is empty text, or `save_freq` has an impossible value.
+        HookTypeError: `save_freq` has the wrong type.
 
     Example:
         >>> BackupAndRestore("runs/backup", save_freq=100).save_freq
@@ -63,118 +63,93 @@ class BackupAndRestore(Callback):
         if not backup_dir:
             raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
         self.backup_dir = Path(backup_dir)
-        self.save_freq: SaveFreq | None = None if save_freq is False else save_freq_of("BackupAndRestore", save_freq)
+        self.save_freq = None if save_freq is False else save_freq_of("BackupAndRestore", save_freq)
         self.double_checkpoint = double_checkpoint
         self.delete_checkpoint = delete_checkpoint
-        self._batches = Batches()
-        self._epoch = 0
 
-    # Going on
+    # Restoring
 
-    def resume_run(self, runner: Runner) -> None:
-        """Go on with a run of ours; called before any callback is told that training begins.
+    def resume_run(self, runner: Run) -> None:
+        """Resume a run of ours; called before any callback is told that training begins.
 
         Raises:
             TrainingError: There are backups, and none can be read.
         """
-        files = [path for path in self._files(_RUN) if path.exists()]
-        whole = [path for path in files if is_checkpoint(path)]
-        if files and not whole:
+        files = [path for path in self._files(_CHECKPOINT) if path.exists()]
+        readable = [path for path in files if is_checkpoint(path)]
+        if files and not readable:
             raise TrainingError(
-                f"BackupAndRestore: {' and '.join(map(str, files))} cannot be read; remove the folder to begin anew"
+                f"BackupAndRestore: {' and '.join(map(str, files))} cannot be read; remove the folder to start from "
+                "the beginning"
             )
-        if whole:
-            runner.resume(whole[0])
-            runner.logger.info("resumed from %s, after iteration %d", whole[0], runner.iter)
+        if readable:
+            runner.resume(readable[0])
+            runner.logger.info("resumed from %s, after iteration %d", readable[0], runner.iter)
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Go on with a fit of Keras."""
-        if self._runner() is not None:
+        """Restore the weights and the epoch in a fit of Keras."""
+        if runner_of(self) is not None:
             return
-        self._batches, self._epoch = Batches(), 0
+        self._epoch, self._since, self._last = 0, 0, None
         errors: list[OSError] = []
-        for suffix in ("", _OLD):
-            if all((self.backup_dir / f"{name}{suffix}").exists() for name in (_WEIGHTS, _PLACE)):
+        for weights, metadata in zip(self._files(_WEIGHTS), self._files(_METADATA), strict=True):
+            if weights.exists() and metadata.exists():
                 try:
-                    self._load(suffix)
+                    self._load(weights, metadata)
                     return
                 except OSError as error:
                     errors.append(error)
         if errors:
             raise errors[0]
 
-    def _load(self, suffix: str) -> None:
-        weights, place = (self.backup_dir / name for name in (_WEIGHTS, _PLACE))
-        for path in (weights, place) if suffix else ():  # Keras loads what is called so, and nothing else
-            shutil.copyfile(f"{path}{suffix}", path)
+    def _load(self, *files: Path) -> None:
+        weights, metadata = (self.backup_dir / name for name in (_WEIGHTS, _METADATA))
+        for file, usual in zip(files, (weights, metadata), strict=True):
+            if file != usual:  # Keras loads weights only from a file that ends in .weights.h5
+                shutil.copyfile(file, usual)
         optimizer = self.model.optimizer
         if optimizer is not None and not optimizer.built:
             optimizer.build(self.model.trainable_variables)
         self.model.load_weights(str(weights))
-        self._epoch = int(json.loads(place.read_text())["epoch"])
+        self._epoch = int(json.loads(metadata.read_text())["epoch"])
         self.model._initial_epoch = self._epoch
 
     # Saving
 
-    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Save if so many batches have passed."""
-        if isinstance(self.save_freq, int) and self._batches.is_due(batch, self.save_freq):
-            self._save()
-
-    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Save if that is wished for epochs."""
-        self._epoch = epoch + 1
-        if self.save_freq == "epoch":
-            self._save()
-
-    def _save(self) -> None:
+    def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:  # noqa: ARG002
         self.backup_dir.mkdir(parents=True, exist_ok=True)
-        runner = self._runner()
+        runner = runner_of(self)
         if runner is not None:
-            runner.after_stage(lambda: self._save_run(runner))  # what other hooks do until then is in it
+            runner.after_stage(lambda: self._save_run(runner))  # with what other hooks do until then
             return
-        self._keep(_WEIGHTS, 0)
-        self._keep(_PLACE, 0)
+        self._rename_last(_WEIGHTS, 0)
+        self._rename_last(_METADATA, 0)
         self.model.save_weights(str(self.backup_dir / _WEIGHTS), overwrite=True)
-        place = {"epoch": self._epoch, "batch": self._batches.last or 0}
-        (self.backup_dir / _PLACE).write_text(json.dumps(place))
+        metadata = {"epoch": epoch + 1 if batch is None else epoch, "batch": self._last or 0}
+        (self.backup_dir / _METADATA).write_text(json.dumps(metadata))
 
-    def _save_run(self, runner: Runner) -> None:
-        self._keep(_RUN, runner.rank)
-        runner.save_checkpoint(self.backup_dir / _RUN)
+    def _save_run(self, runner: Run) -> None:
+        self._rename_last(_CHECKPOINT, runner.rank)
+        runner.save_checkpoint(self.backup_dir / _CHECKPOINT)
 
-    def _keep(self, name: str, rank: int) -> None:
-        path = self.backup_dir / name
-        if self.double_checkpoint and rank == 0 and path.exists():
-            os.replace(path, f"{path}{_OLD}")
+    def _rename_last(self, name: str, rank: int) -> None:
+        last, old = self._files(name)
+        if self.double_checkpoint and rank == 0 and last.exists():
+            os.replace(last, old)
 
     def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Remove the backup."""
-        runner = self._runner()
+        """Delete the backups."""
+        runner = runner_of(self)
         if not self.delete_checkpoint or (runner is not None and runner.rank != 0):
             return
-        for name in (_RUN, _WEIGHTS, _PLACE):
+        for name in (_CHECKPOINT, _WEIGHTS, _METADATA):
             for path in self._files(name):
                 path.unlink(missing_ok=True)
         try:
             self.backup_dir.rmdir()
-        except OSError:  # it is not there, or there is something else in it
+        except OSError:  # the folder does not exist, or has other files
             pass
 
     def _files(self, name: str) -> list[Path]:
-        path = self.backup_dir / name
-        return [path, path.with_name(f"{name}{_OLD}")]
-
-    def _runner(self) -> Runner | None:
-        return runner_of(self)
-
-    # What a checkpoint of a run keeps
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give how many batches have passed."""
-        return {"epoch": self._epoch, **self._batches.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self._epoch = int(state["epoch"])
-        self._batches.load_state_dict(state)
+        """Return the last backup, and the one before."""
+        return [self.backup_dir / name, self.backup_dir / f"{name}{_OLD}"]

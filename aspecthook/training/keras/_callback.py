@@ -1,38 +1,32 @@
-"""The base of Keras callbacks, and which of their methods do anything.
+"""The base of Keras callbacks, and which of a callback's methods do anything.
 
-What a callback does not override is never called: it is the function of the base class, ours or that of the installed
-Keras, which is known by its name and never imported.
+A method that a callback does not override is never called: it is then the function of the base class, which is ours or
+that of the installed Keras. Keras is recognised by name, and never imported.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
 
-from aspecthook._errors import HookSignatureError, nearest
+from aspecthook._errors import HookSignatureError
+from aspecthook.training.loop._dialect import Dialect, Method
 
-Logs: TypeAlias = dict[str, Any] | None  # Any: metrics are numbers, and what a model predicts is in them too
-Method: TypeAlias = Callable[..., Any]
-Function = TypeVar("Function", bound=Method)
-
-
-def _default(method: Function) -> Function:
-    """Mark a method as one that does nothing, as Keras has it: then its own lists need not call it in turn."""
-    method._is_default = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
-    return method
+# Any: logs hold numbers and predictions; models and states are those of any library.
+Logs: TypeAlias = dict[str, Any] | None
 
 
 class Callback:
     """The base of callbacks, as ``keras.callbacks.Callback``: override what you need.
 
-    A callback is registered on a `Runner` by ``register_hook``, or given to a fit of `Model`, or of ``keras.Model``;
-    it is the same object everywhere, and so is one of Keras itself.
+    Register a callback on a `Runner` by ``register_hook``, or give it to a fit of `Model` or of ``keras.Model``. The
+    same object works everywhere, and so do the callbacks of Keras itself.
 
     Attributes:
-        model: What is trained: `Model` on our runner, else the ``keras.Model``.
-        params: ``epochs``, ``steps`` (batches in an epoch; None if nobody knows) and ``verbose``.
-        priority: From 0, which is first, to 100, or a name; callbacks of one priority keep their order.
+        model: What is trained: a `Model` on our runner, else the ``keras.Model``.
+        params: ``epochs``, ``steps`` (batches in an epoch; None if not known) and ``verbose``.
+        priority: From 0, which is called first, to 100, or a name; callbacks of one priority keep their order.
 
     Example:
         >>> class Announce(Callback):
@@ -41,7 +35,7 @@ class Callback:
     """
 
     priority: int | str = "NORMAL"
-    # Here too, for a subclass that does not call `__init__` of this one.
+    # Here and not in `__init__`, for subclasses that do not call it.
     params: dict[str, Any] | None = None
     _model: Any = None
 
@@ -50,11 +44,11 @@ class Callback:
         self._model = None
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Take ``params``; called before anything begins."""
+        """Set ``params``; called before anything begins."""
         self.params = params
 
     def set_model(self, model: Any) -> None:
-        """Take ``model``; called before anything begins."""
+        """Set ``model``; called before anything begins."""
         self._model = model
 
     @property
@@ -70,174 +64,170 @@ class Callback:
 
     # Training
 
-    @_default
     def on_train_begin(self, logs: Logs = None) -> None:
         """Called before training."""
 
-    @_default
     def on_train_end(self, logs: Logs = None) -> None:
-        """Called after training, with the numbers of the last epoch; not if it has failed."""
+        """Called after training, with the logs of the last epoch; not if training has failed."""
 
-    @_default
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         """Called before each epoch of training; the first one is 0."""
 
-    @_default
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Called after each epoch and its validation, with the means of both: ``loss``, ``val_loss`` and so on."""
 
-    @_default
     def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Called before each batch of training; the first one of an epoch is 0."""
         self.on_batch_begin(batch, logs=logs)
 
-    @_default
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Called after each batch of training, with the means of the epoch so far."""
         self.on_batch_end(batch, logs=logs)
 
-    @_default
     def on_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """The older name of `on_train_batch_begin`."""
 
-    @_default
     def on_batch_end(self, batch: int, logs: Logs = None) -> None:
         """The older name of `on_train_batch_end`."""
 
-    # Evaluation, in training too
+    # Evaluation, also during training
 
-    @_default
     def on_test_begin(self, logs: Logs = None) -> None:
         """Called before a validation or a test."""
 
-    @_default
     def on_test_end(self, logs: Logs = None) -> None:
-        """Called after a validation or a test, with its numbers, which have no ``val_`` here."""
+        """Called after a validation or a test, with its numbers, whose names have no ``val_`` here."""
 
-    @_default
     def on_test_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Called before each batch of a validation or a test."""
 
-    @_default
     def on_test_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Called after each batch of a validation or a test, with the means so far."""
 
     # Prediction
 
-    @_default
     def on_predict_begin(self, logs: Logs = None) -> None:
         """Called before a prediction."""
 
-    @_default
     def on_predict_end(self, logs: Logs = None) -> None:
         """Called after a prediction."""
 
-    @_default
     def on_predict_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Called before each batch of a prediction."""
 
-    @_default
     def on_predict_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Called after each batch of a prediction, with what was predicted as ``outputs``."""
 
-    # What a checkpoint of a run keeps
+    # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what a checkpoint must keep for this callback to go on as if nothing had happened."""
+        """Return what a checkpoint must keep for the callback to continue as if the run had never ended."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
+        """Restore what `state_dict` has returned."""
+
+
+METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
+OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
+EVENTS = tuple(name for name in METHODS if name not in OLDER.values())
+
+for _name in METHODS:
+    # Keras marks methods that do nothing like this, and does not call them either.
+    vars(Callback)[_name]._is_default = True
 
 
 class Continuing(Callback):
-    """A callback whose `on_train_begin` begins anew, unless a checkpoint says where to go on."""
+    """A callback that continues when its run is resumed: a checkpoint keeps the attributes that `_kept` names.
 
+    What `on_train_begin` resets, it resets only if `begins_anew`. While `_kept` is None, as in a base class, a resumed
+    run takes the callback for one that forgets everything.
+    """
+
+    _kept: ClassVar[tuple[str, ...] | None] = None
     _loaded = False
 
     def begins_anew(self) -> bool:
-        """Say whether nothing was loaded since the last time."""
+        """Whether no state was loaded since the last call."""
         loaded, self._loaded = self._loaded, False
         return not loaded
 
+    def remembers(self) -> bool:
+        """Whether a checkpoint keeps what the callback has to remember, which may be nothing."""
+        return self._kept is not None or type(self).state_dict is not Continuing.state_dict
 
-# How each is called; the names that end in _batch_begin and _batch_end get `logs` by name.
-_EPOCH = ("on_epoch_begin", "on_epoch_end")
-BATCH = tuple(f"on_{mode}batch_{end}" for mode in ("train_", "test_", "predict_", "") for end in ("begin", "end"))
-LIFECYCLE = (
-    *(f"on_{mode}_{end}" for mode in ("train", "test", "predict") for end in ("begin", "end")),
-    *_EPOCH,
-    *BATCH,
-)
-_OLDER = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
-_KERAS = ("keras", "tf_keras", "tensorflow")
+    def state_dict(self) -> dict[str, Any]:
+        """Return the attributes that are kept."""
+        return {name: _copied(getattr(self, name)) for name in self._kept or ()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the attributes that are kept."""
+        for name in self._kept or ():
+            setattr(self, name, _copied(state[name]))
+        self._loaded = True
 
 
-def is_any(value: Any, *kinds: type) -> bool:
-    """Say whether a value is of a kind; a type checker goes on taking it for anything."""
-    return isinstance(value, kinds)
+def _copied(value: Any) -> Any:
+    """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return [_copied(item) for item in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
 
 
 def is_of_keras(kind: type) -> bool:
-    """Say whether a class is one that Keras itself brings."""
-    return kind.__module__.partition(".")[0] in _KERAS
+    """Whether a class is one of Keras itself."""
+    return kind.__module__.partition(".")[0] in ("keras", "tf_keras", "tensorflow")
 
 
-def base_of(callback: object) -> type | None:
-    """Give the class whose methods do nothing; None if the object only looks like a callback."""
+def _base_of(callback: object) -> type | None:
     for kind in type(callback).__mro__:
         if kind is Callback or (kind.__name__ == "Callback" and is_of_keras(kind)):
             return kind
-    return None
+    return None  # an object that only looks like a callback
 
 
-def overridden(callback: object, name: str) -> Method | None:
-    """Give a method of a callback if it does anything; a batch's under its older name if only that is overridden."""
-    return _own(callback, name) or (_own(callback, _OLDER[name]) if name in _OLDER else None)
+KERAS = Dialect(
+    "the callback",
+    _base_of,
+    EVENTS,
+    general=OLDER,
+    looks_like=r"on_\w+_(begin|end|start|begins|ends)",
+    listing=", ".join(METHODS) + "; others need a name without 'on_'",
+)
+
+# How a method is called, by what it is called for: the arguments, and the same as text.
+_CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
+    "batch": ((0,), {"logs": {}}, "(batch, logs=logs)"),
+    "epoch": ((0, {}), {}, "(epoch, logs)"),
+    "": (({},), {}, "(logs)"),
+}
 
 
-def _own(callback: object, name: str) -> Method | None:
-    method: Any = getattr(callback, name, None)
-    if not callable(method):
-        return None
-    return None if getattr(method, "__func__", method) is getattr(base_of(callback), name, None) else method
-
-
-def check(callback: object) -> list[str]:
-    """Refuse a callback whose methods could not be called, or never would be; of Keras's own kind, give the latter.
+def methods_of(callback: object) -> dict[str, Method]:
+    """Return the methods of a callback that do anything, by the names that they are called for.
 
     Raises:
-        HookSignatureError: A method is called like one of the lifecycle and is none, or takes other arguments.
+        HookSignatureError: A method is misspelt, and the callback is of our class; or it takes other arguments.
     """
-    who = f"the callback {type(callback).__name__}"
-    for name in LIFECYCLE:
-        method = _own(callback, name)
-        if method is not None:
-            _check_signature(who, name, method)
-    unknown = [f"{name!r}{nearest(name, list(LIFECYCLE))}" for name in dir(type(callback)) if _misleads(callback, name)]
-    text = f"{who} has a method {', '.join(unknown)}, which is none of a callback's and would never be called"
-    if unknown and isinstance(callback, Callback):
-        raise HookSignatureError(f"{text}; there are {', '.join(LIFECYCLE)}. Or give it a name without 'on_'")
-    return [text] if unknown else []
+    if isinstance(callback, Callback):
+        KERAS.check(callback)
+    methods = KERAS.methods(callback)
+    for event, method in methods.items():
+        _check_signature(callback, event, method)
+    return methods
 
 
-def _misleads(callback: object, name: str) -> bool:
-    like = name.startswith("on_") and name.endswith(("_begin", "_end", "_start", "_begins", "_ends"))
-    return like and name not in LIFECYCLE and callable(getattr(callback, name, None))
-
-
-def _check_signature(who: str, name: str, method: Method) -> None:
+def _check_signature(callback: object, event: str, method: Method) -> None:
+    older = OLDER.get(event)
+    name = older if older is not None and method == getattr(callback, older, None) else event
     try:
         signature = inspect.signature(method)
     except (TypeError, ValueError):  # a builtin may have none
         return
+    args, kwargs, call = next(call for part, call in _CALLS.items() if part in event)
     try:
-        if name in BATCH:
-            signature.bind(0, logs={})
-        elif name in _EPOCH:
-            signature.bind(0, {})
-        else:
-            signature.bind({})
+        signature.bind(*args, **kwargs)
     except TypeError as error:
-        call = "(batch, logs=logs)" if name in BATCH else "(epoch, logs)" if name in _EPOCH else "(logs)"
-        raise HookSignatureError(f"{who}: {name}{signature} is called as {name}{call}, {error}") from None
+        raise HookSignatureError(
+            f"the callback {type(callback).__name__}: {name}{signature} is called as {name}{call}, {error}"
+        ) from None

@@ -1,83 +1,89 @@
-"""Callbacks that write files: the model, when it is due or the best so far, and a table of what was logged."""
+"""Callbacks that write files: checkpoints of the model, and a table of the logs."""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import whole
 
-from ._callback import Callback, Continuing, Logs, is_any
-from ._model import Model
+from ._bridge import is_any, runner_of, writes
+from ._callback import Continuing, Logs
 from ._monitor import Mode, MonitorCallback
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
 
 SaveFreq: TypeAlias = Literal["epoch"] | int
 
 
-class Batches:
-    """Says every how many batches something is due, over the ends of epochs too."""
-
-    def __init__(self) -> None:
-        self.since = 0
-        self.last: int | None = None
-
-    def is_due(self, batch: int, every: int) -> bool:
-        """Count on to a batch; where Keras runs several at once, it names the last of them."""
-        is_new = self.last is None or batch <= self.last
-        self.since += batch + 1 if is_new or self.last is None else batch - self.last
-        self.last = batch
-        if self.since < every:
-            return False
-        self.since = 0
-        return True
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give how far it has counted."""
-        return {"since": self.since, "last": self.last}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self.since, self.last = int(state["since"]), state["last"]
+def save_freq_of(who: str, value: object) -> SaveFreq:
+    """Return when to save, after a check."""
+    return "epoch" if value == "epoch" else whole_number(who, "save_freq", value, 1)
 
 
-def save_freq_of(who: str, given: object) -> SaveFreq:
-    """Give when to save, and refuse what says nothing of it."""
-    return "epoch" if given == "epoch" else whole(who, "save_freq", given, 1)
+class Saving(Continuing):
+    """The base of callbacks that save after each epoch, or every so many batches, counted across epochs."""
+
+    save_freq: SaveFreq | None = None  # None for never
+
+    _kept: ClassVar[tuple[str, ...] | None] = ("_epoch", "_since", "_last")
+    _epoch = 0
+    _since = 0  # batches since the last save
+    _last: int | None = None  # the batch before
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
+        """Note the epoch."""
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        """Save if so many batches have passed."""
+        if self.save_freq is None or self.save_freq == "epoch":
+            return
+        # Keras may run several batches at once, and then calls this for the last of them only.
+        in_new_epoch = self._last is None or batch <= self._last
+        self._since += batch + 1 if self._last is None or in_new_epoch else batch - self._last
+        self._last = batch
+        if self._since >= self.save_freq:
+            self._since = 0
+            self._save(self._epoch, batch, logs or {})
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Save if each epoch is to be saved."""
+        if self.save_freq == "epoch":
+            self._save(epoch, None, logs or {})
+
+    def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
+        raise NotImplementedError
 
 
 @HOOKS.register
-class ModelCheckpoint(MonitorCallback):
-    """Save the model after each epoch or so many batches; all, or only when it is the best so far.
+class ModelCheckpoint(MonitorCallback, Saving):
+    """Save the model after each epoch or every so many batches: always, or only when it is the best so far.
 
-    On our runner the files are checkpoints of the run, from which it can be resumed, whatever their names end in.
+    On our runner the files are checkpoints, from which a run can be resumed, whatever their suffix.
 
     Args:
-        filepath: The name of the files, for `str.format`, which is given ``epoch`` and ``batch``, the first ones being
-            1, and `logs`: ``"runs/{epoch:02d}-{val_loss:.2f}.safetensors"``. ``keras.Model`` wants ``.keras``, or
-            ``.weights.h5``.
-        monitor: The name of the number in `logs` by which the best is chosen.
-        verbose: Whether to say what is done.
-        save_best_only: Whether to save only when that number is better than any before; if it is not there, the model
-            is saved, and the log warns.
-        save_weights_only: Whether to call the model's ``save_weights``; on our runner it is the same.
+        filepath: A template for the names of the files, filled by `str.format` with ``epoch`` and ``batch``, both from
+            1, and with `logs`: ``"runs/{epoch:02d}-{val_loss:.2f}.safetensors"``. ``keras.Model`` requires the suffix
+            ``.keras``, or ``.weights.h5``.
+        monitor: The name of the number in `logs` that decides which model is the best.
+        verbose: 1 to print what is saved.
+        save_best_only: Whether to save only when that number is better than all before. If it is missing, the model is
+            saved, and a warning logged.
+        save_weights_only: Whether to call ``save_weights`` of the model; on our runner the files are the same.
         mode: See `MonitorCallback`.
         save_freq: ``"epoch"``, or the number of batches.
-        initial_value_threshold: What counts as the best number at first.
+        initial_value_threshold: The best number at first.
 
     Attributes:
         best: The best number so far.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have.
-        HookTypeError: An option is of another type.
+        HookOptionError: An option has an impossible value.
+        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ModelCheckpoint("best.safetensors", monitor="val_accuracy", save_best_only=True).best is None
@@ -85,8 +91,10 @@ class ModelCheckpoint(MonitorCallback):
         >>> ModelCheckpoint("{batch}.safetensors", save_freq="batch")
         Traceback (most recent call last):
           ...
-        aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is no whole number
+        aspecthook.HookTypeError: ModelCheckpoint: save_freq='batch' is not a whole number
     """
+
+    _kept = ("best", "_epoch", "_since", "_last")
 
     def __init__(
         self,
@@ -104,23 +112,7 @@ class ModelCheckpoint(MonitorCallback):
         self.verbose = verbose
         self.save_best_only = save_best_only
         self.save_weights_only = save_weights_only
-        self.save_freq: SaveFreq = save_freq_of(type(self).__name__, save_freq)
-        self._batches = Batches()
-        self._epoch = 0
-
-    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Note the epoch, for the names of files."""
-        self._epoch = epoch
-
-    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Save if so many batches have passed."""
-        if self.save_freq != "epoch" and self._batches.is_due(batch, self.save_freq):
-            self._save(self._epoch, batch, logs or {})
-
-    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Save if that is wished for epochs."""
-        if self.save_freq == "epoch":
-            self._save(epoch, None, logs or {})
+        self.save_freq = save_freq_of(type(self).__name__, save_freq)
 
     def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
         path = self._path(epoch, batch, logs)
@@ -130,58 +122,48 @@ class ModelCheckpoint(MonitorCallback):
         if runner is None or batch is None:  # other callbacks may look for the file when an epoch ends
             self._write(path, epoch)
         else:
-            runner.after_stage(lambda: self._write(path, epoch))  # what they note of a batch is to be in it
+            runner.after_stage(lambda: self._write(path, epoch))  # with what other callbacks remember of the batch
 
     def _write(self, path: str, epoch: int) -> None:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         save = self.model.save_weights if self.save_weights_only else self.model.save
         save(path, overwrite=True)
-        if self.verbose:
-            print(f"ModelCheckpoint: saved {path} in epoch {epoch + 1}")
+        self._report(f"saved {path} in epoch {epoch + 1}")
 
     def _is_best(self, logs: dict[str, Any]) -> bool:
         value = self.get_monitor_value(logs)
         if value is None or len(getattr(value, "shape", ())) > 0:
             return True
         if not self.is_better(value, self.best):
-            if self.verbose:
-                print(f"ModelCheckpoint: {self.monitor} is {value:.5f}, and was {self.best:.5f} at best")
+            self._report(f"{self.monitor} is {value:.5f}; the best was {self.best:.5f}")
             return False
         self.best = value
         return True
 
     def _path(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> str:
-        known = {**logs, "epoch": epoch + 1}
+        fields = {**logs, "epoch": epoch + 1}
         if batch is not None:
-            known.setdefault("batch", batch + 1)
+            fields.setdefault("batch", batch + 1)
         try:
-            return self.filepath.format(**known)
+            return self.filepath.format(**fields)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise TrainingError(
-                f"ModelCheckpoint: {self.filepath!r} cannot be filled in ({brief(error)}); there are {', '.join(known)}"
+                f"ModelCheckpoint: the template {self.filepath!r} cannot be filled in ({brief(error)}); there are "
+                f"{', '.join(fields)}"
             ) from error
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the best number, and how many batches have passed."""
-        return {"best": self.best, "epoch": self._epoch, **self._batches.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self.best, self._epoch = state["best"], int(state["epoch"])
-        self._batches.load_state_dict(state)
 
 
 @HOOKS.register
 class CSVLogger(Continuing):
-    """Write what was logged to a CSV file, a line for each epoch.
+    """Write the logs to a CSV file, one line for each epoch.
 
-    The columns are those of the first epoch, sorted; if it was not validated, there are ``val_`` columns all the same.
-    A run that is resumed goes on in its file, without the lines of epochs that it will train again.
+    The columns are the sorted names of the first epoch. If that was not validated, each has a ``val_`` column too.
+    A run that is resumed continues its file, without the lines of epochs that it trains again.
 
     Args:
         filename: The file.
-        separator: What is between the columns.
-        append: Go on in a file that is there.
+        separator: The character between the columns.
+        append: Whether to continue a file that exists; else it is replaced.
 
     Raises:
         HookOptionError: The separator is not one character.
@@ -199,6 +181,8 @@ class CSVLogger(Continuing):
         <BLANKLINE>
     """
 
+    _kept = ("keys", "_size")
+
     def __init__(self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False) -> None:
         super().__init__()
         if not is_any(separator, str) or len(separator) != 1:
@@ -211,23 +195,23 @@ class CSVLogger(Continuing):
         self._size = 0
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Begin the file, or go on in it."""
-        goes_on = not self.begins_anew()
-        if not goes_on:
+        """Begin the file, or continue it."""
+        resumed = not self.begins_anew()
+        if not resumed:
             self.keys = None
         if not writes(self):
             return
-        with self._open("a" if self.append or goes_on else "w") as file:
-            if goes_on:
+        with self._open("a" if self.append or resumed else "w") as file:
+            if resumed:
                 file.truncate(min(self._size, file.seek(0, os.SEEK_END)))
             self._size = file.seek(0, os.SEEK_END)
         self._has_header = self._size > 0
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Write a line."""
-        found = logs or {}
+        logs = logs or {}
         if self.keys is None:
-            self.keys = _columns(found)
+            self.keys = _columns(logs)
         if not writes(self):
             return
         with self._open("a") as file:
@@ -235,19 +219,11 @@ class CSVLogger(Continuing):
             if not self._has_header:
                 writer.writerow(["epoch", *self.keys])
                 self._has_header = True
-            writer.writerow([epoch, *(_cell(found.get(key, "NA")) for key in self.keys)])
+            writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
             self._size = file.tell()
 
-    def _open(self, mode: str) -> Any:  # Any: a file, open for as long as a line takes: a run that fails leaves none
+    def _open(self, mode: str) -> Any:  # Any: a file, opened for each line, so that a run that fails leaves none open
         return open(self.filename, mode, newline="", encoding="utf-8")
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give the columns, and how long the file is."""
-        return {"keys": self.keys, "size": self._size}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self.keys, self._size, self._loaded = state["keys"], int(state["size"]), True
 
 
 def _columns(logs: Mapping[str, Any]) -> list[str]:
@@ -258,15 +234,3 @@ def _columns(logs: Mapping[str, Any]) -> list[str]:
 def _cell(value: Any) -> Any:
     is_single = is_any(value, str) or not is_any(value, Iterable) or getattr(value, "ndim", 1) == 0
     return value if is_single else f'"[{", ".join(map(str, value))}]"'
-
-
-def runner_of(callback: Callback) -> Runner | None:
-    """Give the run that a callback is on; None in a fit of Keras."""
-    model = callback.model
-    return model.runner if isinstance(model, Model) else None
-
-
-def writes(callback: Callback) -> bool:
-    """Say whether this process is the one that writes files."""
-    runner = runner_of(callback)
-    return runner is None or runner.rank == 0

@@ -1,33 +1,31 @@
-"""A run as Keras's callbacks see it: what ``self.model`` of a callback is on our runner."""
+"""A run with ``fit``, ``evaluate`` and ``predict`` of a ``keras.Model``, and callbacks that are on it for one call."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, final
-from weakref import ref
 
-from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._evaluation import _kept
+from aspecthook.training.loop._state import preserved
 
-from ._callback import is_any
-from ._optimizer import Optimizer
+from ._bridge import flat, is_any, is_array, joined, loader_of, on_host
+from ._lifecycle import KerasLifecycle
+from ._progress import ProgbarLogger
+from ._run_model import RunModel
+from ._simple import History
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-    from ._simple import History
-
-# Any: weights are arrays, data and predictions whatever the model takes and makes.
+# Any: inputs, targets and predictions are whatever the model takes and returns; callbacks may be of any class.
 
 
 @final
-class Model:
-    """A run, as ``self.model`` of a callback, and with ``fit``, ``evaluate`` and ``predict`` of one's own.
+class Model(RunModel):
+    """A run as a ``keras.Model``: what ``self.model`` of a callback is, and what a script can `fit`.
 
-    It has what callbacks use of a ``keras.Model``; all else is that of the model that is trained. A callback may put
-    attributes on it.
+    It has all that callbacks use of a ``keras.Model``; other attributes are those of the model that is trained.
+    A callback may set attributes of its own.
 
     Args:
         runner: The run.
@@ -45,144 +43,6 @@ class Model:
         ([0, 1, 2], ['loss', 'val_loss'])
     """
 
-    built = True  # Keras's own callbacks ask
-    # Keras's monitors look here for metrics that it has compiled.
-    metrics: tuple[Any, ...] = ()
-
-    def __init__(self, runner: Runner) -> None:
-        self._set(lambda: runner, {"history": None})
-
-    def _set(self, find: Callable[[], Runner | None], things: dict[str, Any]) -> None:
-        # `vars`: all other attributes go to `_things`.
-        vars(self).update(_find=find, _things=things)
-
-    @classmethod
-    def of(cls, runner: Runner, things: dict[str, Any] | None = None) -> Model:
-        """Give one that does not keep the run alive: callbacks hold it, which are hooks of the run.
-
-        Args:
-            runner: The run.
-            things: What callbacks have put on it, to be shared with another one.
-        """
-        made = cls(runner)
-        made._set(ref(runner), made.things if things is None else things)
-        return made
-
-    @property
-    def things(self) -> dict[str, Any]:
-        """What callbacks have put on it."""
-        found: dict[str, Any] = vars(self)["_things"]
-        return found
-
-    @property
-    def runner(self) -> Runner:
-        """The run.
-
-        Raises:
-            ReferenceError: It is gone, and a callback that was on it is still there.
-        """
-        runner: Runner | None = vars(self)["_find"]()
-        if runner is None:
-            raise ReferenceError("the run of this model is gone; keep a reference to the Runner")
-        return runner
-
-    # What callbacks ask for
-
-    @property
-    def stop_training(self) -> bool:
-        """Whether the run is to end after this iteration; set it to end it."""
-        return self.runner.stopping
-
-    @stop_training.setter
-    def stop_training(self, stop: bool) -> None:
-        if stop:
-            self.runner.request_stop()
-        else:
-            self.runner._stopping = False
-
-    @property
-    def optimizer(self) -> Any:  # Any: an Optimizer, which passes on whatever that of the run has
-        """The optimizer, with ``learning_rate`` and ``iterations``."""
-        return None if self.runner.optimizer is None else Optimizer(self)
-
-    @property
-    def name(self) -> str:
-        """The name of the model's class."""
-        return type(self.runner.model).__name__
-
-    @property
-    def weights(self) -> list[Any]:
-        """The live parameters."""
-        return list(self.runner.backend.parameters(self.runner.model).values())
-
-    trainable_weights = trainable_variables = variables = weights
-
-    def count_params(self) -> int:
-        """Say how many numbers the parameters are."""
-        return sum(array.size for array in self.runner.backend.state(self.runner.model).values())
-
-    def get_weights(self) -> list[Any]:
-        """Give copies of the parameters and buffers."""
-        return list(self.runner.backend.state(self.runner.model).values())
-
-    def set_weights(self, weights: Iterable[Any]) -> None:
-        """Take back what `get_weights` has given.
-
-        Raises:
-            TrainingError: They are those of another model; nothing is changed.
-        """
-        names = list(self.runner.backend.state(self.runner.model))
-        given = list(weights)
-        if len(given) != len(names):
-            raise TrainingError(
-                f"{self.name} has {len(names)} weights, and {len(given)} were given; give what its get_weights() gave"
-            )
-        self.runner.backend.load_state(self.runner.model, dict(zip(names, given, strict=True)))
-
-    # Files
-
-    def save(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
-        """Save a checkpoint of the run, whatever the name of the file ends in.
-
-        Raises:
-            TrainingError: The file is there and is not to be overwritten, or it cannot be written.
-        """
-        if not overwrite and os.path.exists(filepath):
-            raise TrainingError(f"{os.fspath(filepath)} is there already; give overwrite=True, or another name")
-        self.runner.save_checkpoint(filepath)
-
-    def save_weights(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
-        """Do what `save` does: what Keras calls weights has the state of the optimizer too."""
-        self.save(filepath, overwrite)
-
-    def load_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the parameters, and the state of the optimizer if it is there; the run goes on where it is.
-
-        Raises:
-            TrainingError: The file is no checkpoint, or that of another model.
-        """
-        from aspecthook.training.checkpoint._format import load
-
-        self.runner.load_checkpoint(filepath)
-        kept = load(filepath).get("optimizer")
-        if kept is not None and self.runner.optimizer is not None:
-            self.runner.backend.load_optimizer_state(self.runner.optimizer, kept["arrays"], kept["rest"])
-
-    @property
-    def _initial_epoch(self) -> int:  # where a BackupAndRestore of Keras says that training goes on
-        return self.runner.epoch
-
-    @_initial_epoch.setter
-    def _initial_epoch(self, epoch: int) -> None:
-        runner = self.runner
-        done = dict.fromkeys(runner.progress, 0)
-        done["epoch"], done["iter"] = epoch, epoch * (length_of(runner._loaders["train"]) or 0)
-        done["step"] = done["iter"] // runner.accumulate
-        done["begun"] = epoch if runner.by_epoch else done["iter"]
-        runner.progress = done
-
-    # Training and evaluation
-
     def fit(
         self,
         x: Any,
@@ -195,33 +55,29 @@ class Model:
         shuffle: bool = True,
         verbose: int = 0,
     ) -> History:
-        """Train, with callbacks that are there for this time.
+        """Train, with callbacks that are removed afterwards.
 
         Args:
-            x: A loader, as `Runner.fit` takes; or an array of inputs.
-            y: The targets of such an array.
-            batch_size: The size of batches made of arrays.
-            epochs: The number of the last epoch; what the runner was told, unless given.
+            x: A loader, as `Runner.fit` takes it; or an array of inputs.
+            y: The targets, if `x` is an array.
+            batch_size: The size of the batches that arrays are cut into.
+            epochs: The number of the last epoch; `max_epochs` of the runner unless given.
             validation_data: A loader; or a pair of arrays.
-            callbacks: Callbacks, in lists as you like; or configs of such.
-            shuffle: Whether batches made of arrays are shuffled.
-            verbose: Whether to show the progress; 2 for lines on a terminal too.
+            callbacks: A callback or its config; or lists of them, nested as you like.
+            shuffle: Whether the samples of arrays are shuffled.
+            verbose: 1 to show the progress, as a bar on a terminal; 2 to show it in lines there too.
 
         Returns:
-            What was logged, by epochs.
+            The numbers of all epochs.
         """
-        from ._bindings import placed
-        from ._progress import ProgbarLogger
-        from ._simple import History
-
         history = History()
-        usual = [history, ProgbarLogger()] if verbose else [history]
         if epochs is not None:
             self.runner.max_epochs = epochs
         pair: Any = validation_data
-        val = _loader(pair[0], pair[1], batch_size) if _is_pair(pair) else pair
-        with placed(self.runner, [callbacks, usual], self, verbose):
-            self.runner.fit(_loader(x, y, batch_size, shuffle=shuffle), val)
+        is_pair = is_any(pair, tuple) and len(pair) == 2 and is_array(pair[0])
+        val = loader_of(pair[0], pair[1], batch_size) if is_pair else pair
+        with self._with_callbacks([callbacks, history], verbose):
+            self.runner.fit(loader_of(x, y, batch_size, shuffle=shuffle), val)
         return history
 
     def evaluate(
@@ -234,126 +90,69 @@ class Model:
         return_dict: bool = False,
         verbose: int = 0,
     ) -> Any:
-        """Test the model, in the middle of a run too, which goes on afterwards as if nothing had happened.
-
-        The callbacks of the run hear nothing of it.
+        """Test the model. A run that is under way, and its callbacks and logs, do not notice it.
 
         Returns:
-            The loss, if there is nothing else; the numbers in the order of their names, the loss first; or all by name.
+            The loss, if it is the only number; else a list that begins with the loss and has the other numbers in the
+            order of their names; or all numbers by name.
         """
-        with self._aside(callbacks, verbose):
+        with self._unnoticed(callbacks, verbose):
             self.runner.logs = {name: value for name, value in self.runner.logs.items() if not name.startswith("test_")}
-            made = self.runner.test(_loader(x, y, batch_size))
-        found = {name.removeprefix("test_"): value for name, value in made.items() if name.startswith("test_")}
+            logs = self.runner.test(loader_of(x, y, batch_size))
+        found = {name.removeprefix("test_"): value for name, value in logs.items() if name.startswith("test_")}
         if return_dict:
             return found
-        rows = [found[name] for name in sorted(found, key=lambda name: (name != "loss", name))]
-        return rows[0] if len(rows) == 1 else rows
+        numbers = [found[name] for name in sorted(found, key=lambda name: (name != "loss", name))]
+        return numbers[0] if len(numbers) == 1 else numbers
 
     def predict(self, x: Any, *, batch_size: int = 32, callbacks: Any = None, verbose: int = 0) -> Any:
-        """Give what the model makes of the inputs, as one array if it makes arrays; else a list, by batches.
+        """Return the predictions: one array if the model returns arrays, else a list with one item for each batch.
 
-        The callbacks of the run hear nothing of it.
+        A run that is under way, and its callbacks and logs, do not notice it.
         """
-        with self._aside(callbacks, verbose):
-            return _joined(on_host(self.runner.predict(_loader(x, None, batch_size))))
+        with self._unnoticed(callbacks, verbose):
+            return joined(on_host(self.runner.predict(loader_of(x, None, batch_size))))
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Give what the model makes of one batch."""
+        """Return the predictions for one batch."""
         return self.predict([x])
 
-    def _aside(self, callbacks: Any, verbose: int) -> ExitStack:
-        from ._bindings import aside, placed
-        from ._progress import ProgbarLogger
-
-        stack = ExitStack()
+    @contextmanager
+    def _with_callbacks(self, callbacks: Any, verbose: int) -> Generator[None]:
+        """Put callbacks on the run inside ``with``, but for those that are on it already."""
+        runner = self.runner
+        life = lifecycle_of(runner)
+        life.model = Model.of(runner, self.extras)
+        before, life.verbose = life.verbose, verbose
+        added: list[Any] = []
         try:
-            stack.enter_context(aside(self.runner))
-            stack.enter_context(_kept(self.runner))
-            usual = [ProgbarLogger()] if verbose else []
-            stack.enter_context(placed(self.runner, [callbacks, usual], self, verbose))
-        except BaseException:
-            stack.close()
-            raise
-        return stack
+            for callback in flat([callbacks, ProgbarLogger() if verbose else None]):
+                if not any(hook is callback for hook in runner.hooks):
+                    added.append(runner.register_hook(callback))  # noqa: PERF401  # until one is refused
+            yield
+        finally:
+            life.verbose = before
+            for callback in added:
+                runner.remove_hook(callback)
+                life.forget(callback)
 
-    # What else it is
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model."""
-        return self.runner.model(*args, **kwargs)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set what the model has; or put something on it, which callbacks find there."""
-        if hasattr(type(self), name):
-            object.__setattr__(self, name, value)
-        else:
-            self.things[name] = value
-
-    def __getattr__(self, name: str) -> Any:
-        if "_things" not in vars(self):  # one that is being copied
-            raise AttributeError(name)
-        if name in self.things:
-            return self.things[name]
-        try:
-            return getattr(self.runner.model, name)
-        except AttributeError:
-            there = ", ".join(sorted(word for word in {*dir(type(self)), "history"} if not word.startswith("_")))
-            raise AttributeError(
-                f"the model of a callback on our runner has no {name!r}, nor has {self.name}; it has {there}"
-            ) from None
+    @contextmanager
+    def _unnoticed(self, callbacks: Any, verbose: int) -> Generator[None]:
+        """Evaluate inside ``with``: only these callbacks are called, and the run is as before afterwards."""
+        runner = self.runner
+        with lifecycle_of(runner).silenced(), preserved(runner), self._with_callbacks(callbacks, verbose):
+            logs, predictions = runner.logs, runner.predictions
+            try:
+                yield
+            finally:
+                runner.logs, runner.predictions = logs, predictions
 
 
-def length_of(loader: Any) -> int | None:
-    """Say how many batches a loader has, if it knows."""
-    try:
-        return len(loader)
-    except TypeError:
-        return None
-
-
-def _is_pair(data: Any) -> bool:
-    return is_any(data, tuple) and len(data) == 2 and _is_array(data[0])
-
-
-def _is_array(data: Any) -> bool:
-    return hasattr(data, "shape") and hasattr(data, "__getitem__")
-
-
-def _loader(x: Any, y: Any, batch_size: int, *, shuffle: bool = False) -> Any:
-    """Give a loader, made of arrays if these are given."""
-    if not _is_array(x):
-        return x
-    if shuffle:
-        from aspecthook.training.data._loading import ArrayDataset, DataLoader
-
-        return DataLoader(ArrayDataset(x, y), batch_size=batch_size, shuffle=True)
-    places = range(0, len(x), batch_size)
-    if y is None:
-        return [x[place : place + batch_size] for place in places]
-    return [(x[place : place + batch_size], y[place : place + batch_size]) for place in places]
-
-
-def on_host(value: Any) -> Any:
-    """Give what Keras gives in the place of a tensor: an array."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        return value.detach().cpu().numpy()
-    if is_any(value, dict):
-        return {name: on_host(value[name]) for name in value}
-    if type(value) in (list, tuple):
-        return type(value)(map(on_host, value))
-    return value
-
-
-def _joined(rows: list[Any]) -> Any:
-    """Join batches: arrays, and dicts, lists and tuples of such; what is neither stays in batches."""
-    kinds: set[Any] = {type(row) for row in rows}
-    if kinds == {dict}:
-        return {name: _joined([row[name] for row in rows]) for name in rows[0]}
-    if kinds in ({list}, {tuple}):
-        return kinds.pop()(map(_joined, map(list, zip(*rows, strict=True))))
-    if not all(_is_array(row) and len(row.shape) for row in rows):
-        return rows
-    import numpy as np
-
-    return np.concatenate(rows)
+def lifecycle_of(runner: Run) -> KerasLifecycle:
+    """Return the lifecycle of a run, which is made with its first callback."""
+    for hook in runner.hooks:
+        if isinstance(hook, KerasLifecycle):
+            return hook
+    life = KerasLifecycle(runner, Model.of(runner))
+    runner.hooks.append(life)
+    return life

@@ -1,47 +1,47 @@
-"""Callbacks that watch a number: when it has become better, and what they do when it has not."""
+"""Callbacks that watch a number: when it has improved, and what they do when it has not."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.checkpoint._hooks import rule_of
+from aspecthook.training._options import finite_number, one_of, whole_number
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import number, whole
+from aspecthook.training.hooks._monitor import known_rule
 
 from ._callback import Continuing, Logs
+from ._optimizer import optimizers, rate_of, rates
 
 Mode: TypeAlias = Literal["auto", "min", "max"]
 
-_VAL = "val_"
+_MODES: tuple[Mode, ...] = ("min", "max", "auto")
 
 
-def direction(monitor: str) -> Mode | None:
-    """Say by the name of a number whether its minimum or its maximum is sought; None if the name does not tell."""
-    try:
-        return "min" if rule_of(monitor) == "less" else "max"
-    except HookOptionError:
-        return None
+def mode_by_name(monitor: str) -> Mode | None:
+    """Return whether a lesser or a greater number of this name is better; None if the name does not show it."""
+    rule = known_rule(monitor)
+    return None if rule is None else "min" if rule == "less" else "max"
 
 
 class MonitorCallback(Continuing):
-    """The base of callbacks that watch a number. It is better if it is so by more than `min_delta`, or the first.
+    """The base of callbacks that watch a number.
 
     Args:
         monitor: The name of the number in `logs`.
-        mode: Whether ``"min"`` or ``"max"`` is sought; ``"auto"`` asks the metrics that ``keras.Model`` has compiled,
-            and else goes by the name, such as ``loss`` or ``accuracy``.
-        baseline: What counts as the best one at first.
-        min_delta: By how much it must be better.
+        mode: Whether a lesser (``"min"``) or a greater (``"max"``) number is better. ``"auto"`` asks the metrics that
+            ``keras.Model`` has compiled, and else goes by the name, such as ``loss`` or ``accuracy``.
+        baseline: The best number at first.
+        min_delta: A number must be better than the best one by more than this.
 
     Attributes:
-        best: The best one so far.
+        best: The best number so far.
 
     Raises:
         HookOptionError: There is no such mode, or `min_delta` is not finite.
-        HookTypeError: An option is of another type.
+        HookTypeError: An option has the wrong type.
 
     Example:
         >>> class Record(MonitorCallback):
@@ -56,60 +56,64 @@ class MonitorCallback(Continuing):
         0.75
     """
 
+    verbose: int = 0
+
     def __init__(
         self, monitor: str = "val_loss", mode: Mode = "auto", baseline: float | None = None, min_delta: float = 0.0
     ) -> None:
         super().__init__()
         who = type(self).__name__
         if not isinstance(monitor, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
-            raise HookTypeError(f"{who}: monitor={brief(monitor)} is no name of a number")
-        if mode not in ("auto", "min", "max"):
-            near = nearest(str(mode), ["auto", "min", "max"])
-            raise HookOptionError(f"{who}(mode={brief(mode)}): give 'min', 'max' or 'auto'{near}")
+            raise HookTypeError(f"{who}: monitor={brief(monitor)} is not the name of a number")
         self.monitor = monitor
-        self.mode: Mode = mode
-        self.best: float | None = None if baseline is None else number(who, "baseline", baseline, finite=False)
-        self.min_delta = abs(number(who, "min_delta", min_delta))
+        self.mode: Mode = one_of(who, "mode", mode, _MODES)
+        self.best: float | None = baseline if baseline in (None, inf) else finite_number(who, "baseline", baseline)
+        self.min_delta = abs(finite_number(who, "min_delta", min_delta))
         self._seeks: Mode | None = None if mode == "auto" else mode
 
     def is_better(self, value: float, other: float | None) -> bool:
-        """Say whether a number is better than another one by more than `min_delta`.
+        """Whether a number is better than another one by more than `min_delta`; any number is better than None.
 
         Raises:
-            HookOptionError: Which way is better was not said, and cannot be known.
+            HookOptionError: The mode is ``"auto"``, and neither a metric nor the name shows which way is better.
         """
         if other is None:
             return True
         if self._seeks is None:
-            self._seeks = self._known()
+            self._seeks = self._find_mode()
         return value + self.min_delta < other if self._seeks == "min" else value - self.min_delta > other
 
-    def _known(self) -> Mode:
-        name = self.monitor.removeprefix(_VAL)
+    def _find_mode(self) -> Mode:
+        name = self.monitor.removeprefix("val_")
         for metric in _metrics(self.model):
             if getattr(metric, "name", None) == name and hasattr(metric, "_direction"):
                 return "max" if metric._direction == "up" else "min"
-        found = direction(name)
-        if found is None:
+        mode = mode_by_name(name)
+        if mode is None:
             raise HookOptionError(
-                f"{type(self).__name__}: whether a greater or a lesser {self.monitor!r} is better cannot be known by "
-                "its name; give mode='max' or mode='min'"
+                f"{type(self).__name__}: the name {self.monitor!r} does not show whether a greater or a lesser number "
+                "is better; give mode='max' or mode='min'"
             )
-        return found
+        return mode
 
     def get_monitor_value(self, logs: Logs) -> Any:
-        """Give the number; None, and a warning in the log, if it is not there."""
-        found = (logs or {}).get(self.monitor)
-        if found is None and not getattr(self.model, "stop_training", False):  # else nothing was validated any more
-            there = list(logs or {})
-            _log().warning(
+        """Return the number; if it is missing, log a warning and return None."""
+        logs = logs or {}
+        value = logs.get(self.monitor)
+        # A run that stops does not validate any more.
+        if value is None and not getattr(self.model, "stop_training", False):
+            logging.getLogger("aspecthook.training").warning(
                 "%s: there is no %r; there are: %s%s",
                 type(self).__name__,
                 self.monitor,
-                ", ".join(there) or "none",
-                nearest(self.monitor, there),
+                ", ".join(logs) or "none",
+                nearest(self.monitor, list(logs)),
             )
-        return found
+        return value
+
+    def _report(self, text: str) -> None:
+        if self.verbose:
+            print(f"{type(self).__name__}: {text}")
 
 
 def _metrics(model: Any) -> Iterator[Any]:
@@ -118,33 +122,29 @@ def _metrics(model: Any) -> Iterator[Any]:
         yield from getattr(metric, "metrics", ())
 
 
-def _log() -> logging.Logger:
-    return logging.getLogger("aspecthook.training")
-
-
 @HOOKS.register
 class EarlyStopping(MonitorCallback):
-    """End training where a number has become no better for some epochs.
+    """End training when a number has not improved for some epochs.
 
     Args:
         monitor: The name of the number in `logs`.
-        min_delta: By how much it must be better.
-        patience: After how many epochs without that to stop.
-        verbose: Whether to say so.
+        min_delta: An improvement must be greater than this.
+        patience: After how many epochs without an improvement to stop.
+        verbose: 1 to print when training ends.
         mode: See `MonitorCallback`.
-        baseline: What must be bettered, too, for the waiting to begin anew.
-        restore_best_weights: Whether to put the weights of the best epoch back when training ends, for whatever reason.
-        start_from_epoch: How many epochs to let pass first.
+        baseline: A number that an improvement must be better than, too, for the epochs to be counted from 0 again.
+        restore_best_weights: Whether the model gets the weights of the best epoch when training ends, however it ends.
+        start_from_epoch: How many epochs to ignore at first.
 
     Attributes:
         best: The best number so far.
-        best_epoch: The epoch that made it.
-        wait: How many epochs were no better since.
-        stopped_epoch: The epoch after which it has stopped; 0 if it has not.
+        best_epoch: The epoch of the best number.
+        wait: The number of epochs since the last improvement.
+        stopped_epoch: The epoch after which training was ended; 0 if it was not.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have.
-        HookTypeError: An option is of another type.
+        HookOptionError: An option has an impossible value.
+        HookTypeError: An option has the wrong type.
 
     Example:
         >>> EarlyStopping("val_accuracy", patience=3, restore_best_weights=True).patience
@@ -154,6 +154,8 @@ class EarlyStopping(MonitorCallback):
           ...
         aspecthook.HookOptionError: EarlyStopping(mode='maximum'): give 'min', 'max' or 'auto'; did you mean 'max'?
     """
+
+    _kept = ("wait", "stopped_epoch", "best", "best_epoch", "best_weights")
 
     def __init__(
         self,
@@ -168,11 +170,11 @@ class EarlyStopping(MonitorCallback):
     ) -> None:
         super().__init__(monitor, mode, min_delta=min_delta)
         who = type(self).__name__
-        self.patience = whole(who, "patience", patience, 0)
+        self.patience = whole_number(who, "patience", patience, 0)
         self.verbose = verbose
-        self.baseline = None if baseline is None else number(who, "baseline", baseline)
+        self.baseline = None if baseline is None else finite_number(who, "baseline", baseline)
         self.restore_best_weights = restore_best_weights
-        self.start_from_epoch = whole(who, "start_from_epoch", start_from_epoch, 0)
+        self.start_from_epoch = whole_number(who, "start_from_epoch", start_from_epoch, 0)
         self._reset()
 
     def _reset(self) -> None:
@@ -181,82 +183,65 @@ class EarlyStopping(MonitorCallback):
         self.best_weights: list[Any] | None = None  # Any: arrays
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Forget the last training; one that had been stopped, and is resumed, is stopped again."""
+        """Reset; or stop again, if a run that was stopped is resumed."""
         if self.begins_anew():
             self._reset()
         elif self.stopped_epoch > 0:
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Judge the epoch."""
+        """Stop if there was no improvement for too long."""
         value = self.get_monitor_value(logs)
         if value is None or epoch < self.start_from_epoch:
             return
-        if self.restore_best_weights and self.best_weights is None:  # even one that is not a number
-            self._keep(epoch)
+        if self.restore_best_weights and self.best_weights is None:  # even if the number is NaN
+            self._keep_weights(epoch)
         self.wait += 1
         if self.is_better(value, self.best):
             self.best = value
-            self._keep(epoch)
+            self._keep_weights(epoch)
             if self.baseline is None or self.is_better(value, self.baseline):
                 self.wait = 0
         elif self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
             self.model.stop_training = True
 
-    def _keep(self, epoch: int) -> None:
+    def _keep_weights(self, epoch: int) -> None:
         self.best_epoch = epoch
         if self.restore_best_weights:
             self.best_weights = self.model.get_weights()
 
     def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Put the best weights back."""
-        if self.verbose and self.stopped_epoch:
-            print(f"EarlyStopping: ended after epoch {self.stopped_epoch + 1}; the best was {self.best}")
+        """Restore the best weights."""
+        if self.stopped_epoch:
+            self._report(f"ended after epoch {self.stopped_epoch + 1}; the best was {self.best}")
         if self.best_weights is not None:
-            if self.verbose:
-                print(f"EarlyStopping: the weights are those of epoch {self.best_epoch + 1}")
+            self._report(f"the weights are those of epoch {self.best_epoch + 1}")
             self.model.set_weights(self.best_weights)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give what was best, and how long it has been waited."""
-        return {
-            "wait": self.wait,
-            "stopped_epoch": self.stopped_epoch,
-            "best": self.best,
-            "best_epoch": self.best_epoch,
-            "best_weights": self.best_weights,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self.wait, self.stopped_epoch = int(state["wait"]), int(state["stopped_epoch"])
-        self.best, self.best_epoch, self.best_weights = state["best"], state["best_epoch"], state["best_weights"]
-        self._loaded = True
 
 
 @HOOKS.register
 class ReduceLROnPlateau(MonitorCallback):
-    """Lower the learning rate where a number has become no better for some epochs.
+    """Lower the learning rate when a number has not improved for some epochs.
 
     Args:
         monitor: The name of the number in `logs`.
         factor: What the rate is multiplied by; less than 1.
-        patience: After how many epochs without an improvement.
-        verbose: Whether to say so.
+        patience: After how many epochs without an improvement to lower the rate.
+        verbose: 1 to print each new rate.
         mode: See `MonitorCallback`.
-        min_delta: By how much the number must be better.
-        cooldown: How many epochs to wait, after the rate was lowered, before counting again.
-        min_lr: The least rate.
+        min_delta: An improvement must be greater than this.
+        cooldown: How many epochs to wait after the rate was lowered before counting again.
+        min_lr: The lowest rate.
 
     Attributes:
         best: The best number so far.
-        wait: How many epochs were no better since.
-        cooldown_counter: How many epochs are still to be waited.
+        wait: The number of epochs since the last improvement.
+        cooldown_counter: How many epochs of the cooldown are left.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have.
-        HookTypeError: An option is of another type.
+        HookOptionError: An option has an impossible value.
+        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ReduceLROnPlateau(factor=0.5, patience=5).in_cooldown()
@@ -266,6 +251,8 @@ class ReduceLROnPlateau(MonitorCallback):
           ...
         aspecthook.HookOptionError: ReduceLROnPlateau: factor=2.0; give a number below 1
     """
+
+    _kept = ("best", "wait", "cooldown_counter")
 
     def __init__(
         self,
@@ -280,21 +267,21 @@ class ReduceLROnPlateau(MonitorCallback):
     ) -> None:
         super().__init__(monitor, mode, min_delta=min_delta)
         who = type(self).__name__
-        self.factor = number(who, "factor", factor, below=1)
-        self.patience = whole(who, "patience", patience, 0)
+        self.factor = finite_number(who, "factor", factor, below=1)
+        self.patience = whole_number(who, "patience", patience, 0)
         self.verbose = verbose
-        self.cooldown = whole(who, "cooldown", cooldown, 0)
-        self.min_lr = number(who, "min_lr", min_lr)
+        self.cooldown = whole_number(who, "cooldown", cooldown, 0)
+        self.min_lr = finite_number(who, "min_lr", min_lr)
         self.cooldown_counter = self.wait = 0
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Forget the last training."""
+        """Reset, unless the run is resumed."""
         if self.begins_anew():
             self.best = None
             self.cooldown_counter = self.wait = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Judge the epoch; other callbacks find the rate in `logs`."""
+        """Lower the rate if there was no improvement for too long; put the rate of the epoch into `logs`."""
         logs = {} if logs is None else logs
         logs.update(rates(self.model))
         value = self.get_monitor_value(logs)
@@ -311,44 +298,13 @@ class ReduceLROnPlateau(MonitorCallback):
                 self.cooldown_counter, self.wait = self.cooldown, 0
 
     def _reduce(self, epoch: int) -> bool:
-        """Lower the rates, and say whether any was."""
-        lowered = False
-        for optimizer in optimizers(self.model):
-            rate = rate_of(optimizer)
-            if rate > self.min_lr:
-                lowered = True
-                optimizer.learning_rate = max(rate * self.factor, self.min_lr)
-                if self.verbose:
-                    print(f"ReduceLROnPlateau: the learning rate after epoch {epoch + 1} is {rate_of(optimizer):g}")
-        return lowered
+        """Lower the rates; whether any was above the lowest rate."""
+        above = [optimizer for optimizer in optimizers(self.model) if rate_of(optimizer) > self.min_lr]
+        for optimizer in above:
+            optimizer.learning_rate = max(rate_of(optimizer) * self.factor, self.min_lr)
+            self._report(f"the learning rate after epoch {epoch + 1} is {rate_of(optimizer):g}")
+        return bool(above)
 
     def in_cooldown(self) -> bool:
-        """Say whether it is waiting after it has lowered the rate."""
+        """Whether the cooldown after a lower rate is under way."""
         return self.cooldown_counter > 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give what was best, and how long it has been waited."""
-        return {"best": self.best, "wait": self.wait, "cooldown_counter": self.cooldown_counter}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self.best, self.wait = state["best"], int(state["wait"])
-        self.cooldown_counter, self._loaded = int(state["cooldown_counter"]), True
-
-
-def optimizers(model: Any) -> list[Any]:
-    """Give the optimizer of a model; those of Keras's ``MultiOptimizer``."""
-    return list(getattr(model.optimizer, "optimizers", (model.optimizer,)))
-
-
-def rate_of(optimizer: Any) -> float:
-    """Give the learning rate of an optimizer, ours or one of Keras."""
-    rate = optimizer.learning_rate
-    return float(rate.numpy() if hasattr(rate, "numpy") else rate)
-
-
-def rates(model: Any) -> dict[str, float]:
-    """Give the learning rates as Keras logs them."""
-    if hasattr(model.optimizer, "optimizers"):
-        return {f"learning_rate_{optimizer.name}": rate_of(optimizer) for optimizer in optimizers(model)}
-    return {"learning_rate": rate_of(model.optimizer)}

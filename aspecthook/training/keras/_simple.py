@@ -1,28 +1,28 @@
-"""Callbacks of a few lines: what was logged, a learning rate by epochs, an end at NaN, and functions as callbacks."""
+"""Callbacks of a few lines: the history of the logs, learning rates by epoch, a stop at NaN, functions as callbacks."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import any_rank
 
-from ._callback import LIFECYCLE, Callback, Continuing, Logs
-from ._monitor import optimizers, rate_of, rates
+from ._callback import METHODS, Callback, Continuing, Logs
+from ._optimizer import optimizers, rate_of, rates
 
 
 @HOOKS.register
 class History(Continuing):
-    """Keep what was logged, epoch by epoch.
+    """Keep the logs of all epochs.
 
     Attributes:
-        history: The numbers of all epochs, by name; those of further trainings are added.
+        history: The values of all epochs, by name; those of further trainings are appended.
         epoch: The epochs of the last training.
 
     Example:
@@ -33,45 +33,38 @@ class History(Continuing):
         ([0], {'loss': [0.5]})
     """
 
+    _kept = ("history", "epoch")
+
     def __init__(self) -> None:
         super().__init__()
         self.history: dict[str, list[Any]] = {}
         self.epoch: list[int] = []
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Begin a list of epochs."""
+        """Begin a new list of epochs, unless the run is resumed."""
         if self.begins_anew():
             self.epoch = []
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Add the numbers."""
+        """Append the logs."""
         self.epoch.append(epoch)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(value)
         if self.model is not None:
             self.model.history = self
 
-    def state_dict(self) -> dict[str, Any]:
-        """Give all of it."""
-        return {"history": {name: list(rows) for name, rows in self.history.items()}, "epoch": list(self.epoch)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self.history = {name: list(rows) for name, rows in state["history"].items()}
-        self.epoch, self._loaded = list(state["epoch"]), True
-
 
 @HOOKS.register
-class LearningRateScheduler(Callback):
+class LearningRateScheduler(Continuing):
     """Set the learning rate before each epoch.
 
     Args:
-        schedule: Given the epoch and the rate, gives the new rate, a float; it may take the epoch alone.
-        verbose: Whether to say so.
+        schedule: A function of the epoch and the rate, or of the epoch alone, that returns the new rate as a float.
+        verbose: 1 to print each rate.
 
     Raises:
-        HookTypeError: The schedule cannot be called.
-        HookSignatureError: It takes other arguments.
+        HookTypeError: The schedule is not callable.
+        HookSignatureError: The schedule takes other arguments.
 
     Example:
         >>> scheduler = LearningRateScheduler(lambda epoch, lr: lr if epoch < 10 else lr * 0.9)
@@ -79,10 +72,13 @@ class LearningRateScheduler(Callback):
         0.9
     """
 
+    # Nothing has to be kept: the optimizer of a resumed run has its rate, and must not get it again within an epoch.
+    _kept = ()
+
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
         super().__init__()
         if not callable(schedule):
-            raise HookTypeError(f"LearningRateScheduler: {brief(schedule)} cannot be called; give a function")
+            raise HookTypeError(f"LearningRateScheduler: schedule={brief(schedule)} is not callable; give a function")
         self.schedule = schedule
         self.verbose = verbose
         self._takes_rate = _takes(schedule, 2)
@@ -95,29 +91,22 @@ class LearningRateScheduler(Callback):
         """Set the rate.
 
         Raises:
-            TrainingError: The schedule gave no float.
+            TrainingError: The schedule has not returned a float.
         """
         for optimizer in optimizers(self.model):
             rate: Any = self.schedule(epoch, rate_of(optimizer)) if self._takes_rate else self.schedule(epoch)
             if not isinstance(rate, Real) or isinstance(rate, Integral):
                 raise TrainingError(
-                    f"LearningRateScheduler: for epoch {epoch} the schedule gave {brief(rate)}, which is no float"
+                    f"LearningRateScheduler: the schedule returned {brief(rate)} for epoch {epoch}; return a float"
                 )
             optimizer.learning_rate = float(rate)
             if self.verbose:
                 print(f"LearningRateScheduler: the learning rate of epoch {epoch + 1} is {rate_of(optimizer):g}")
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Let other callbacks find the rate in `logs`."""
+        """Put the rate into `logs`, for other callbacks."""
         if logs is not None:
             logs.update(rates(self.model))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give nothing: a run that is resumed has its rate, and is not told again that its epoch begins."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take nothing."""
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
@@ -132,10 +121,10 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 
 @HOOKS.register
 class TerminateOnNaN(Callback):
-    """End training when the loss is infinite or not a number; on all ranks, if it is so on one.
+    """Stop training when the loss is infinite or NaN; on all ranks, if it is so on one.
 
     Args:
-        raise_error: Raise an error instead, so that `on_train_end` is not called.
+        raise_error: Whether to raise an error instead; `on_train_end` is not called then.
 
     Example:
         >>> TerminateOnNaN().on_train_batch_end(0, {"loss": 0.5})
@@ -150,25 +139,25 @@ class TerminateOnNaN(Callback):
         self.raise_error = raise_error
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Look at the loss.
+        """Check the loss.
 
         Raises:
-            TrainingError: It is infinite or not a number, and `raise_error` was asked for.
+            TrainingError: The loss is infinite or NaN, and `raise_error` is set.
         """
         loss = (logs or {}).get("loss")
         if not any_rank(loss is not None and not isfinite(loss)):
             return
         text = f"the loss is {loss} after batch {batch + 1} of the epoch"
         if self.raise_error:
-            raise TrainingError(f"{text}; lower the learning rate, clip the gradients, or look for such data")
-        print(f"TerminateOnNaN: {text}; training ends")
+            raise TrainingError(f"{text}; lower the learning rate, clip the gradients, or check the data")
+        print(f"TerminateOnNaN: {text}; training stops")
         self.model.stop_training = True
 
 
 @final
 @HOOKS.register
 class LambdaCallback(Callback):
-    """Functions as a callback.
+    """Make a callback of functions.
 
     Args:
         on_epoch_begin: Called before each epoch, with its number and `logs`.
@@ -177,11 +166,11 @@ class LambdaCallback(Callback):
         on_train_end: Called after training.
         on_train_batch_begin: Called before each batch, with its number, and `logs` by name.
         on_train_batch_end: Called after each batch.
-        functions: Functions for the other methods of a callback, by their names.
+        functions: Functions for the other methods of a callback, by the names of the methods.
 
     Raises:
-        HookOptionError: There is no such method.
-        HookTypeError: Something cannot be called.
+        HookOptionError: A callback has no such method.
+        HookTypeError: Something is not callable.
 
     Example:
         >>> LambdaCallback(on_test_end=lambda logs: print(logs)).on_test_end({"loss": 0.5})
@@ -212,10 +201,10 @@ class LambdaCallback(Callback):
             on_train_batch_end=on_train_batch_end,
         )
         for name, function in functions.items():
-            if name not in LIFECYCLE:
-                near = nearest(name, list(LIFECYCLE))
-                raise HookOptionError(f"LambdaCallback: {name!r} is none of {', '.join(LIFECYCLE)}{near}")
+            if name not in METHODS:
+                near = nearest(name, list(METHODS))
+                raise HookOptionError(f"LambdaCallback: {name!r} is none of {', '.join(METHODS)}{near}")
             if function is not None:
                 if not callable(function):
-                    raise HookTypeError(f"LambdaCallback({name}={brief(function)}) cannot be called; give a function")
+                    raise HookTypeError(f"LambdaCallback: {name}={brief(function)} is not callable; give a function")
                 setattr(self, name, function)

@@ -1,6 +1,7 @@
-"""One callback of a run: what it has been told, and what a checkpoint keeps of it.
+"""What is kept of each callback of a run: what it has been told, and for Keras's own callbacks, what they remember.
 
-Keras's own callbacks have no `state_dict`, and forget all when training begins: what they remember is kept for them.
+Keras's own callbacks have no `state_dict`, and reset themselves when training begins. So a resumed run restores their
+attributes after that.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import os
 from collections.abc import Callable
 from typing import Any, final
 
-from ._callback import Callback, Continuing, is_of_keras, overridden
-from ._monitor import direction
+from aspecthook.training.loop._dialect import Method
 
-# What they remember, by the names of their classes.
-_KEPT: dict[str, tuple[str, ...]] = {
+from ._callback import KERAS, Callback, Continuing, is_of_keras
+from ._monitor import mode_by_name
+
+# The attributes that Keras's own callbacks remember, by class.
+_REMEMBERED: dict[str, tuple[str, ...]] = {
     "EarlyStopping": ("wait", "stopped_epoch", "best", "best_weights", "best_epoch"),
     "ReduceLROnPlateau": ("best", "cooldown_counter", "wait"),
     "ModelCheckpoint": ("best", "_batches_seen_since_last_saving", "_last_batch_seen", "_current_epoch"),
@@ -28,100 +31,100 @@ _KEPT: dict[str, tuple[str, ...]] = {
 
 @final
 class Memory:
-    """What a callback of Keras's own remembers."""
+    """The attributes that a callback of Keras itself remembers."""
 
     def __init__(self, callback: Any, names: tuple[str, ...]) -> None:
-        self.held: dict[str, Any] = vars(callback)
+        self.attributes: dict[str, Any] = vars(callback)
         self.names = names
 
+    @classmethod
+    def of(cls, callback: Any) -> Memory | None:
+        """Return the memory of a callback; None if it has a `state_dict`, or is not one of Keras itself."""
+        if not hasattr(callback, "state_dict"):
+            for kind in type(callback).__mro__:
+                if kind.__name__ in _REMEMBERED and is_of_keras(kind):
+                    return cls(callback, _REMEMBERED[kind.__name__])
+        return None
+
     def state_dict(self) -> dict[str, Any]:
-        """Give it, and how long the file is of one that writes lines."""
-        made = {name: self.held[name] for name in self.names if name in self.held}
-        return {"held": made, "size": self._size()}
+        """Return the attributes, and the size of the file of a `CSVLogger`."""
+        attributes = {name: self.attributes[name] for name in self.names if name in self.attributes}
+        return {"attributes": attributes, "size": self._size()}
 
     def _size(self) -> int | None:
-        path = self.held.get("filename")
-        return os.path.getsize(path) if "csv_file" in self.held and path and os.path.exists(path) else None
+        path = self.attributes.get("filename")
+        return os.path.getsize(path) if "csv_file" in self.attributes and path and os.path.exists(path) else None
 
-    def direct(self) -> None:
-        """Say which way is better, where Keras would ask metrics that it has compiled."""
-        if self.held.get("mode") == "auto" and self.held.get("monitor_op", self) is None:
-            self.held["mode"] = direction(str(self.held["monitor"])) or "auto"
+    def choose_mode(self) -> None:
+        """Set the mode of a monitor by the name of its number: Keras would look for a metric that it has compiled."""
+        if self.attributes.get("mode") == "auto" and self.attributes.get("monitor_op", self) is None:
+            self.attributes["mode"] = mode_by_name(str(self.attributes["monitor"])) or "auto"
 
-    def begin(self, state: dict[str, Any], method: Callable[[], None]) -> None:
-        """Call what forgets all, and put it back."""
-        appends, size = self.held.get("append"), self._size()
-        if size is not None and state["size"] is not None:  # lines of epochs that will be trained again
-            os.truncate(self.held["filename"], min(size, state["size"]))
+    def restore_after(self, reset: Callable[[], None], state: dict[str, Any]) -> None:
+        """Call what resets the callback, and restore the attributes."""
+        appends, size = self.attributes.get("append"), self._size()
+        if size is not None and state["size"] is not None:  # the lines after it are of epochs that are trained again
+            os.truncate(self.attributes["filename"], min(size, state["size"]))
         if appends is not None:
-            self.held["append"] = True  # else the file would be emptied
-        method()
+            self.attributes["append"] = True  # otherwise the CSVLogger would empty its file
+        reset()
         if appends is not None:
-            self.held["append"] = appends
-        self.held.update(state["held"])
-
-
-def _memory_of(callback: Any) -> Memory | None:
-    if hasattr(callback, "state_dict"):
-        return None
-    for kind in type(callback).__mro__:
-        if kind.__name__ in _KEPT and is_of_keras(kind):
-            return Memory(callback, _KEPT[kind.__name__])
-    return None
+            self.attributes["append"] = appends
+        self.attributes.update(state["attributes"])
 
 
 @final
-class Seat:
-    """One callback of a run."""
+class CallbackState:
+    """One callback of a run: the epochs that it was told of, and its memory if it is one of Keras itself."""
 
     def __init__(self, callback: Any) -> None:
         self.callback = callback
-        # The epochs of whose beginning and end it was told.
+        # The last epochs of whose beginning and end the callback was told.
         self.begun: int | None = None
         self.ended: int | None = None
-        # While another callback evaluates the model, which Keras does without callbacks.
+        # Whether another callback evaluates the model, which this one is not told of.
         self.silent = False
-        self.on_epoch_end = overridden(callback, "on_epoch_end")
-        self.memory = _memory_of(callback)
-        self._state: dict[str, Any] | None = None
+        self.on_epoch_end = KERAS.overridden(callback, "on_epoch_end")
+        self.memory = Memory.of(callback)
+        self._loaded: dict[str, Any] | None = None
 
     @property
     def remembers(self) -> bool:
-        """Whether it is the same after a resume as if it had never ended."""
+        """Whether the callback continues after a resume as if the run had never ended."""
+        if isinstance(self.callback, Continuing):
+            return self.callback.remembers()
         own: Any = getattr(self.callback, "state_dict", None)
         return self.memory is not None or getattr(own, "__func__", own) not in (None, Callback.state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what it was told, and what it remembers if it does not say so itself."""
+        """Return what the callback was told, and what it remembers unless it has a `state_dict`."""
         memory = None if self.memory is None else self.memory.state_dict()
         return {"begun": self.begun, "ended": self.ended, "memory": memory}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what `state_dict` has given; what it remembers waits for `begin`."""
-        # One without a memory is told again of the epoch that it is in the middle of.
+        """Restore what the callback was told; `begin` restores what it remembers."""
+        # A callback without a memory is told again that the epoch begins.
         self.begun = state["begun"] if self.remembers else None
-        self.ended, self._state = state["ended"], state["memory"]
+        self.ended, self._loaded = state["ended"], state["memory"]
 
-    def end(self) -> None:
-        """Let the next training begin anew, even if a state was loaded in the middle of this one."""
-        if isinstance(self.callback, Continuing):
-            self.callback.begins_anew()
-
-    def begin(self, on_train_begin: Callable[..., Any] | None) -> None:
-        """Call `on_train_begin`, after which it remembers what was kept."""
+    def begin(self, on_train_begin: Method | None) -> None:
+        """Call `on_train_begin`, and restore what the callback remembers."""
 
         def call() -> None:
             if on_train_begin is not None:
                 on_train_begin({})
 
-        state, self._state = self._state, None
-        if self.memory is None:
+        loaded, self._loaded = self._loaded, None
+        if self.memory is not None:
+            self.memory.choose_mode()
+        if self.memory is None or loaded is None:
             call()
             return
-        self.memory.direct()
-        if state is None:
-            call()
-            return
-        self.memory.begin(state, call)
-        if state["held"].get("stopped_epoch"):
+        self.memory.restore_after(call, loaded)
+        if loaded["attributes"].get("stopped_epoch"):
             self.callback.model.stop_training = True
+
+    def end(self) -> None:
+        """Make the next training begin anew, even if a state was loaded during this one."""
+        if isinstance(self.callback, Continuing):
+            self.callback.begins_anew()

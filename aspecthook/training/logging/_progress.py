@@ -1,30 +1,32 @@
-"""The hook that shows on the terminal how far a run has come."""
+"""The hook that shows the progress of a run on the terminal."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TextIO
 
+from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._optimizer import number, whole
+from aspecthook.training.loop._checks import length_of
 
-from ._rows import PLACE, TIMES, Row, Rows, length_of, rates_of
-from ._terminal import Look, Plain, Terminal, screen_for
-from ._text import duration_text, number_text, took_text
+from ._numbers import duration_text, number_text
+from ._rows import PLACE, TIMES, LogRow, LogRows, rates_row
+from ._terminal import Plain, Status, Terminal, screen_for
 from ._timers import eta_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
 
 
 @dataclass(slots=True)
 class _Loop:
-    """A pass over data that is shown."""
+    """A pass over the data whose progress is shown."""
 
     mode: str
     label: str
@@ -35,22 +37,22 @@ class _Loop:
 
 @HOOKS.register
 class ProgressHook(Hook):
-    """Show how far the run has come: on a terminal by a bar with the newest numbers, elsewhere by lines now and then.
+    """Show the progress of the run: on a terminal a bar with the newest numbers, elsewhere a line now and then.
 
-    Each epoch leaves a line, with the means over it, the numbers of the validation after it, and the time since the
-    line before; a run that counts iterations alone leaves one at each validation and at its end. How long the rest will
-    take is shown if there is an `IterTimerHook`. What is no terminal is given plain lines, without control characters;
-    so is a terminal that can do no more, and one without the package rich. Rank 0 alone shows anything. If nothing can
-    be shown any more, since the terminal was closed, the run goes on.
+    Each epoch prints a line: the means over the epoch, the numbers of the validation after it, and the time since the
+    previous line. A run by iterations prints one at each validation and at its end. With an `IterTimerHook` the bar has
+    an estimate of the remaining time. Files, pipes and simple terminals get plain lines without control characters, and
+    so does any terminal if the package rich is missing. Only rank 0 shows anything. If the terminal is closed, the run
+    continues.
 
     Args:
-        interval: Where there is no bar: every how many iterations to show a line; None to go by time alone.
-        seconds: Where there is no bar: after how many seconds without a line to show one.
-        file: Where to; the standard output unless given.
+        interval: Without a bar: print a line every so many iterations; None to go by time alone.
+        seconds: Without a bar: print a line after so many seconds without one.
+        file: The file to write to; stdout if not given.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have.
-        HookTypeError: An option is of another type.
+        HookOptionError: An option is out of range.
+        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ProgressHook(interval=100).priority
@@ -60,24 +62,25 @@ class ProgressHook(Hook):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int | None = None, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
-        self.interval = None if interval is None else whole("ProgressHook", "interval", interval, 1)
-        self.seconds = number("ProgressHook", "seconds", seconds, above=0, finite=False)
+        self.interval = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
+        self.seconds = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
-        self._rows = Rows(0, by_epoch=True, ignore_last=False)
-        self._runner: weakref.ref[Runner] | None = None
+        self._rows = LogRows(0, by_epoch=True, ignore_last=False)
+        self._runner: weakref.ref[Run] | None = None
         self._running = False
         self._loaded: Mapping[str, Any] | None = None
         self._screen: Plain | Terminal | None = None
-        self._gone = False  # nothing can be shown any more
-        self._loops: list[_Loop] = []  # a validation may be made inside a training epoch
+        self._gone = False  # the terminal was closed
+        self._loops: list[_Loop] = []  # a hook may validate within a training epoch
         self._last: _Loop | None = None
-        self._trained: Row | None = None  # what the next line begins with
-        self._said = self._told = self._drawn = 0.0  # when: a line that lasts, any line, the bar
+        self._trained: LogRow | None = None  # the training row that the next line begins with
+        # The times of the last line that a pass has left, of the last line at all, and of the last drawing of the bar.
+        self._left = self._printed = self._drawn = 0.0
 
     # Stages
 
-    def before_run(self, runner: Runner) -> None:
-        """Begin to gather, or go on where a run that is resumed was."""
+    def before_run(self, runner: Run) -> None:
+        """Begin, or continue where a resumed run was."""
         self._running, self._gone, self._screen = True, False, None
         self._runner = weakref.ref(runner)
         self._rows.by_epoch, self._trained = runner.by_epoch, None
@@ -86,14 +89,14 @@ class ProgressHook(Hook):
             self._rows.load(loaded["rows"])
             self._trained = loaded["trained"]
         self._rows.begin(runner)
-        self._said = self._told = perf_counter()
+        self._left = self._printed = perf_counter()
 
-    def before_epoch(self, runner: Runner) -> None:
-        """Begin to show a pass over the data."""
+    def before_epoch(self, runner: Run) -> None:
+        """Start to show a pass over the data."""
         if runner.mode == "train":
-            if not self._running:  # registered in the middle of a run, it would not hear of the end of that
+            if not self._running:  # registered in the middle of a run, whose end would not call this hook
                 return
-            self._say_trained(runner)
+            self._print_trained(runner)
         else:
             if self._running:
                 self._take(self._rows.advance(runner))
@@ -101,8 +104,8 @@ class ProgressHook(Hook):
             self._rows.begin_validation(runner)
         self._begin(runner)
 
-    def after_iter(self, runner: Runner) -> None:
-        """Show how far it has come."""
+    def after_iter(self, runner: Run) -> None:
+        """Show how far the pass has come."""
         if runner.mode == "train" and self._running:
             self._take(self._rows.advance(runner, runner.iter + 1))
         if self._loops:
@@ -110,74 +113,74 @@ class ProgressHook(Hook):
             loop.done = _done(runner) if loop.mode == "train" else loop.done + 1
             self._move(runner, loop)
 
-    def after_epoch(self, runner: Runner) -> None:
-        """Say what came out of it; what came out of a training epoch is said with the validation after it."""
+    def after_epoch(self, runner: Run) -> None:
+        """Print the results; those of a training epoch are printed with the validation after it."""
         loop = self._end(runner)
         if runner.mode == "train" and self._running:
             self._take(self._rows.advance(runner))
         elif loop is not None:
-            self._say_made(runner, loop, self._rows.end_validation(runner))
+            self._print_results(runner, loop, self._rows.end_validation(runner))
 
-    def always_epoch(self, runner: Runner) -> None:
-        """End to show it, also if it has failed."""
+    def always_epoch(self, runner: Run) -> None:
+        """Stop showing the pass, even if it failed."""
         self._end(runner)
         if not self._running and not self._loops:
             self._stop(runner)
 
-    def always_run(self, runner: Runner) -> None:
-        """Say what came out of the last epoch, and leave the terminal as it was."""
-        self._say_trained(runner)
+    def always_run(self, runner: Run) -> None:
+        """Print the results of the last epoch, and leave the terminal as it was."""
+        self._print_trained(runner)
         self._running = False
         self._loops.clear()
         self._stop(runner)
 
-    def _begin(self, runner: Runner) -> None:
+    def _begin(self, runner: Run) -> None:
         now = perf_counter()
         if not self._running and not self._loops:
-            self._screen, self._said, self._told = None, now, now
+            self._screen, self._left, self._printed = None, now, now
         done = _done(runner) if runner.mode == "train" else 0
         self._last = _Loop(runner.mode, self._label(runner), now, done, _total(runner))
         self._loops.append(self._last)
-        self._try(runner, lambda screen: screen.start(lambda: self._look(runner)))
-        if runner.by_epoch or runner.mode != "train":  # else nothing is new: the passes of such a run are one
+        self._try(runner, lambda screen: screen.start(lambda: self._status(runner)))
+        if runner.by_epoch or runner.mode != "train":  # the passes of a run by iterations are shown as one
             self._try(runner, lambda screen: screen.draw())
 
-    def _end(self, runner: Runner) -> _Loop | None:
-        """Take off the pass that has ended; it is none of ours if a hook before this one has failed or skipped it."""
+    def _end(self, runner: Run) -> _Loop | None:
+        """Return the pass that has ended; None if a hook before this one failed or skipped it before it was shown."""
         return self._loops.pop() if self._loops and self._loops[-1].mode == runner.mode else None
 
-    # Lines that last
+    # Lines that a pass leaves
 
-    def _take(self, rows: list[Row]) -> None:
+    def _take(self, rows: list[LogRow]) -> None:
         self._trained = rows[-1] if rows else self._trained
 
-    def _say_trained(self, runner: Runner) -> None:
+    def _print_trained(self, runner: Run) -> None:
         row, self._trained = self._trained, None
         if row is not None:
-            self._say(runner, _place(runner, row), row, row)
+            self._print(runner, _place(runner, row), row, row)
 
-    def _say_made(self, runner: Runner, loop: _Loop, made: list[Row]) -> None:
-        """Say what a validation or a test has made, with what the training before it has made."""
+    def _print_results(self, runner: Run, loop: _Loop, made: list[LogRow]) -> None:
+        """Print the numbers of a validation or a test, with those of the training before it."""
         row = made[0] if made else {}
-        trained: Row = {}
+        trained: LogRow = {}
         if self._running and loop.mode == "val":
             trained, self._trained = self._trained or {}, None
         place = trained or (row if self._running and loop.mode == "val" else {})
         title = _place(runner, place) if place else _of(loop.mode, loop.done, loop.total)
-        self._say(runner, title, {**row, **trained}, trained)
+        self._print(runner, title, {**row, **trained}, trained)
 
-    def _say(self, runner: Runner, title: str, row: Row, trained: Row) -> None:
-        rates = rates_of(runner.optimizer)
+    def _print(self, runner: Run, title: str, row: LogRow, trained: LogRow) -> None:
+        rates = rates_row(runner.optimizer)
         shown = _numbers((name, row[name]) for name in sorted(row, key=_is_made) if name not in rates)
         rate = _numbers((name, trained[name]) for name in ("lr",) if name in trained)
         now = perf_counter()
-        parts = [title, *shown, *rate, took_text(now - self._said)]
-        self._said = self._told = now
-        self._try(runner, lambda screen: screen.say(parts))
+        parts = [title, *shown, *rate, duration_text(now - self._left)]
+        self._left = self._printed = now
+        self._try(runner, lambda screen: screen.print(parts))
 
-    # What is shown meanwhile
+    # The bar, and lines in its place
 
-    def _move(self, runner: Runner, loop: _Loop) -> None:
+    def _move(self, runner: Run, loop: _Loop) -> None:
         if self._screen is None:
             return
         now = perf_counter()
@@ -185,20 +188,20 @@ class ProgressHook(Hook):
             if now - self._drawn >= _REDRAW:
                 self._drawn = now
                 self._try(runner, lambda screen: screen.draw())
-        elif loop.done != loop.total and (now - self._told >= self.seconds or self._is_due(loop)):
-            self._told = now
-            self._try(runner, lambda screen: screen.say([self._look(runner).line]))
+        elif loop.done != loop.total and (now - self._printed >= self.seconds or self._is_due(loop)):
+            self._printed = now
+            self._try(runner, lambda screen: screen.print([self._status(runner).line]))
 
     def _is_due(self, loop: _Loop) -> bool:
         return self.interval is not None and loop.done % self.interval == 0
 
-    def _look(self, runner: Runner) -> Look:
+    def _status(self, runner: Run) -> Status:
         loop = self._loops[-1] if self._loops else self._last
         assert loop is not None
-        return Look(loop.label, loop.done, loop.total, self._newest(runner, loop))
+        return Status(loop.label, loop.done, loop.total, self._newest(runner, loop))
 
-    def _label(self, runner: Runner) -> str:
-        """Say which pass begins: an epoch, or a validation after one or inside it."""
+    def _label(self, runner: Run) -> str:
+        """Return the name of the pass that begins: an epoch, or a validation after one or within it."""
         if not self._running:
             return runner.mode
         trains, progress = runner.mode == "train", runner.progress
@@ -208,23 +211,23 @@ class ProgressHook(Hook):
         place = _place(runner, {"epoch": epoch, "iter": progress["iter"]})
         return place if trains else f"{place} {runner.mode}"
 
-    def _newest(self, runner: Runner, loop: _Loop) -> list[str]:
-        """Give the newest numbers, the most important first."""
+    def _newest(self, runner: Run, loop: _Loop) -> list[str]:
+        """Return the newest numbers, the most important first."""
         means = self._rows.means(runner.logs) if loop.mode == "train" else {}
         first, *rest = _numbers(means.items()) or [""]
-        eta = eta_of(runner) if loop.mode == "train" else _rest(loop)
+        eta = eta_of(runner) if loop.mode == "train" else _seconds_left(loop)
         left = "" if eta is None else f"eta {duration_text(eta)}"
-        rates = _numbers(rates_of(runner.optimizer).items()) if loop.mode == "train" else []
+        rates = _numbers(rates_row(runner.optimizer).items()) if loop.mode == "train" else []
         return [text for text in (first, left, *rates[:1], *rest) if text]
 
-    # How
+    # The screen
 
-    def _stop(self, runner: Runner) -> None:
+    def _stop(self, runner: Run) -> None:
         if self._screen is not None:
             self._try(runner, lambda screen: screen.stop())
 
-    def _try(self, runner: Runner, act: Callable[[Plain | Terminal], object]) -> None:
-        """Show something; a terminal that is gone must not take the run with it."""
+    def _try(self, runner: Run, act: Callable[[Plain | Terminal], object]) -> None:
+        """Use the screen. If the terminal is gone, warn and continue the run."""
         if self._gone or runner.rank != 0:
             return
         try:
@@ -234,18 +237,18 @@ class ProgressHook(Hook):
         except (OSError, ValueError) as error:  # ValueError: the file is closed
             self._gone = True
             self._give_up()
-            runner.logger.warning("the progress cannot be shown any more: %s; the run goes on", error)
+            runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
 
     def _give_up(self) -> None:
         screen, self._screen = self._screen, None
         try:
             if screen is not None:
-                screen.stop()  # others print to where they did before
+                screen.stop()  # gives stdout and stderr back
         except (OSError, ValueError):
             pass
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what was gathered for the next line."""
+        """Return the state of the next line."""
         if self._loaded is not None:
             return dict(self._loaded)
         rows, due = self._rows.state(self._runner() if self._runner is not None else None)
@@ -253,20 +256,20 @@ class ProgressHook(Hook):
         return {"rows": rows, "trained": trained[-1] if trained else self._trained}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given, when the run begins."""
+        """Restore the state when the run begins."""
         self._loaded = state
 
 
-def _done(runner: Runner) -> int:
+def _done(runner: Run) -> int:
     return runner.progress["inner_iter" if runner.by_epoch else "iter"]
 
 
-def _total(runner: Runner) -> int | None:
+def _total(runner: Run) -> int | None:
     counts_iters = runner.mode == "train" and not runner.by_epoch
     return runner.max_iters if counts_iters else length_of(runner.data_loader)
 
 
-def _place(runner: Runner, row: Row) -> str:
+def _place(runner: Run, row: LogRow) -> str:
     word, end = ("epoch", runner.max_epochs) if runner.by_epoch else ("iter", runner.max_iters)
     return _of(word, row[word], end)
 
@@ -276,7 +279,7 @@ def _of(word: str, done: float | str, total: int | None) -> str:
 
 
 def _is_made(name: str) -> bool:
-    """Put what a validation has made behind the rest."""
+    """Whether a number comes after the others: those of a validation do."""
     return name.startswith("val_")
 
 
@@ -285,7 +288,7 @@ def _numbers(values: Iterable[tuple[str, float | str]]) -> list[str]:
     return [f"{name} {number_text(value)}" for name, value in values if name not in hidden]
 
 
-def _rest(loop: _Loop) -> float | None:
+def _seconds_left(loop: _Loop) -> float | None:
     if not loop.done or loop.total is None:
         return None
     return (perf_counter() - loop.since) / loop.done * (loop.total - loop.done)

@@ -1,52 +1,52 @@
-"""The rows of a run's log: where one is due, and the numbers in it.
+"""The rows of a log: which numbers they hold, and when they are due.
 
-The invariant: what has gone into the rows depends on how much of the run is behind, and not on who asks, or when. So a
-checkpoint that is taken before the loggers have seen an iteration holds the same rows as one that is taken after.
+The invariant: the content of the rows depends only on how much of the run is done, and not on who asks for them, or
+when. So a checkpoint holds the same rows whether it is saved before or after the loggers have seen an iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from ._numbers import is_of, number_of, rates_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-# Flat, so that every format can hold it: whole numbers, numbers, and texts that a model has logged.
-Row: TypeAlias = dict[str, float | str]
+# Flat, so that every format can hold it. The texts are the mode, and those that a model has logged.
+LogRow: TypeAlias = dict[str, float | str]
 
 PLACE = ("mode", "epoch", "iter")
 TIMES = ("time", "data_time")
-_OTHER_MODES = ("val_", "test_", "predict_")
 _MISSING = object()
 
 
 @final
-class Rows:
-    """Gathers the numbers of iterations, and makes a row of their means where one is due.
+class LogRows:
+    """Collects the numbers of iterations, and returns a row of their means when one is due.
 
-    Each iteration is in one row at most, weighted by its ``num_samples``; what measures time counts once an iteration.
+    Each iteration counts for one row at most, weighted by its ``num_samples``; times are not weighted.
 
     Args:
-        interval: Every how many iterations a row is due; 0 for never.
-        by_epoch: Count the iterations of an epoch, and begin anew with each; else those of the run.
-        ignore_last: Leave out the last iterations of an epoch (or of a run that counts iterations alone), if they are
-            fewer.
+        interval: A row is due every so many iterations; 0 for never.
+        by_epoch: Count the iterations of each epoch; otherwise those of the run.
+        ignore_last: Leave out the last iterations of an epoch, or of a run by iterations, if they are too few for a
+            row.
     """
 
     def __init__(self, interval: int, *, by_epoch: bool, ignore_last: bool) -> None:
         self.interval, self.by_epoch, self.ignore_last = interval, by_epoch, ignore_last
-        self._sums: dict[str, list[float]] = {}  # of each number: its sum, and the weight of that
-        # How much of the run has been seen: iterations, epochs that are complete; and where the last iteration was.
+        self._sums: dict[str, list[float]] = {}  # by name: the sum, and its weight
+        # What has been seen of the run: iterations, complete epochs, and the epoch and iteration of the last row.
         self._iters = self._epochs = 0
         self._place = (0, 0)
-        self._logs: Mapping[str, Any] = {}  # as they were then: what is another object since has been logged since
-        self._before: tuple[str, Mapping[str, Any]] | None = None  # a validation: its mode, and the logs before it
+        self._logs: Mapping[str, Any] = {}  # of the last iteration seen: an object that is not in them is new
+        self._before: tuple[str, Mapping[str, Any]] | None = None  # the mode of a validation, and the logs before it
 
-    def begin(self, runner: Runner) -> None:
-        """Begin where the run stands; what was gathered is kept if it is of this run."""
+    def begin(self, runner: Run) -> None:
+        """Begin where the run stands, and keep the sums if they belong to this run."""
         progress = runner.progress
         self._logs, self._before = dict(runner.logs), None
         if self._iters != progress["iter"]:
@@ -56,19 +56,19 @@ class Rows:
 
     @property
     def done(self) -> int:
-        """How many iterations have been seen."""
+        """The number of iterations seen."""
         return self._iters
 
     # Training
 
-    def advance(self, runner: Runner, done: int | None = None) -> list[Row]:
-        """Look at what is behind the run, and give the rows that are due.
+    def advance(self, runner: Run, done: int | None = None) -> list[LogRow]:
+        """Collect what the run has done since the last call. Return the rows that are due.
 
         Args:
             runner: The run.
-            done: The number of the iteration that ends, also of one that a hook has skipped.
+            done: The number of the iteration that ends, even if a hook has skipped it.
         """
-        rows: list[Row] = []
+        rows: list[LogRow] = []
         progress = runner.progress
         done = progress["iter"] if done is None else done
         if done > self._iters:
@@ -81,29 +81,29 @@ class Rows:
                 self._sums.clear()
         return rows
 
-    def close(self, runner: Runner) -> list[Row]:
-        """Give a row of what was gathered since the last one, if anything was, and begin anew."""
+    def close(self, runner: Run) -> list[LogRow]:
+        """Return a row of what was collected since the last one, if anything was, and start over."""
         if not self._sums:
             return []
         count = self._place[1] if self.by_epoch else self._iters
-        place: Row = {"mode": "train", "epoch": self._place[0], "iter": count}
-        row = _joined(place, rates_of(runner.optimizer), self.means(runner.logs))
+        place: LogRow = {"mode": "train", "epoch": self._place[0], "iter": count}
+        row = _joined(place, rates_row(runner.optimizer), self.means(runner.logs))
         self._sums.clear()
         return [row]
 
-    def means(self, logs: Mapping[str, Any]) -> Row:
-        """Give the means since the last row; a number that was not logged since is as it was, times are last."""
-        found: Row = {}
+    def means(self, logs: Mapping[str, Any]) -> LogRow:
+        """Return the means since the last row, times last; a number that was not logged since keeps its value."""
+        found: LogRow = {}
         for name, value in (*_of_training(logs), *((name, None) for name in self._sums)):
             total, weight = self._sums.get(name, (0.0, 0.0))
-            newest = plain(value)
+            newest = value_of(value)
             if weight:
                 found[name] = total / weight
             elif newest is not None:
                 found.setdefault(name, newest)
         return {name: found[name] for name in sorted(found, key=TIMES.__contains__)}
 
-    def _take(self, runner: Runner, done: int, *, fresh: bool) -> list[Row]:
+    def _take(self, runner: Run, done: int, *, fresh: bool) -> list[LogRow]:
         inner = runner.inner_iter + 1
         self._iters, self._place = done, (runner.epoch + 1, inner)
         if fresh:
@@ -113,14 +113,14 @@ class Rows:
         last = not self.by_epoch and not runner.by_epoch and done == runner.max_iters
         return self.close(runner) if due or (last and not self.ignore_last) else []
 
-    def _add(self, runner: Runner) -> None:
+    def _add(self, runner: Run) -> None:
         outputs: Mapping[str, Any] = runner.outputs if _is_mapping(runner.outputs) else {}
         count = float(outputs.get("num_samples", 1))
         logged = {
             name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
         }
         for name, value in {**logged, **outputs.get("log_vars", {})}.items():
-            number = plain(value)
+            number = value_of(value)
             if number is not None and not isinstance(number, str):
                 weight = 1.0 if name in TIMES else count
                 row = self._sums.setdefault(name, [0.0, 0.0])
@@ -129,35 +129,33 @@ class Rows:
 
     # Validations
 
-    def begin_validation(self, runner: Runner) -> None:
-        """Note what the logs are, to know which numbers a validation has made."""
+    def begin_validation(self, runner: Run) -> None:
+        """Remember the logs, to know which numbers a validation adds."""
         self._before = (runner.mode, dict(runner.logs))
 
-    def end_validation(self, runner: Runner) -> list[Row]:
-        """Give a row of the numbers that a validation, or a test, has made.
+    def end_validation(self, runner: Run) -> list[LogRow]:
+        """Return a row of the numbers that a validation or a test has logged.
 
-        Its place is that of the training: the epoch that was validated, and how many iterations were behind.
+        Its epoch and iteration are those that the training has reached.
         """
-        if self._before is None:  # a hook has skipped it
+        if self._before is None:  # a hook has skipped the validation
             return []
         (mode, before), self._before = self._before, None
         logs = runner.logs.items()
-        made = {
-            name: plain(v) for name, v in logs if name.startswith(f"{mode}_") and v is not before.get(name, _MISSING)
-        }
+        made = {name: value_of(v) for name, v in logs if is_of(name, mode) and v is not before.get(name, _MISSING)}
         numbers = {name: value for name, value in made.items() if value is not None}
-        return [_joined(self._place_of(runner, mode), rates_of(runner.optimizer), numbers)] if numbers else []
+        return [_joined(self._place_of(runner, mode), rates_row(runner.optimizer), numbers)] if numbers else []
 
-    def _place_of(self, runner: Runner, mode: str) -> Row:
+    def _place_of(self, runner: Run, mode: str) -> LogRow:
         progress = runner.progress
         inside = progress["inner_iter"]
         count = (inside or self._place[1]) if self.by_epoch else progress["iter"]
         return {"mode": mode, "epoch": progress["epoch"] + bool(inside), "iter": count}
 
-    # What is kept
+    # The state for a checkpoint
 
-    def state(self, runner: Runner | None) -> tuple[dict[str, Any], list[Row]]:
-        """Give the state for a checkpoint that is taken now, and the rows that are due by then and not given yet."""
+    def state(self, runner: Run | None) -> tuple[dict[str, Any], list[LogRow]]:
+        """Return the state for a checkpoint saved now, and the rows that are due by now and were not returned yet."""
         ahead = copy(self)
         ahead._sums = {name: list(row) for name, row in self._sums.items()}
         rows = [] if runner is None else [*ahead.advance(runner), *ahead.end_validation(runner)]
@@ -165,7 +163,7 @@ class Rows:
         return state, rows
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state` has given."""
+        """Restore the state."""
         self._sums = {name: [float(value) for value in row] for name, row in state["sums"].items()}
         self._iters, self._epochs = int(state["iters"]), int(state["epochs"])
         self._place = (int(state["place"][0]), int(state["place"][1]))
@@ -176,56 +174,32 @@ def _is_mapping(outputs: object) -> bool:
 
 
 def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((name, value) for name, value in logs.items() if not name.startswith(_OTHER_MODES))
+    return ((name, value) for name, value in logs.items() if is_of(name, "train"))
 
 
-def _joined(place: Row, *parts: Row) -> Row:
-    """Join the parts of a row; what a model calls like the place of the row does not hide that."""
+def _joined(place: LogRow, *parts: LogRow) -> LogRow:
+    """Join the parts of a row; a number that a model calls ``epoch`` does not replace the epoch of the row."""
     row = dict(place)
     for part in parts:
         row.update((name, value) for name, value in part.items() if name not in PLACE)
     return row
 
 
-# Any: whatever batches come from.
-def length_of(loader: Any) -> int | None:
-    """Give how many batches a loader has; None if that is not known."""
-    try:
-        return len(loader)
-    except TypeError:
-        return None
-
-
 # Any: what a model has logged.
-def plain(value: Any) -> float | str | None:
-    """Give a number or a text as it is written; None if it is neither."""
-    if isinstance(value, (str, int, float)):
-        return str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value)
-    if isinstance(value, Real):
-        return float(value)
-    shape = getattr(value, "shape", None)
-    if shape is not None and hasattr(value, "item") and all(size == 1 for size in shape):
-        return float(value.item())
-    return None
+def value_of(value: Any) -> float | str | None:
+    """Return a number or a text as a row holds it; None if it is neither."""
+    return str(value) if isinstance(value, str) else number_of(value)
 
 
-def rates_of(optimizer: Any) -> Row:
-    """Give the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
+def rates_row(optimizer: Any) -> LogRow:
+    """Return the learning rate and the momentum, if there is one: of the first group, and of each where they differ."""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
-    row: Row = {}
-    for word in ("lr", "momentum"):
-        rates = [_rate(group, word) for group in groups]
-        known = [rate for rate in rates if rate is not None]
-        if rates and rates[0] is not None and (word == "lr" or any(known)):
-            row[word] = rates[0]
-            others = enumerate(rates) if any(rate != rates[0] for rate in rates) else ()
-            row.update((f"{word}_{groups[n].get('name', n)}", rate) for n, rate in others if n and rate is not None)
+    row: LogRow = {}
+    for word, rates in rates_of(optimizer).items():
+        first = rates[0]
+        if first is None or (word == "momentum" and not any(rates)):
+            continue
+        row[word] = first
+        others = enumerate(rates) if any(rate != first for rate in rates) else ()
+        row.update((f"{word}_{groups[n].get('name', n)}", rate) for n, rate in others if n and rate is not None)
     return row
-
-
-def _rate(group: Mapping[str, Any], word: str) -> float | None:
-    value = group.get(word)
-    if value is None and word == "momentum" and "betas" in group:
-        value = cast("tuple[Any, ...]", group["betas"])[0]
-    rate = plain(value)
-    return None if isinstance(rate, str) else rate

@@ -1,6 +1,6 @@
-"""Where progress is shown: on a terminal, one line that moves below all others; elsewhere, plain lines.
+"""Showing progress: on a terminal as a live line below all others, elsewhere as plain lines.
 
-Nothing of rich runs in the background: the line is drawn by whoever has something new to show.
+The live line is redrawn by the thread that has something new to show; rich runs no thread in the background.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, final
 
-from ._text import one_line
+from ._numbers import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-_BAR = 8  # the least width at which a bar says something
+_BAR = 8  # the smallest width of a useful bar
 _WIDEST = 40
 
 
-class Look(NamedTuple):
-    """What is to be seen of a loop: first what must be, then what may be left out, the least important last."""
+class Status(NamedTuple):
+    """The progress of a loop: its position, and numbers that a narrow terminal leaves out, the least important last."""
 
     label: str
     done: int
@@ -30,44 +30,44 @@ class Look(NamedTuple):
 
     @property
     def head(self) -> str:
-        """Say which loop it is, and how far it has come."""
+        """The loop, and how far it has come."""
         return f"{self.label} {self.done}{'' if self.total is None else f'/{self.total}'}"
 
     @property
     def line(self) -> str:
-        """Show all of it on a line."""
+        """Everything on one line."""
         return "  ".join([self.head, *self.numbers])
 
 
 @final
 class Plain:
-    """Shows lines, and nothing that moves: for files, pipes, and terminals that can do no more."""
+    """Shows lines only: for files, pipes and simple terminals."""
 
     live = False
 
     def __init__(self, file: TextIO | None) -> None:
         self._file = file
 
-    def say(self, parts: Sequence[str]) -> None:
-        """Show a line."""
+    def print(self, parts: Sequence[str]) -> None:
+        """Print a line."""
         file: TextIO | None = self._file if self._file is not None else sys.stdout
-        if file is not None:  # a program without a console has none
+        if file is not None:  # None in a program without a console
             file.write(one_line("  ".join(parts), getattr(file, "encoding", None)) + "\n")
             file.flush()
 
-    def start(self, look: Callable[[], Look]) -> None:
-        """Show nothing."""
+    def start(self, status: Callable[[], Status]) -> None:
+        """Do nothing: there is no live line."""
 
     def draw(self) -> None:
-        """Show nothing."""
+        """Do nothing: there is no live line."""
 
     def stop(self) -> None:
-        """Take nothing away."""
+        """Do nothing: there is no live line."""
 
 
 @final
 class Terminal:
-    """Shows lines, and below them one that moves, as wide as the terminal is at the time."""
+    """Shows lines, and a live line below them that is as wide as the terminal."""
 
     live = True
 
@@ -76,25 +76,25 @@ class Terminal:
         self._live: Any = None  # rich's Live
         self._moved: list[tuple[logging.StreamHandler[Any], Any]] = []
 
-    def say(self, parts: Sequence[str]) -> None:
-        """Show a line, folded between its parts if it is too long."""
+    def print(self, parts: Sequence[str]) -> None:
+        """Print a line, wrapped between its parts if it is too long."""
         from rich.text import Text
 
         shown = [one_line(part, self._console.encoding) for part in parts]
-        for line in _folded(shown, self._console.width):
+        for line in _wrapped(shown, self._console.width):
             self._console.print(Text(line))
 
-    def start(self, look: Callable[[], Look]) -> None:
-        """Begin to show the line that moves; what others print meanwhile goes above it."""
+    def start(self, status: Callable[[], Status]) -> None:
+        """Start the live line; what others print meanwhile appears above it."""
         from rich.live import Live
 
         if self._live is not None:
             return
         streams = sys.stdout, sys.stderr
-        # What goes into a file stays there.
+        # A stream that goes to a file is left alone.
         redirected = [_is_terminal(stream) for stream in streams]
         self._live = Live(
-            get_renderable=lambda: _Line(look()),
+            get_renderable=lambda: _Line(status()),
             console=self._console,
             auto_refresh=False,
             transient=True,
@@ -102,7 +102,7 @@ class Terminal:
             redirect_stderr=redirected[1],
         )
         self._live.start(refresh=True)
-        # A handler keeps the stream that it was given, and would write into the line.
+        # A logging handler keeps the stream that it was made with, and would write into the live line.
         for handler in _stream_handlers():
             for old, new in zip(streams, (sys.stdout, sys.stderr), strict=True):
                 if handler.stream is old and new is not old:
@@ -110,12 +110,12 @@ class Terminal:
                     handler.setStream(new)
 
     def draw(self) -> None:
-        """Show the line as it is now."""
+        """Redraw the live line."""
         if self._live is not None:
             self._live.refresh()
 
     def stop(self) -> None:
-        """Take the line away, and leave the terminal as it was."""
+        """Remove the live line, and leave the terminal as it was."""
         live, self._live = self._live, None
         moved, self._moved = self._moved, []
         try:
@@ -128,46 +128,46 @@ class Terminal:
 
 @final
 class _Line:
-    """The line that moves: as much of a look as there is room for, and a bar."""
+    """The live line: as much of a status as there is room for, and a bar."""
 
-    def __init__(self, look: Look) -> None:
-        self.look = look
+    def __init__(self, status: Status) -> None:
+        self.status = status
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.cells import cell_len, set_cell_size
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
-        look, room = self.look, options.max_width
-        head = one_line(look.head, console.encoding)
+        status, room = self.status, options.max_width
+        head = one_line(status.head, console.encoding)
         if cell_len(head) > room:
             yield Text(set_cell_size(head, room), end="")
             return
         room -= cell_len(head)
-        with_bar = look.total is not None and room > _BAR
+        with_bar = status.total is not None and room > _BAR
         room -= (_BAR + 1) * with_bar
         numbers = ""
-        for text in look.numbers:
+        for text in status.numbers:
             shown = f"  {one_line(text, console.encoding)}"
             if cell_len(shown) <= room:
                 room -= cell_len(shown)
                 numbers += shown
         yield Text(head, style="bold", end=" " if with_bar else "")
         if with_bar:
-            yield ProgressBar(look.total or 1, look.done, width=min(_WIDEST, _BAR + room))
+            yield ProgressBar(status.total or 1, status.done, width=min(_WIDEST, _BAR + room))
         yield Text(numbers, end="")
 
 
 def screen_for(file: TextIO | None) -> Plain | Terminal:
-    """Give what suits the file, or the standard output: plain lines where it is no terminal, or rich is missing."""
+    """Return the screen for a file, or for stdout: plain lines if it is no terminal, or rich is missing."""
     stream: Any = file if file is not None else sys.stdout
-    if not _is_terminal(stream) or find_spec("rich") is None:  # rich itself goes by FORCE_COLOR too
+    if not _is_terminal(stream) or find_spec("rich") is None:  # rich alone would take FORCE_COLOR for a terminal
         return Plain(file)
     from rich.console import Console
 
     class Ours(Console):
         def on_broken_pipe(self) -> None:
-            raise  # noqa: PLE0704  # rich calls it where it handles the error, and would end the program
+            raise  # noqa: PLE0704  # re-raise what rich handles here: it would end the program
 
     console = Ours(file=file)
     return Terminal(console) if console.is_interactive and not console.is_dumb_terminal else Plain(file)
@@ -176,7 +176,7 @@ def screen_for(file: TextIO | None) -> Plain | Terminal:
 def _is_terminal(stream: Any) -> bool:
     try:
         return bool(stream.isatty())
-    except (AttributeError, ValueError):  # there is none, or it is closed
+    except (AttributeError, ValueError):  # None, or closed
         return False
 
 
@@ -186,8 +186,8 @@ def _stream_handlers() -> list[logging.StreamHandler[Any]]:
     return [handler for handler in dict.fromkeys(handlers) if isinstance(handler, logging.StreamHandler)]
 
 
-def _folded(parts: Sequence[str], width: int) -> list[str]:
-    """Put parts on as many lines as they need; those after the first are set in."""
+def _wrapped(parts: Sequence[str], width: int) -> list[str]:
+    """Wrap parts into as many lines as they need, and indent all but the first."""
     lines = [""]
     for part in parts:
         lead = "  " if lines[-1] else ""

@@ -1,4 +1,4 @@
-"""What a runner is given: checked, and what is said where it is of no use."""
+"""Checks of what a runner is given, and its defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def counted(name: str, value: Any) -> int | None:
-    """Give a number of epochs or iterations, from 1 up; None is none."""
+    """Return a number of epochs or iterations from 1 up, or None.
+
+    Raises:
+        ConfigError: The value is something else.
+    """
     if value is None:
         return None
     if not _is_count(value):
@@ -29,7 +33,11 @@ def _is_count(value: object) -> bool:
 
 
 def workflow_of(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
-    """Give the rows of a workflow: modes, and how often each."""
+    """Return the rows of a workflow, each a mode and how often it comes.
+
+    Raises:
+        ConfigError: A row is something else, or no row trains.
+    """
     found: list[tuple[str, int]] = []
     for row in rows:
         given: Any = row
@@ -48,7 +56,11 @@ def workflow_of(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
 
 
 def checked(loader: Any, mode: str) -> Any:
-    """Give data that can be gone through; of what has no length, that shows later."""
+    """Return data that can be iterated. Whether data without a length are empty shows later.
+
+    Raises:
+        TrainingError: They cannot be iterated, or are empty.
+    """
     assert mode in MODES
     if not hasattr(loader, "__iter__"):
         raise TrainingError(f"the data for {mode} is {type(loader).__name__}, which cannot be iterated; give a loader")
@@ -58,7 +70,7 @@ def checked(loader: Any, mode: str) -> Any:
 
 
 def length_of(loader: Any) -> int | None:
-    """Give the number of batches, if it is known."""
+    """Return the number of batches, or None if it is not known."""
     try:
         return len(loader)
     except TypeError:
@@ -66,12 +78,12 @@ def length_of(loader: Any) -> int | None:
 
 
 def ranks() -> tuple[int, int]:
-    """Give which of how many processes this is, as torchrun says."""
+    """Return the rank of this process and the number of processes, which torchrun sets."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def default_logger() -> Logger:
-    """Give the logger of a run that was given none."""
+    """Return the logger of a run that was not given one."""
     import logging
 
     return logging.getLogger("aspecthook.training")

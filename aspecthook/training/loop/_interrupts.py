@@ -12,41 +12,59 @@ class Terminated(BaseException):
     """The run was asked to end, by SIGTERM."""
 
 
+INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Terminated)
+
+
 @final
 class Interrupts:
-    """Notes signals while a run is under way. The second one of a kind rises at once."""
+    """Takes SIGINT and SIGTERM inside ``with``, and notes the first of them until the end of the iteration.
 
-    kinds: tuple[type[BaseException], ...] = (KeyboardInterrupt, Terminated)
+    A second signal raises at once; so does the first while `at_once` is set, which a session does while code of its
+    user runs between two steps.
+    """
 
     def __init__(self) -> None:
         self.came: BaseException | None = None
-        self._before: dict[int, Any] = {}
+        self.at_once = False
+        self._terminated = False
+        self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
 
-    def __enter__(self) -> Interrupts:
-        self.came = None
-        self._before = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                before = signal.getsignal(number)
-                # What the program does with a signal itself is left alone.
-                if before in (signal.default_int_handler, signal.SIG_DFL):
-                    self._before[number] = before
-                    signal.signal(number, self._note)
-        return self
+    def take(self) -> None:
+        """Install handlers for the signals that only Python handles: one that the program has set is left alone."""
+        self.came, self.at_once, self._terminated = None, False, False
+        if threading.current_thread() is not threading.main_thread():  # Python sets handlers in no other thread
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if handler in (signal.default_int_handler, signal.SIG_DFL):
+                self._replaced[number] = handler
+                signal.signal(number, self._note)
 
     def _note(self, number: int, _: FrameType | None) -> None:
-        error: BaseException = KeyboardInterrupt() if number == signal.SIGINT else Terminated("SIGTERM")
-        if self.came is not None:
+        self._terminated = self._terminated or number == signal.SIGTERM
+        error = KeyboardInterrupt() if number == signal.SIGINT else Terminated("SIGTERM")
+        if self.at_once or self.came is not None:
             raise error
         self.came = error
 
-    def rise(self) -> None:
-        """Raise what has come meanwhile."""
+    def raise_noted(self) -> None:
+        """Raise the interrupt that was noted, if one was."""
         if self.came is not None:
             raise self.came
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        if isinstance(error, Terminated):
+    def release(self) -> None:
+        """Put the handlers back."""
+        while self._replaced:
+            signal.signal(*self._replaced.popitem())
+
+    def end_process(self, error: BaseException | None) -> None:
+        """Pass a SIGTERM on to the handler that was there before, which ends the process: all is saved by now."""
+        if self._terminated and isinstance(error, Terminated):
             signal.raise_signal(signal.SIGTERM)
+
+    def __enter__(self) -> None:
+        self.take()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.release()
+        self.end_process(error)

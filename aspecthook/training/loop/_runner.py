@@ -1,8 +1,8 @@
 """The runner: a training loop whose every step is a mount point.
 
 The invariant: `iter`, `step` and `epoch` count what is behind the run. They are counted up when a stage has ended and
-its hooks have run, so that in ``after_train_iter`` an iteration still bears its own number, as in mmcv; `progress` is
-what a checkpoint taken at that moment must resume from, and counts an iteration as soon as its body is done.
+its hooks have run, so that in ``after_train_iter`` an iteration still has its own number, as in mmcv; `done` is what a
+checkpoint taken at that moment must resume from, and counts an iteration as soon as its body is done.
 """
 
 from __future__ import annotations
@@ -13,47 +13,68 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aspecthook import hookable, hooks
-from aspecthook._core.law.hook import Hook as Handle
-from aspecthook._core.law.options import priority_of
+from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
 from ._checks import checked, counted, default_logger, length_of, ranks, workflow_of
-from ._interrupts import Interrupts
+from ._dialect import attach, bindings_of
+from ._interrupts import INTERRUPTS, Interrupts
+from ._run import Progress
 from ._stages import STATE
-from ._steps import batches, evaluate, inputs_of, loss_of, outputs_of
-from ._systems import rows_of
+from ._steps import (
+    batches,
+    count_epoch,
+    count_iteration,
+    end_of,
+    end_pass,
+    evaluate,
+    group_of,
+    inputs_of,
+    loss_of,
+    next_epoch,
+    outputs_of,
+    take_step,
+    trained,
+)
 
 if TYPE_CHECKING:
+    from aspecthook._core.law.hook import Hook as Handle
     from aspecthook.training.schedules._mmcv import Config
 
 
+_SLOTS = """
+__dict__ __weakref__ _handles _resumed _seeded _val_row accumulate amp backend batch by_epoch data_loader done epoch
+hooks inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer outputs
+predictions rank running seed step stopping work_dir workflow world_size
+"""
+
+
 class Runner:
-    """Trains a model; hooks on its stages see and change whatever there is.
+    """Trains a model; hooks on its stages see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
     same for ``val``, ``test`` and ``predict``; ``forward``, ``backward``, ``optimizer_step``; ``save_checkpoint``,
     ``write_checkpoint``, ``load_checkpoint``, ``restore``.
 
     Args:
-        model: One with mm's ``train_step(batch, optimizer)`` and ``val_step``, which give ``loss``, ``log_vars`` and
-            ``num_samples``; or any callable, with a `loss`.
-        optimizer: What has ``param_groups``, ``step`` and ``zero_grad``; not needed to validate, test and predict.
-        loss: Called with what the model makes of the inputs, and the targets; gives what has ``backward``.
-        device: Where a model of PyTorch is trained, ``"cpu"`` or ``"cuda:1"``; a GPU if there is one, unless given. A
-            model that is somewhere already stays there.
-        work_dir: The folder for what the run writes.
+        model: A model with mm's ``train_step(batch, optimizer)`` and ``val_step``, which return ``loss``, ``log_vars``
+            and ``num_samples``; or any callable, with a `loss`.
+        optimizer: It has ``param_groups``, ``step`` and ``zero_grad``. Not needed to validate, test and predict.
+        loss: Called with the model's outputs and the targets; returns an object that has ``backward``.
+        device: Where a PyTorch model is trained, ``"cpu"`` or ``"cuda:1"``; by default a GPU if there is one. A model
+            that was moved to a device already stays there.
+        work_dir: The folder that the run writes to.
         max_epochs: How many epochs to train; give this or `max_iters`.
         max_iters: How many iterations to train.
-        workflow: Pairs of a mode and a number of epochs (of iterations with `max_iters`), gone through again and again.
-        accumulate: How many batches make one step of the optimizer. The loss of each is divided by their number; the
+        workflow: Pairs of a mode and a number of epochs (of iterations with `max_iters`), repeated until the end.
+        accumulate: How many batches share one step of the optimizer. The loss of each is divided by their number; the
             last group of a run may be smaller.
         amp: Compute in mixed precision; for PyTorch.
-        seed: Seeds Python's, NumPy's and PyTorch's generators as the run begins.
-        logger: A `logging.Logger`; that of the package unless given.
-        meta: What else is to be kept in checkpoints; for JSON.
+        seed: Seeds the generators of Python, NumPy and PyTorch when the run begins.
+        logger: A `logging.Logger`; by default that of the package.
+        meta: What else to keep in checkpoints; JSON values.
 
     Example:
         >>> from aspecthook import hooks
@@ -70,52 +91,7 @@ class Runner:
 
     # An object with more than 30 attributes of its own keeps them in a dict that is slower to read, and on which
     # CPython 3.11 gives up, in one run of some twenty, to look up methods fast.
-    __slots__ = (
-        "__dict__",
-        "__weakref__",
-        "_done",
-        "_entered",
-        "_handles",
-        "_held",
-        "_interrupts",
-        "_later",
-        "_length",
-        "_loaders",
-        "_of_workflow",
-        "_predictions",
-        "_resumed",
-        "_running",
-        "_seeded",
-        "_stopping",
-        "_until",
-        "_val_row",
-        "accumulate",
-        "amp",
-        "backend",
-        "batch",
-        "by_epoch",
-        "data_loader",
-        "epoch",
-        "hooks",
-        "inner_iter",
-        "iter",
-        "logger",
-        "logs",
-        "loss",
-        "max_epochs",
-        "max_iters",
-        "meta",
-        "mode",
-        "model",
-        "optimizer",
-        "outputs",
-        "rank",
-        "seed",
-        "step",
-        "work_dir",
-        "workflow",
-        "world_size",
-    )
+    __slots__ = tuple(_SLOTS.split())
 
     def __init__(
         self,
@@ -134,7 +110,7 @@ class Runner:
         logger: Any = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
-        from aspecthook.training.backends._backends import backend_of
+        from aspecthook.training.backends._choose import backend_of
 
         self.model = model
         self.optimizer = optimizer
@@ -142,8 +118,9 @@ class Runner:
         self.work_dir = Path(work_dir) if work_dir is not None else None
         self.max_epochs = counted("max_epochs", max_epochs)
         self.max_iters = counted("max_iters", max_iters)
+        self.by_epoch = max_iters is None
         self.workflow = workflow_of(workflow)
-        self._val_row = False  # whether the last row is there because there are data for it
+        self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
         self.accumulate = counted("accumulate", accumulate) or 1
         self.seed = seed
         self.meta = dict(meta or {})
@@ -151,41 +128,35 @@ class Runner:
         self.backend.place(model, device)
         self.amp = self.backend.amp(True, model) if amp else None
         self.logger = logger if logger is not None else default_logger()
-        self.by_epoch = max_iters is None
         self.rank, self.world_size = ranks()
         self.hooks: list[Any] = []
-        self._handles: list[tuple[Handle, ...]] = []
+        # By the `id` of a hook: `hooks` also has those that others append, such as the lifecycle of Keras callbacks.
+        self._handles: dict[int, list[tuple[Handle, ...]]] = {}
+        # Where the run is
+        self.done = Progress()
         self.mode = "train"
         self.epoch: int = 0
         self.iter: int = 0
         self.step: int = 0
         self.inner_iter: int = 0
+        self.running = False
+        self.stopping = False
+        self.interrupts = Interrupts()
+        self.later: list[Callable[[], object]] = []
+        self._resumed = False
+        self._seeded = False
+        # What it has in hand
+        self.loaders: dict[str, Any] = {}
         self.data_loader: Any = None
         self.batch: Any = None
         self.outputs: Any = None
-        # The newest numbers: losses, metrics, learning rates.
-        self.logs: dict[str, Any] = {}
-        self._stopping = False
-        self._until: int | None = None
-        self._length: int | None = None  # of the pass
-        self._held = False  # gradients of a group of batches, whose step is still to come
-        self._running = False
-        self._later: list[Callable[[], object]] = []
-        self._loaders: dict[str, Any] = {}
-        self._done: dict[str, int] = dict.fromkeys(
-            ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated"), 0
-        )
-        self._of_workflow = False
-        self._entered = False
-        self._resumed = False
-        self._seeded = False
-        self._predictions: list[Any] = []
-        self._interrupts = Interrupts()
+        self.predictions: list[Any] = []
+        self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
 
     # Hooks
 
     def register_hook(self, hook: Any, priority: int | str | None = None) -> Any:
-        """Put the methods of a hook on the stages that they are named after, and give the hook back.
+        """Add the methods of a hook to the stages that they are named after, and return the hook.
 
         Args:
             hook: A `Hook`, or the config of one, ``{"type": "EMAHook", "momentum": 0.1, "priority": "LOW"}``.
@@ -194,7 +165,7 @@ class Runner:
 
         Raises:
             HookSignatureError: A method is named like a stage and is none, or asks for what the stage does not offer.
-            HookOptionError: The priority is out of range, or no name of one.
+            HookOptionError: The priority is out of range, or not the name of one.
             HookTypeError: The priority is neither an int nor a string.
             ConfigError: A config that cannot be built.
         """
@@ -204,36 +175,25 @@ class Runner:
             hook = HOOKS.build_from_config(config)
         if isinstance(hook, type):
             raise HookTypeError(f"register_hook was given the class {hook.__name__}; give a hook: {hook.__name__}(...)")
-        own = getattr(hook, "priority", "NORMAL") if priority is None else priority
-        name = type(hook).__name__
-        number = priority_of(own, f"the training hook {name}")
-        done: list[Handle] = []
-        try:
-            for stage, function in rows_of(hook, self):
-                mount = hooks(getattr(self, stage.method))
-                done.append(mount.add(stage.kind, function, *stage.types, name=name, priority=number, again=True))
-        except BaseException:
-            for handle in done:
-                handle.remove()
-            raise
+        handles = attach(self, hook, bindings_of(hook, self), priority, "training hook")
+        self._handles.setdefault(id(hook), []).append(handles)
         self.hooks.append(hook)
-        self._handles.append(tuple(done))
         return hook
 
     def remove_hook(self, hook: Any) -> None:
-        """Take the methods of a hook off the stages; the stage under way goes on with them.
+        """Remove the methods of a hook from the stages; a stage that is under way still calls them.
 
         Raises:
             TrainingError: It is not registered.
         """
         place = next((place for place, one in enumerate(self.hooks) if one is hook), None)
-        if place is None:
+        if place is None or id(hook) not in self._handles:
             names = ", ".join(type(one).__name__ for one in self.hooks) or "none"
             raise TrainingError(
-                f"this {type(hook).__name__} is no hook of this run, and cannot be removed; its hooks: {names}"
+                f"this {type(hook).__name__} is not registered on this runner, and cannot be removed; hooks: {names}"
             )
         del self.hooks[place]
-        for handle in self._handles.pop(place):
+        for handle in self._handles[id(hook)].pop(0):
             handle.remove()
 
     def register_training_hooks(
@@ -278,30 +238,26 @@ class Runner:
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
-        self._stopping = True
+        self.stopping = True
 
     def after_stage(self, function: Callable[[], object]) -> None:
-        """Call a function when the stage under way is over, all its hooks included; outside a run at once.
+        """Call a function when the stage under way and all its hooks are over; outside a run at once.
 
         What is saved then is what the next stage begins with, whatever the order of hooks. The stages meant are those
         that follow one another: ``train_iter``, ``train_epoch`` and ``val_epoch`` of a run; a validation that a hook
         makes in one of them is a part of that one.
         """
-        if self._running:
-            self._later.append(function)
+        if self.running:
+            self.later.append(function)
         else:
             function()
 
-    def _call_later(self) -> None:
-        while self._later:
-            self._later.pop(0)()
+    def leave(self) -> None:
+        """Set `running` to False, and drop what `after_stage` was given."""
+        self.running = False
+        self.later.clear()
 
-    @property
-    def stopping(self) -> bool:
-        """Whether the run was asked to end."""
-        return self._stopping
-
-    # Ways in
+    # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
         """Train, and validate where the workflow says so, or after each epoch if it says nothing of validation.
@@ -311,77 +267,101 @@ class Runner:
         """
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=")
-        self._prepare(train, val)
-        if self._is_trained():
-            self.logger.warning("the run has its %d %s already; fit has nothing to do", self._trained(), self._unit)
-        with self._interrupts:
+        self.prepare(train, val)
+        if trained(self) >= end_of(self):
+            self.logger.warning("the run has its %d %s already; fit has nothing to do", trained(self), self._unit)
+        with self.interrupts:
             try:
                 self.run()
             except BaseException as error:
-                came = self._interrupts.came
-                if came is not None or isinstance(error, self._interrupts.kinds):
-                    self._save_interrupted()
+                came = self.interrupts.came
+                if came is not None or isinstance(error, INTERRUPTS):
+                    self.save_interrupted(self.work_dir)
                 if came is not None and came is not error:
                     raise came from error  # a hook has failed while the stages that were interrupted ended
                 raise
             finally:
-                self._running = False
-                self._later.clear()
+                self.leave()
 
-    def _prepare(self, train: Any, val: Any) -> None:
-        """Take the data, and begin: for `fit`, and for a session that is driven step by step."""
+    def prepare(self, train: Any, val: Any) -> None:
+        """Take the data and seed the generators: for `fit`, and for a session.
+
+        Raises:
+            TrainingError: The run has no optimizer, or lacks data.
+        """
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
         if self._val_row:  # of the last fit
             self.workflow, self._val_row = self.workflow[:-1], False
-        if val is not None and not any(mode == "val" for mode, _ in self.workflow):
+        validates = any(mode == "val" for mode, _ in self.workflow)
+        if val is not None and not validates:
             self.workflow, self._val_row = (*self.workflow, ("val", 1)), True
-        self._loaders = {"train": checked(train, "train")}
+        self.loaders = {"train": checked(train, "train")}
         if val is not None:
-            self._loaders["val"] = checked(val, "val")
-        elif any(mode == "val" for mode, _ in self.workflow):
+            self.loaders["val"] = checked(val, "val")
+        elif validates:
             raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
-        self._stopping = False
+        self.stopping = False
         if self.by_epoch and self.max_epochs is not None:
             length = length_of(train)
             self.max_iters = None if length is None else length * self.max_epochs
-        self._seed()
+        if self.seed is not None and not self._resumed and not self._seeded:
+            self._seeded = True
+            random.seed(self.seed)
+            self.backend.seed(self.seed)
 
     def validate(self, loader: Any) -> dict[str, Any]:
-        """Run one epoch of validation, and give the numbers that it made."""
-        self._loaders["val"] = checked(loader, "val")
-        self._begin("val")
+        """Run one epoch of validation, and return the numbers of the run."""
+        self._turn_to("val", loader)
         self.val_loop()
         return dict(self.logs)
 
     def test(self, loader: Any) -> dict[str, Any]:
-        """Run one epoch of testing, and give the numbers that it made."""
-        self._loaders["test"] = checked(loader, "test")
-        self._begin("test")
+        """Run one epoch of testing, and return the numbers of the run."""
+        self._turn_to("test", loader)
         self.test_loop()
         return dict(self.logs)
 
     def predict(self, loader: Any) -> list[Any]:
-        """Give what the model makes of each batch."""
-        self._loaders["predict"] = checked(loader, "predict")
-        self._predictions = []
-        self._begin("predict")
+        """Return what the model computes for each batch."""
+        self.predictions = []
+        self._turn_to("predict", loader)
         self.predict_loop()
-        return self._predictions
+        return self.predictions
+
+    def _turn_to(self, mode: str, loader: Any) -> None:
+        self.loaders[mode] = checked(loader, mode)
+        self.set_mode(mode)
+
+    def set_mode(self, mode: str) -> None:
+        """Turn the run and its model to a mode, and to the data for it."""
+        self.mode = mode
+        self.data_loader = self.loaders[mode]
+        if mode == "train":
+            self.done.length = length_of(self.data_loader)
+        turn = getattr(self.model, "train" if mode == "train" else "eval", None)
+        if callable(turn):
+            turn()
 
     # Stages
 
     @hookable(lends=STATE)
     def run(self) -> None:
-        """Train, from the first thing to the last."""
-        self._running = True
+        """Train, from beginning to end."""
+        self.running = True
         self.train_loop()
-        self._running = False
+        self.running = False
 
     @hookable(lends=STATE)
     def train_loop(self) -> None:
         """Go through the workflow until there is no more to train."""
-        self._run_rows()
+        while (mode := next_epoch(self)) is not None:
+            self.set_mode(mode)
+            if mode == "train":
+                self.train_epoch()
+            else:
+                self.val_loop()
+            count_epoch(self, mode)
 
     @hookable(lends=STATE)
     def val_loop(self) -> None:
@@ -401,20 +381,22 @@ class Runner:
     @hookable(lends=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
-        self._entered = True
+        self.done.due = None
         for batch in batches(self, "train"):
             self.train_iter(batch)
-            if self._is_last():
-                break
-        else:
-            self._end_pass()
+            if count_iteration(self):
+                return
+        end_pass(self)
 
     @hookable(lends=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
-        ours, self._of_workflow = self._of_workflow, False  # and not a validation that a hook or a user asks for
+        done = self.done
+        due = done.due == "val"  # it is the one of the workflow, and not one that a hook or a user asks for
+        if due:
+            done.due = None
         evaluate(self, "val", self.val_iter)
-        self._done["validated"] += ours
+        done.validated += due
 
     @hookable(lends=STATE)
     def test_epoch(self) -> None:
@@ -424,19 +406,20 @@ class Runner:
     @hookable(lends=STATE)
     def predict_epoch(self) -> None:
         """Predict on one pass over the data."""
-        evaluate(self, "predict", lambda batch: self._predictions.append(self.predict_iter(batch)))
+        evaluate(self, "predict", lambda batch: self.predictions.append(self.predict_iter(batch)))
 
     @hookable(lends=STATE)
     def train_iter(self, batch: Any) -> Any:
         """Train on one batch: forward, backward and, if a group of batches is complete, a step of the optimizer."""
         self.batch = batch
         loss = self.forward(batch)
-        size, complete = self._group()
+        size, complete = group_of(self)
         self.backward(loss / size if size > 1 else loss)
-        self._held = True
+        done = self.done
+        done.accumulated = True
         if complete:
-            self._step()
-        self._done["iter"], self._done["inner_iter"] = self.iter + 1, self.inner_iter + 1
+            take_step(self)
+        done.iter, done.inner_iter = self.iter + 1, self.inner_iter + 1
         return self.outputs
 
     @hookable(lends=STATE)
@@ -451,14 +434,14 @@ class Runner:
 
     @hookable(lends=STATE)
     def predict_iter(self, batch: Any) -> Any:
-        """Give what the model makes of one batch."""
+        """Return what the model computes for one batch."""
         self.batch = batch
         self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
     @hookable(lends=STATE)
     def forward(self, batch: Any) -> Any:
-        """Give the loss of a batch; ``outputs`` and ``logs`` have what else the model made."""
+        """Return the loss of a batch; ``outputs`` and ``logs`` have what else the model computes."""
         if self.amp is None:
             return loss_of(self, batch)
         with self.amp.autocast():
@@ -469,8 +452,8 @@ class Runner:
         """Add the gradients of a loss to those of the parameters."""
         if not hasattr(loss, "backward"):
             raise TrainingError(
-                f"the loss is {described(loss)}, which has no backward; a hook on forward, and one "
-                "before backward, must give what is a loss too"
+                f"the loss is {described(loss)}, which has no backward; what a hook returns in place of a loss must "
+                "have one too"
             )
         (loss if self.amp is None else self.amp.scale(loss)).backward()
 
@@ -486,12 +469,12 @@ class Runner:
 
     @hookable(lends=STATE)
     def save_checkpoint(self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
-        """Save all that is needed to go on as if nothing had happened, and give the path. Rank 0 writes."""
+        """Save everything that is needed to resume the run, and return the path. Rank 0 writes."""
         return self.write_checkpoint(Path(path), self.state_dict(meta))
 
     @hookable(lends=STATE)
     def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
-        """Write a checkpoint; a hook before it may change what is written."""
+        """Write a checkpoint; a pre hook may change what is written."""
         from aspecthook.training.checkpoint._format import save
 
         if self.rank == 0:
@@ -500,45 +483,51 @@ class Runner:
 
     @hookable(lends=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False) -> None:
-        """Load the model's parameters from a file; to `resume`, all the rest too."""
+        """Load the model's parameters from a file; with `resume`, everything else too."""
         from aspecthook.training.checkpoint._format import load
 
         self.restore(load(path), resume=resume)
 
     @hookable(lends=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False) -> None:
-        """Take back what `state_dict` has given; a hook before it may change what is taken."""
+        """Restore what `state_dict` has returned; a pre hook may change it."""
         from ._state import restore
 
         restore(self, checkpoint, resume=resume)
 
     def resume(self, path: str | os.PathLike[str]) -> None:
-        """Go on where a checkpoint was saved: as if the run had never ended."""
+        """Continue from a checkpoint, as if the run had never ended."""
         self.load_checkpoint(path, resume=True)
 
     def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Give all that a run needs to go on: numbers, strings, lists, dicts and arrays."""
+        """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays."""
         from ._state import state_of
 
         return state_of(self, meta)
 
+    def save_interrupted(self, folder: Path | None) -> None:
+        """Save an interrupted run as ``interrupted.ckpt`` in a folder, if there is one; log what prevents it."""
+        if folder is None:
+            return
+        try:
+            path = self.save_checkpoint(folder / "interrupted.ckpt")
+        except Exception:  # the interrupt is raised all the same
+            self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
+        else:
+            self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
+
     @property
     def progress(self) -> dict[str, int]:
-        """What is behind the run, as a checkpoint that is taken now must have it."""
-        return dict(self._done)
+        """How far the run has come: the counts that a checkpoint keeps."""
+        return self.done.state_dict()
 
     @progress.setter
     def progress(self, done: Mapping[str, int]) -> None:
-        self._done = {name: int(done[name]) for name in self._done}
-        self.epoch, self.iter = self._done["epoch"], self._done["iter"]
-        self.step, self.inner_iter = self._done["step"], self._done["inner_iter"]
+        self.done.load_state_dict(done)
+        self.epoch, self.iter = self.done.epoch, self.done.iter
+        self.step, self.inner_iter = self.done.step, self.done.inner_iter
+        self.done.accumulated = self.in_group
         self._resumed = True
-        self._held = self.in_group
-
-    @property
-    def loaders(self) -> dict[str, Any]:
-        """The data, by mode."""
-        return self._loaders
 
     @property
     def resumed(self) -> bool:
@@ -546,137 +535,14 @@ class Runner:
         return self._resumed
 
     @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM has come, and the iteration under way is the last."""
+        return self.interrupts.came is not None
+
+    @property
     def in_group(self) -> bool:
-        """Whether gradients of batches are held whose step is still to come."""
-        return self._done["iter"] % self.accumulate != 0
-
-    # How it goes on
-
-    def _run_rows(self) -> None:
-        """Go through the rows of the workflow, from where the run is: a resumed one may be in the middle of them."""
-        while self._done["row"] or self._trained() > self._done["begun"] or not self._is_trained():
-            mode, times = self.workflow[self._done["row"]]
-            if mode == "train":
-                self._train_row(times)
-            while mode == "val" and self._done["validated"] < times and not self.stopping:
-                self._val_epoch()
-            if self.stopping:
-                return
-            self._done["row"] = (self._done["row"] + 1) % len(self.workflow)
-            self._done["begun"], self._done["validated"] = self._trained(), 0
-
-    def _train_row(self, times: int) -> None:
-        until = self._end() if len(self.workflow) == 1 else min(self._done["begun"] + times, self._end())
-        self._until = None if self.by_epoch else until
-        while self._trained() < until and not self.stopping:
-            self._train_epoch()
-
-    def _trained(self) -> int:
-        return self.epoch if self.by_epoch else self.iter
-
-    def _end(self) -> int:
-        end = self.max_epochs if self.by_epoch else self.max_iters
-        assert end is not None
-        return end
-
-    def _is_trained(self) -> bool:
-        return self._trained() >= self._end()
-
-    def _val_epoch(self) -> None:
-        self._begin("val")
-        self._of_workflow = True
-        before = self._done["validated"]
-        self.val_loop()
-        self._done["validated"] = before + 1  # also where a hook has skipped it
-        self._call_later()
-        self._interrupts.rise()
-
-    def _train_epoch(self) -> None:
-        self._begin("train")
-        self._entered = False
-        self.train_epoch()
-        if not self._entered:
-            self._pass_over_epoch()
-        self._call_later()
-        self.epoch = self._done["epoch"]
-        self._interrupts.rise()
-
-    def _begin(self, mode: str) -> None:
-        self.mode = mode
-        self.data_loader = self._loaders[mode]
-        if mode == "train":
-            self._length = length_of(self.data_loader)
-        turn = getattr(self.model, "train" if mode == "train" else "eval", None)
-        if callable(turn):
-            turn()
-
-    def _is_last(self) -> bool:
-        """Count an iteration, and say whether the pass ends with it."""
-        self._count()
-        return self._is_pass_over() or self.stopping or bool(self._interrupts.came) or self.iter == self._until
-
-    def _count(self) -> None:
-        # Also where a hook has skipped the iteration: its batch has been read, and others of its group wait for a step.
-        if self._held and self._group()[1]:
-            self._step()
-        self._done["iter"], self._done["inner_iter"] = self.iter + 1, self.inner_iter + 1
-        if self._later:
-            self._call_later()
-        self.iter, self.step = self._done["iter"], self._done["step"]
-
-    def _is_pass_over(self) -> bool:
-        """Say whether that was the last batch of the pass, and count the epoch if it was."""
-        over = self._done["inner_iter"] == self._length
-        if over:
-            self._end_pass()
-        return over
-
-    def _pass_over_epoch(self) -> None:
-        """Count an epoch that a hook has skipped: else it would come again, for ever."""
-        if not self.by_epoch:
-            raise TrainingError(
-                "a hook has skipped train_epoch, and this run counts iterations, of which none was made; let it skip "
-                "train_iter, or ask the run to stop"
-            )
-        self._end_pass()
-
-    def _end_pass(self) -> None:
-        self._done["inner_iter"] = 0
-        self._done["epoch"] = self.epoch + 1
-
-    def _step(self) -> None:
-        if self.amp is not None:
-            self.amp.unscale(self.optimizer)
-        self.optimizer_step()
-        self.optimizer.zero_grad()
-        self._done["step"] = self.step + 1
-        self._held = False
-
-    def _group(self) -> tuple[int, bool]:
-        """Give the size of the group that this batch is in, and whether it is the last of it."""
-        if self.accumulate == 1:
-            return 1, True
-        total = self.max_iters
-        place = self.iter % self.accumulate
-        begun = self.iter - place
-        size = self.accumulate if total is None else max(1, min(self.accumulate, total - begun))
-        return size, place + 1 >= size
-
-    def _seed(self) -> None:
-        if self.seed is not None and not self._resumed and not self._seeded:
-            self._seeded = True
-            random.seed(self.seed)
-            self.backend.seed(self.seed)
-
-    def _save_interrupted(self) -> None:
-        if self.work_dir is None:
-            return
-        try:
-            path = self.save_checkpoint(self.work_dir / "interrupted.ckpt")
-        except Exception:  # the interrupt rises all the same
-            self.logger.exception("interrupted after iteration %d; what it was could not be saved", self.iter)
-        else:
-            self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
+        """Whether some batches of a group are done, and its optimizer step is still to come."""
+        return self.done.iter % self.accumulate != 0
 
     @property
     def _unit(self) -> str:

@@ -1,4 +1,4 @@
-"""Which stage of a run, and which kind of hook on it, each classical name means."""
+"""The classical names of hook methods: which stage of a run, and which kind of hook on it, each of them means."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ STATE: dict[str, str] = {"runner": "", **{name: name for name in _ATTRIBUTES.spl
 
 MODES = ("train", "val", "test", "predict")
 
-
-# The first word of a method's name. The classical systems know the first two of them.
+# The first word of a method's name. The classical systems have only the first two of them.
 WORDS: dict[str, Kind] = {
     "before": "pre",
     "after": "post",
@@ -33,33 +32,28 @@ class Stage(NamedTuple):
     method: str
     kind: Kind
 
-    @property
-    def types(self) -> tuple[type[BaseException], ...]:
-        """What an exception hook takes: an end by Ctrl-C too."""
-        return (BaseException,) if self.kind == "exception" else ()
+
+def _all(word: str, method: str) -> dict[str, Stage]:
+    return {f"{first}_{word}": Stage(method, kind) for first, kind in WORDS.items()}
 
 
-def _all(word: str, *methods: str) -> dict[str, tuple[Stage, ...]]:
-    return {f"{first}_{word}": tuple(Stage(method, kind) for method in methods) for first, kind in WORDS.items()}
-
-
-# What a method of a hook is called, and where it goes. Exact names come first, those that several stages share after.
-NAMES: dict[str, tuple[Stage, ...]] = {
+# For each method of a hook the stage that it goes on. Checkpoints are changed between the loop and the file: before
+# they are written, and after they are read.
+NAMES: dict[str, Stage] = {
     **_all("run", "run"),
-    **{name: stages for mode in MODES for name, stages in _all(mode, f"{mode}_loop").items()},
-    **{name: stages for mode in MODES for name, stages in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
-    **{name: stages for mode in MODES for name, stages in _all(f"{mode}_iter", f"{mode}_iter").items()},
+    **{name: stage for mode in MODES for name, stage in _all(mode, f"{mode}_loop").items()},
+    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_epoch", f"{mode}_epoch").items()},
+    **{name: stage for mode in MODES for name, stage in _all(f"{mode}_iter", f"{mode}_iter").items()},
     **_all("forward", "forward"),
     **_all("backward", "backward"),
     **_all("optimizer_step", "optimizer_step"),
-    "before_save_checkpoint": (Stage("write_checkpoint", "pre"),),
-    "after_save_checkpoint": (Stage("write_checkpoint", "post"),),
-    "before_load_checkpoint": (Stage("load_checkpoint", "pre"),),
-    "after_load_checkpoint": (Stage("restore", "pre"),),
+    "before_save_checkpoint": Stage("write_checkpoint", "pre"),
+    "after_save_checkpoint": Stage("write_checkpoint", "post"),
+    "before_load_checkpoint": Stage("load_checkpoint", "pre"),
+    "after_load_checkpoint": Stage("restore", "pre"),
 }
 
-# A hook that overrides only the general name has it called in the place of each special one.
-GENERAL: dict[str, tuple[str, ...]] = {
-    f"{when}_{what}": tuple(f"{when}_{mode}_{what}" for mode in MODES) for when in WORDS for what in ("epoch", "iter")
+# For a method of one mode, the general method that is called in its place unless it is overridden itself.
+GENERAL: dict[str, str] = {
+    f"{when}_{mode}_{what}": f"{when}_{what}" for what in ("epoch", "iter") for when in WORDS for mode in MODES
 }
-METHODS = (*NAMES, *GENERAL)

@@ -1,83 +1,105 @@
-"""All that a run needs to go on as if nothing had happened, as one tree of plain values and arrays."""
+"""The state of a run, everything that is needed to resume it, as one tree of plain values and arrays."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook.training._errors import TrainingError
 
-if TYPE_CHECKING:
-    from ._runner import Runner
+from ._run import Run
 
 
-def state_of(runner: Runner, meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Give the state of a run."""
-    arrays, rest = ({}, {}) if runner.optimizer is None else runner.backend.optimizer_state(runner.optimizer)
+def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the state of a run."""
     return {
         "meta": {
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
             "python": platform.python_version(),
-            "backend": runner.backend.name,
-            **runner.meta,
+            "backend": run.backend.name,
+            **run.meta,
             **(meta or {}),
         },
-        "progress": runner.progress,
-        "model": runner.backend.state(runner.model),
-        "optimizer": {"arrays": arrays, "rest": rest},
-        "gradients": runner.backend.gradients(runner.model) if runner.in_group else None,
-        "amp": None if runner.amp is None else runner.amp.state_dict(),
-        "random": runner.backend.rng_state(),
-        "logs": {name: value for name, value in runner.logs.items() if isinstance(value, (int, float, str))},
-        "hooks": {name: hook.state_dict() for name, hook in named(runner) if hasattr(hook, "state_dict")},
+        "progress": run.progress,
+        "model": run.backend.state(run.model),
+        "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
+        "gradients": run.backend.gradients(run.model) if run.in_group else None,
+        "amp": None if run.amp is None else run.amp.state_dict(),
+        "random": run.backend.rng_state(),
+        "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
+        "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
     }
 
 
-def named(runner: Runner) -> list[tuple[str, Any]]:
-    """Give the hooks of a run by names of their own: a second one of a class is numbered."""
+def named(run: Run) -> list[tuple[str, Any]]:
+    """Return the hooks of a run with unique names: a second one of a class is numbered."""
     seen: dict[str, int] = {}
-    rows: list[tuple[str, Any]] = []
-    for hook in runner.hooks:
+    found: list[tuple[str, Any]] = []
+    for hook in run.hooks:
         name = type(hook).__name__
         seen[name] = seen.get(name, 0) + 1
-        rows.append((name if seen[name] == 1 else f"{name} {seen[name]}", hook))
-    return rows
+        found.append((name if seen[name] == 1 else f"{name} {seen[name]}", hook))
+    return found
 
 
-def restore(runner: Runner, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
-    """Put the state of a run back.
+def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
+    """Restore the state of a run, or with ``resume=False`` the parameters of its model alone.
 
     Raises:
-        TrainingError: It is that of another model or another run; nothing is changed then.
+        TrainingError: The state is that of another model or another run; nothing is changed then.
     """
     if "model" not in checkpoint:
         raise TrainingError(
-            f"this is no checkpoint of a run: it has {', '.join(checkpoint) or 'nothing'}, and no 'model'"
+            f"this is not a checkpoint of a run: it has no 'model', but {', '.join(checkpoint) or 'nothing at all'}"
         )
     optimizer = checkpoint.get("optimizer")
-    if resume and runner.optimizer is not None and optimizer is None:
+    if resume and run.optimizer is not None and optimizer is None:
         raise TrainingError(
-            "the checkpoint was saved without the optimizer, and a run cannot go on without it; load the model alone "
-            "with load_checkpoint(path)"
+            "the checkpoint was saved without the optimizer, and a run cannot be resumed without it; load the model "
+            "alone with load_checkpoint(path)"
         )
-    runner.backend.load_state(runner.model, checkpoint["model"])
+    run.backend.load_state(run.model, checkpoint["model"])
     if not resume:
         return
-    if runner.optimizer is not None and optimizer is not None:
-        runner.backend.load_optimizer_state(runner.optimizer, optimizer["arrays"], optimizer["rest"])
-    if runner.amp is not None and checkpoint.get("amp") is not None:
-        runner.amp.load_state_dict(checkpoint["amp"])
+    if run.optimizer is not None and optimizer is not None:
+        run.backend.load_optimizer_state(run.optimizer, optimizer)
+    if run.amp is not None and checkpoint.get("amp") is not None:
+        run.amp.load_state_dict(checkpoint["amp"])
     if checkpoint.get("gradients") is not None:
-        runner.backend.load_gradients(runner.model, checkpoint["gradients"])
-    runner.progress = checkpoint["progress"]
-    runner.logs = dict(checkpoint["logs"])
+        run.backend.load_gradients(run.model, checkpoint["gradients"])
+    run.progress = checkpoint["progress"]
+    run.logs = dict(checkpoint["logs"])
     states = checkpoint["hooks"]
-    unknown = [name for name in states if states[name] and name not in dict(named(runner))]
+    unknown = [name for name in states if states[name] and name not in dict(named(run))]
     if unknown:
-        runner.logger.warning("the checkpoint has the state of hooks that the run has not: %s", ", ".join(unknown))
-    for name, hook in named(runner):
+        run.logger.warning("the checkpoint has the state of hooks that are not registered: %s", ", ".join(unknown))
+    for name, hook in named(run):
         if name in states and hasattr(hook, "load_state_dict"):
             hook.load_state_dict(states[name])
-    runner.backend.set_rng_state(checkpoint["random"])
+    run.backend.set_rng_state(checkpoint["random"])
+
+
+@contextmanager
+def preserved(run: Run) -> Generator[None]:
+    """Validate, test or predict inside ``with``, and restore the run after it: place, data and the mode of its model.
+
+    The modules of a PyTorch model are restored one by one, since some of them may be in another mode than the model.
+    """
+    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
+    kept = {name: getattr(run, name) for name in names}
+    run.loaders = dict(run.loaders)
+    walk: Any = getattr(run.model, "named_modules", None)
+    modules: list[Any] = [] if walk is None else [module for _, module in walk()]
+    training = [bool(module.training) for module in modules]
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(run, name, value)
+        if run.mode == "train" and callable(getattr(run.model, "train", None)):
+            run.model.train()
+        for module, was_training in zip(modules, training, strict=True):
+            module.training = was_training

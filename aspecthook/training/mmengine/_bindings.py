@@ -5,58 +5,47 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from aspecthook import Args
-from aspecthook.training.loop._stages import NAMES
-from aspecthook.training.loop._systems import Row
+from aspecthook.training.loop._dialect import Binding, Dialect
+from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._stages import GENERAL, NAMES, Stage
 
 from ._runner import MMRunner
 from ._tensors import with_arrays, with_tensors
 
-if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
-
-
-def is_mmengine(hook: object) -> bool:
-    """Say whether it is one of mmengine's hooks."""
-    return _base(hook) is not None
-
 
 def _base(hook: object) -> type | None:
-    for cls in type(hook).__mro__:
-        if cls.__module__ == "mmengine.hooks.hook" and cls.__name__ == "Hook":
-            return cls
-    return None
+    return next((cls for cls in type(hook).__mro__ if (cls.__module__, cls.__name__) == _HOOK), None)
 
 
-def rows(hook: object, runner: Runner) -> list[Row]:
-    """Give a row for each method that is overridden."""
-    theirs, base = MMRunner(runner), _base(hook)
-    names = [name for name in NAMES if hasattr(base, name) and _acts(hook, base, name)]
-    found = [Row(stage, _adapted(hook, name, theirs)) for name in names for stage in NAMES[name] if name != _LOADED]
+_HOOK = ("mmengine.hooks.hook", "Hook")
+# mmengine's base class calls `_before_epoch` from `before_train_epoch`, and so on: the latter is what is to be called.
+_DIALECT = Dialect(
+    "the mmengine hook",
+    _base,
+    NAMES,
+    general={name: f"_{general}" for name, general in GENERAL.items()},
+)
+
+
+def bindings(hook: object, run: Run) -> list[Binding]:
+    """Return a binding for each method of mmengine's that is overridden."""
+    theirs, base = MMRunner(run), _base(hook)
+    names = [name for name in _DIALECT.methods(hook) if hasattr(base, name)]
+    found = [Binding(NAMES[name], _adapted(hook, name, theirs)) for name in names if name != _LOADED]
     if _LOADED in names:
         loading = _Loading(cast("Any", hook).after_load_checkpoint, theirs)
-        found += [Row(NAMES[_LOADED][0], loading.load), Row(NAMES["before_run"][0], loading.begin)]
+        found += [Binding(NAMES[_LOADED], loading.load), Binding(Stage("run", "pre"), loading.begin)]
     return found
 
 
 _LOADED = "after_load_checkpoint"
 
 
-def _acts(hook: object, base: type | None, name: str) -> bool:
-    """Say whether a method does anything: it, or the general one that it calls, is overridden."""
-    when, _, rest = name.partition("_")
-    general = f"_{when}_{rest.rpartition('_')[2]}"  # `_before_epoch` is what `before_train_epoch` calls
-    return any(
-        getattr(type(hook), method, None) is not getattr(base, method, None)
-        for method in (name, general)
-        if hasattr(base, method)
-    )
-
-
 def _adapted(hook: object, name: str, theirs: MMRunner) -> Callable[..., Any]:
-    """Give the method with what mmengine gives it in the place of what ours is; what it answers means nothing there."""
+    """Return a method that is called with mmengine's arguments, and whose result is dropped, as mmengine does."""
     method: Callable[..., Any] = getattr(hook, name)
     if name == "before_save_checkpoint":
         return _on_save(method, theirs)
@@ -87,7 +76,7 @@ def _on_outputs(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., N
 
 # Any: what a model makes is its own.
 def _numbers(outputs: Any) -> Any:
-    """Give what mmengine's models give in training: a dict of numbers."""
+    """Return what mmengine's models return in training: a dict of numbers."""
     if isinstance(outputs, Mapping) and "log_vars" in outputs:
         return dict(cast("Mapping[str, Any]", outputs)["log_vars"])
     return cast("Any", outputs)
@@ -109,7 +98,7 @@ def _on_save(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., Args
 
 
 def _changed(method: Callable[..., Any], theirs: MMRunner, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Let a hook change a checkpoint in place, of which it knows the model's part as `state_dict`."""
+    """Return a checkpoint as a hook has changed it, to which the parameters of the model are `state_dict`."""
     given = {name: value if name in _OURS else with_tensors(value) for name, value in checkpoint.items()}
     given["state_dict"] = given.pop("model")
     method(theirs, given)
@@ -118,7 +107,7 @@ def _changed(method: Callable[..., Any], theirs: MMRunner, checkpoint: dict[str,
 
 
 class _Loading:
-    """A hook that hears of a checkpoint that was loaded: after `before_run`, where mmengine loads it, or later."""
+    """Calls `after_load_checkpoint` as mmengine does, which loads a checkpoint after `before_run` and never earlier."""
 
     def __init__(self, method: Callable[..., Any], theirs: MMRunner) -> None:
         self._method, self._theirs = method, theirs
@@ -131,7 +120,7 @@ class _Loading:
         self._waiting = checkpoint
         return None
 
-    def begin(self, runner: Runner) -> None:
+    def begin(self, runner: Run) -> None:
         self._begun = True
         checkpoint, self._waiting = self._waiting, None
         if checkpoint is not None:

@@ -1,16 +1,14 @@
-"""What a hook of mmengine finds where it looks for mmengine's runner."""
+"""Our runner behind the attributes and methods of mmengine's, for the hooks of mmengine."""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+from aspecthook.training.loop._run import Run
 
 
 @final
@@ -28,7 +26,7 @@ class Loop:
 
     @property
     def stop_training(self) -> bool:
-        """Whether the run is to end; setting it ends it after the iteration."""
+        """Whether the run is to end. Set it to end the run after this iteration."""
         return self.runner.ours.stopping
 
     @stop_training.setter
@@ -39,14 +37,14 @@ class Loop:
     def __getattr__(self, name: str) -> Any:
         if name in ("epoch", "iter", "max_epochs", "max_iters"):
             return getattr(self.runner.ours, name)
-        raise AttributeError(f"a hook of mmengine asks a loop for {name!r}, which ours has nothing like")
+        raise AttributeError(f"a hook of mmengine asks a loop for {name!r}, which ours does not have")
 
 
 @final
 class OptimWrapper:
-    """mmengine's wrapper of an optimizer, of which hooks read the rates."""
+    """The optimizer as mmengine wraps it: hooks read the rates from the wrapper."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Run) -> None:
         self._runner = runner
 
     @property
@@ -55,11 +53,11 @@ class OptimWrapper:
         return self._runner.optimizer
 
     def get_lr(self) -> dict[str, list[float]]:
-        """Give the learning rates of the parameter groups."""
+        """Return the learning rates of the parameter groups."""
         return {"lr": [group["lr"] for group in self._runner.optimizer.param_groups]}
 
     def get_momentum(self) -> dict[str, list[float]]:
-        """Give the momenta of the parameter groups, 0 where there is none."""
+        """Return the momenta of the parameter groups, 0 where there is none."""
         groups = self._runner.optimizer.param_groups
         return {"momentum": [group.get("momentum", group.get("betas", (0,))[0]) for group in groups]}
 
@@ -69,21 +67,21 @@ class OptimWrapper:
 
 @final
 class MMRunner:
-    """Our runner, as mmengine's hooks know theirs.
+    """Our runner, with what mmengine's hooks use of theirs.
 
     Args:
         ours: The runner.
     """
 
-    def __init__(self, ours: Runner) -> None:
+    def __init__(self, ours: Run) -> None:
         self.ours = ours
         self.train_loop, self.val_loop, self.test_loop = (Loop(self, mode) for mode in ("train", "val", "test"))
         self.optim_wrapper = OptimWrapper(ours)
-        self.param_schedulers: list[Any] = []  # ours are hooks
+        self.param_schedulers: list[Any] = []  # schedules are hooks here
         self.checkpoint: dict[str, Any] = {}
 
     def loader(self, mode: str) -> Any:  # Any: of whatever library
-        """Give the data of a mode, None if there is none."""
+        """Return the data of a mode, or None."""
         return self.ours.loaders.get(mode)
 
     @property
@@ -121,7 +119,7 @@ class MMRunner:
         meta: dict[str, Any] | None = None,
         **__: object,
     ) -> None:
-        """Save a checkpoint of ours; options for files that are not on a disk have no effect."""
+        """Save a checkpoint of ours; options for remote storage have no effect."""
         self.ours.save_checkpoint(Path(out_dir) / filename, meta)
 
     def __getattr__(self, name: str) -> Any:
@@ -131,6 +129,6 @@ class MMRunner:
             return getattr(self.ours, name)
         except AttributeError:
             raise AttributeError(
-                f"a hook of mmengine asks its runner for {name!r}, which ours has nothing like; see "
+                f"a hook of mmengine asks its runner for {name!r}, which ours does not have; see "
                 "aspecthook.training.mmengine"
             ) from None

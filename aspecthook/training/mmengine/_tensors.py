@@ -11,7 +11,7 @@ import numpy as np
 
 # Any: trees of whatever a checkpoint has.
 def with_tensors(tree: Any) -> Any:
-    """Give the tree with a tensor for each array."""
+    """Return the tree with a tensor for each array."""
     given = tree
     if isinstance(tree, Mapping):
         return {name: with_tensors(value) for name, value in given.items()}
@@ -19,7 +19,7 @@ def with_tensors(tree: Any) -> Any:
 
 
 def with_arrays(tree: Any) -> Any:
-    """Give the tree with an array for each tensor."""
+    """Return the tree with an array for each tensor."""
     given = tree
     if isinstance(tree, Mapping):
         return {str(name): with_arrays(value) for name, value in given.items()}

@@ -1,1 +1,1 @@
-"""Where the time of a run goes."""
+"""The profiler: the time of each stage of a run, and of each hook on it."""

@@ -1,7 +1,7 @@
-"""Where the time of a run goes: hooks around the functions of its hooks, and around its stages.
+"""The profiler: hooks around the stages of a run, and around the functions that are hooks on them.
 
-Nothing else knows of it. While it measures, each function that is a hook carries a hook itself; when it has ended,
-however it ends, every function has the code that it had before.
+While it measures, each of these functions carries a hook itself. When it ends, for whatever reason, every function has
+the code that it had before.
 """
 
 from __future__ import annotations
@@ -17,44 +17,46 @@ from aspecthook import AspecthookError, hooks
 from aspecthook import Hook as Handle
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
+from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import path_of, put
 from aspecthook.training.hooks._hook import HOOKS, Hook
-from aspecthook.training.hooks._optimizer import whole
 from aspecthook.training.loop._stages import NAMES
 from aspecthook.training.loop._state import named
 from aspecthook.weave import Weaving
 
-from ._measure import OURS, bracket, costs, hooks_on, label_of, measure, owner_of, place_of, synchronized, target_of
+from ._measure import OURS, bracket, hooks_on, label_of, measure, owner_of, place_of, synchronized, target_of
 from ._profile import Part, Profile
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-STAGES = (*dict.fromkeys(stage.method for stages in NAMES.values() for stage in stages), "save_checkpoint")
+STAGES = (*dict.fromkeys(stage.method for stage in NAMES.values()), "save_checkpoint")
 
 
 @final
 @HOOKS.register
 class ProfilerHook(Hook):
-    """Measure how much time each stage takes, and each hook on it; as the run ends, log a table and write it as JSON.
+    """Measure the time of each stage and of each hook on it. When the run ends, log a table and write it as JSON.
 
-    A time is ``own``, without what else was measured in it, or ``total``. What measuring takes is measured too, and
-    taken off. What a stage takes by itself includes finding its hooks; of ``train_epoch``, reading the data.
+    The ``own`` time of a call is its ``total`` time without the measured calls inside it. The own time of a stage
+    includes calling its hooks, and that of ``train_epoch`` reading the data. Measuring takes time too, some
+    microseconds a call, which counts as own time of what is around the call: compare hooks that take longer than that.
 
     Args:
-        start: The first iteration to measure, counted from 0; with 0 all from the beginning of the run.
-        stop: The iteration before which to end; None for all. Outside of these nothing is measured, and nothing costs
-            anything, but that before `start` each iteration is counted.
-        path: The file; in the run's ``work_dir`` unless absolute, and not written if there is none.
-        synchronize: Wait for the GPU wherever time is read. Else a GPU still works on what was asked of it when the
-            call is over, and its time is counted in whichever call waits for it.
+        start: The first iteration to measure, counted from 0. With 0, everything from the beginning of the run.
+        stop: The iteration to end before; None to measure until the run ends. Outside `start` and `stop` the profiler
+            costs nothing, except that it counts the iterations before `start`.
+        path: The file, relative to the run's ``work_dir``. It is not written if the path is relative and the run has no
+            ``work_dir``.
+        synchronize: Wait for the GPU whenever the clock is read. Otherwise the GPU may still be busy when a call
+            returns, and its time counts for whichever call waits for it.
 
     Attributes:
-        profile: What was measured: ``lines()``, ``table()``, ``as_json()``.
+        profile: The result: ``lines()``, ``table()``, ``as_json()``.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have.
-        HookTypeError: An option is of another type.
+        HookOptionError: An option is out of range.
+        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ProfilerHook(start=10, stop=60).profile.lines()
@@ -65,7 +67,7 @@ class ProfilerHook(Hook):
         aspecthook.HookOptionError: ProfilerHook: stop=10 is not after start=10; give a later one, or none
     """
 
-    priority: int | str = 1  # of a run that is resumed as it begins, the iteration is known before
+    priority: int | str = 1  # after the hooks that resume a run as it begins, so that the iteration is known
 
     def __init__(
         self,
@@ -75,8 +77,8 @@ class ProfilerHook(Hook):
         path: str | os.PathLike[str] = "profile.json",
         synchronize: bool = False,
     ) -> None:
-        self.start = whole("ProfilerHook", "start", start, 0)
-        self.stop = None if stop is None else whole("ProfilerHook", "stop", stop, 1)
+        self.start = whole_number("ProfilerHook", "start", start, 0)
+        self.stop = None if stop is None else whole_number("ProfilerHook", "stop", stop, 1)
         if self.stop is not None and self.stop <= self.start:
             raise HookOptionError(f"ProfilerHook: stop={stop} is not after start={start}; give a later one, or none")
         self.path = path_of("ProfilerHook", path)
@@ -86,8 +88,8 @@ class ProfilerHook(Hook):
 
     # When
 
-    def before_run(self, runner: Runner) -> None:
-        """Begin to measure, or to wait for the first iteration to measure."""
+    def before_run(self, runner: Run) -> None:
+        """Begin to measure, or wait for the first iteration to measure."""
         if runner.rank != 0 or (self.stop is not None and runner.iter >= self.stop):
             return
         if runner.iter >= self.start:
@@ -96,41 +98,40 @@ class ProfilerHook(Hook):
             mount = hooks(runner.train_iter)
             self._waiting = mount.add("always", self._wait, name=f"{OURS}waits", priority=100)
 
-    def _wait(self, runner: Runner) -> None:
-        """Begin after the iteration before the first one."""
+    def _wait(self, runner: Run) -> None:
+        """Begin right after the iteration before `start`."""
         if runner.iter + 1 >= self.start and self._waiting is not None:
             self._waiting.remove()
             self._waiting = None
             self._begin(runner, "run", "train_loop", "train_epoch")
 
-    def _begin(self, runner: Runner, *stages: str) -> None:
-        self.profile.of_hook, self.profile.of_stage = costs(self.profile.clock)
+    def _begin(self, runner: Run, *stages: str) -> None:
         self._meter = Meter(self.profile, runner, self._count)
         self._meter.begin(*stages)
 
-    def _count(self, runner: Runner) -> None:
-        """End after the last iteration."""
+    def _count(self, runner: Run) -> None:
+        """End after the last iteration to measure."""
         if self.stop is not None and runner.iter + 1 >= self.stop:
             self._end(runner)
 
     def always_train_epoch(self) -> None:
-        """Note the end of an epoch in whose middle measuring began."""
+        """End the epoch, if measuring began in the middle of it."""
         if self._meter is not None:
             self._meter.end_late("train_epoch")
 
     def always_train(self) -> None:
-        """Note the end of the epochs, likewise."""
+        """End the loop over the epochs, if measuring began within it."""
         if self._meter is not None:
             self._meter.end_late("train_loop")
 
-    def always_run(self, runner: Runner) -> None:
-        """End to measure."""
+    def always_run(self, runner: Run) -> None:
+        """Stop measuring."""
         if self._waiting is not None:
             self._waiting.remove()
             self._waiting = None
         self._end(runner)
 
-    def _end(self, runner: Runner) -> None:
+    def _end(self, runner: Run) -> None:
         if self._meter is None:
             return
         self._meter.end()
@@ -143,22 +144,22 @@ class ProfilerHook(Hook):
             except OSError as error:
                 runner.logger.warning("%s could not be written: %s", target, error.strerror)
 
-    # What it remembers
+    # The state for a checkpoint
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what was measured."""
+        """Return the times so far."""
         return {"profile": self.profile.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
+        """Restore the times."""
         self.profile.load_state_dict(state["profile"])
 
 
 @final
 class Meter:
-    """The hooks that measure, on the stages of one run and on the functions of their hooks."""
+    """The hooks that measure: on the stages of one run, and on the functions that are hooks on these."""
 
-    def __init__(self, profile: Profile, runner: Runner, counted: Callable[[Runner], None]) -> None:
+    def __init__(self, profile: Profile, runner: Run, counted: Callable[[Run], None]) -> None:
         self._profile = profile
         self._runner = runner
         self._counted = counted
@@ -166,12 +167,11 @@ class Meter:
         self._handles: list[Handle] = []
         self._weavings: list[Weaving] = []
         self._seen: dict[str, tuple[object, ...]] = {}
-        # By the function, what is measured of it on each stage.
-        self._parts: dict[object, dict[str, Part]] = {}
-        self._late: dict[str, Part] = {}
+        self._parts: dict[object, dict[str, Part]] = {}  # by function, then by the stage that it is on
+        self._late: dict[str, Part] = {}  # the stages that were under way when measuring began
 
     def begin(self, *stages: str) -> None:
-        """Begin, inside of these stages."""
+        """Begin, within stages that are under way."""
         try:
             for stage in STAGES:
                 self._bracket(stage)
@@ -190,7 +190,7 @@ class Meter:
             self._profile.leave_part(part)
 
     def end(self) -> None:
-        """Take all hooks off."""
+        """Remove all hooks that measure."""
         self._profile.end()
         for weaving in reversed(self._weavings):
             weaving.remove()
@@ -203,7 +203,7 @@ class Meter:
         try:
             mount = hooks(getattr(self._runner, stage))
             shared = hooks(getattr(type(self._runner), stage))
-        except AspecthookError:  # a method of a subclass that is no mount point
+        except AspecthookError:  # a subclass has overridden the stage with a method that is no mount point
             return
 
         def opened() -> None:
@@ -219,7 +219,7 @@ class Meter:
         self._handles += bracket(mount, self._profile, part, opened, closed, (*mount.members, *shared.members))
 
     def _look(self, stage: str, mount: MountPoint, shared: MountPoint) -> None:
-        """Measure the hooks on a stage that are new."""
+        """Measure the hooks on a stage that are not measured yet."""
         self._seen[stage] = (mount.members, shared.members)
         for _, ordered in hooks_on(self._runner, stage):
             for hook in ordered:

@@ -1,4 +1,4 @@
-"""Hooks that measure: on a stage of a run, and on a function that is a hook on one; and what that itself costs."""
+"""Hooks that measure a stage of a run, or a function that is a hook on one; and which hooks are on a stage."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from time import perf_counter_ns
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
-from aspecthook import AspecthookError, Hook, Return, hookable, hooks
+from aspecthook import AspecthookError, Hook, Return, hooks
 from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.callables import code_of, type_of
 from aspecthook._core.law.order import arrange
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.weave import Weaving, weave
 
-from ._profile import Cost, Part, Profile
+from ._profile import Part, Profile
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-# How the names of the hooks begin that measure.
+# The names of the hooks that measure begin with this.
 OURS = "ProfilerHook: "
 
 
@@ -34,13 +34,15 @@ def bracket(
     closed: Callable[[], None],
     rest: tuple[object, ...],
 ) -> list[Hook]:
-    """Measure a stage: outside of all the hooks on it, and its body inside of all."""
+    """Measure a stage twice: around all its hooks, and inside all of them. Return the hooks that do."""
 
     def begins() -> None:
         profile.enter(part)
         opened()
 
-    def body() -> Generator[None]:  # one that can be left in the middle, in a session that is driven step by step
+    def body() -> Generator[
+        None
+    ]:  # a generator: a session that is driven step by step may leave the stage in the middle
         frame = profile.enter(part, is_body=True)
         try:
             yield
@@ -60,13 +62,13 @@ def bracket(
 
 
 def measure(target: Any, profile: Profile, parts: Mapping[str, Part], name: str) -> Weaving:
-    """Measure a function, wherever it is called in a stage.
+    """Measure the calls of a function within stages.
 
     Args:
-        target: The function, or a bound method: then its calls for that object alone.
-        profile: What it is told to.
-        parts: What its calls are counted as, by the stage that is under way.
-        name: What the hooks are called.
+        target: The function; or a bound method, of which only the calls on its object are measured.
+        profile: The profile to add the times to.
+        parts: The part that a call counts for, by the stage under way.
+        name: The name of the hooks.
     """
     first = next(iter(parts.values()))
 
@@ -74,7 +76,7 @@ def measure(target: Any, profile: Profile, parts: Mapping[str, Part], name: str)
         stage = profile.stage
         frame = profile.enter(parts.get(stage, first)) if stage else None
         try:
-            return Return(proceed())  # an answer itself, such as `Args`, is the result here
+            return Return(proceed())  # the result may be an answer itself, such as `Args`
         finally:
             profile.leave(frame)
 
@@ -85,16 +87,16 @@ def measure(target: Any, profile: Profile, parts: Mapping[str, Part], name: str)
     def ends(call: Any) -> None:
         profile.leave(call.state.get("frame"))
 
-    if isgeneratorfunction(target):  # an around hook: the stage runs while it waits at its `yield`
+    if isgeneratorfunction(target):  # an around hook, whose call is over when it reaches its `yield`
         return weave(target, pre=begins, always=ends, name=name)
     return weave(target, around=around, name=name, priority=0)
 
 
-def hooks_on(runner: Runner, stage: str) -> list[tuple[Kind, tuple[Hook, ...]]]:
-    """Give the hooks on a stage of a run by kind, in the order in which they run; not those that measure."""
+def hooks_on(runner: Run, stage: str) -> list[tuple[Kind, tuple[Hook, ...]]]:
+    """Return the hooks on a stage by kind, in the order in which they run, without those that measure."""
     try:
         mounts = hooks(getattr(type(runner), stage)), hooks(getattr(runner, stage))
-    except AspecthookError:  # a method of a subclass that is no mount point
+    except AspecthookError:  # a subclass has overridden the stage with a method that is no mount point
         return []
     members = [hook for mount in mounts for hook in mount.members if not hook.name.startswith(OURS)]
     kinds = dict.fromkeys(hook.kind for hook in members)
@@ -102,10 +104,10 @@ def hooks_on(runner: Runner, stage: str) -> list[tuple[Kind, tuple[Hook, ...]]]:
 
 
 def target_of(hook: Hook) -> Any:
-    """Give the Python function that a hook runs, or the bound method; None if there is none."""
-    # Any: isinstance cannot tell what such a shell takes and gives.
+    """Return the Python function or bound method that a hook calls; None if it calls C code."""
+    # Any: isinstance cannot tell the types that a partial or a staticmethod takes.
     inner: Any = hook.function
-    if hook.ref is not None:  # what is called is what is held weakly, and not what stands for it
+    if hook.ref is not None:  # a weak hook calls the object that it holds weakly
         held = hook.ref()
         inner = held if hook.inner is None or held is None else MethodType(hook.inner, held)
     while isinstance(inner, (partial, staticmethod)):
@@ -119,83 +121,33 @@ def target_of(hook: Hook) -> Any:
 
 
 def label_of(hook: Hook, names: Mapping[int, str]) -> str:
-    """Name a hook: the method of one that was registered, whose name is known by its identity; else by its own name."""
+    """Return the name of a hook: ``EvalHook.after_train_epoch`` for a method of a registered hook, else its own."""
     owner = owner_of(hook.function)
     word = getattr(hook.function, "__name__", "")
     return f"{names[id(owner)]}.{word}" if id(owner) in names and word else hook.name
 
 
 def owner_of(function: object) -> object:
-    """Give the object whose method it is."""
+    """Return the object that a bound method belongs to."""
     return function.__self__ if isinstance(function, MethodType) else None
 
 
 def place_of(hook: Hook) -> str:
-    """Say where a hook is written."""
+    """Return the file and the line of a hook."""
     code = code_of(hook.function)
     return f"{_near(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
 
 
 def _near(file: str) -> str:
-    """Give a path from here, if that is shorter."""
+    """Return a path relative to the current folder, if the file is below it."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return file
 
 
-# What measuring costs
-
-
-class _Idle:
-    """Stands in for a runner and a hook: what it takes is what measuring takes."""
-
-    @hookable
-    def stage(self) -> None: ...
-
-    def hook(self) -> None: ...
-
-
-def costs(clock: Callable[[], int]) -> tuple[Cost, Cost]:
-    """Measure what measuring costs, of a hook and of a stage."""
-    profile, idle = Profile(clock), _Idle()
-    hook, stage, outer = Part("stage", "hook"), Part("stage"), Part("outer")
-    profile.begin()
-    profile.enter(outer)
-    bare = _time(profile, idle.hook)
-    with measure(idle.hook, profile, {"outer": hook}, OURS):
-        of_hook = _cost(profile, idle.hook, hook, bare)
-    mount = hooks(idle.stage)
-    bracket(mount, profile, stage, lambda: None, lambda: None, ())
-    of_stage = _cost(profile, idle.stage, stage, bare)
-    mount.clear()
-    return of_hook, of_stage
-
-
-_CALLS, _ROUNDS = 200, 5
-
-
-def _time(profile: Profile, function: Callable[[], None]) -> float:
-    """Give the nanoseconds of a call."""
-    begun = profile.clock()
-    for _ in range(_CALLS):
-        function()
-    return (profile.clock() - begun) / _CALLS
-
-
-def _cost(profile: Profile, function: Callable[[], None], part: Part, bare: float) -> Cost:
-    function()
-    found: list[Cost] = []
-    for _ in range(_ROUNDS):
-        part.total = 0
-        took = _time(profile, function)
-        counted = part.total / _CALLS
-        found.append(Cost(max(0.0, counted - bare), max(0.0, took - counted)))
-    return min(found, key=sum)  # the one that was disturbed the least
-
-
 def synchronized() -> int:
-    """Give the time in nanoseconds, once the GPU has done what it was asked for."""
+    """Return the time in nanoseconds, when the GPU has finished its work."""
     from importlib import import_module
 
     cuda: Any = import_module("torch").cuda

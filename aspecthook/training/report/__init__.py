@@ -1,1 +1,1 @@
-"""The record of a run's numbers, and the pages and plots made of it."""
+"""The picture and the report of a run, from a record of its numbers that is part of its checkpoints."""

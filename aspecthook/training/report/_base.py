@@ -1,85 +1,85 @@
-"""The base of the hooks that show what a run's numbers were: one of a run keeps the record, for all of them."""
+"""The base of the hooks that show the numbers of a run; the first one of a run keeps the record for all of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._files import path_of, put
-from aspecthook.training.checkpoint._hooks import CheckpointHook
-from aspecthook.training.hooks._evaluation import EarlyStoppingHook, EvalHook
+from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training.checkpoint._files import folder_of, path_of, put
 from aspecthook.training.hooks._hook import Hook
-from aspecthook.training.hooks._optimizer import number, whole
-from aspecthook.training.logging._readings import named, of_training
-from aspecthook.training.loop._interrupts import Interrupts
+from aspecthook.training.hooks._monitor import Monitor
+from aspecthook.training.logging._numbers import numbers_of, rates_of
+from aspecthook.training.loop._interrupts import INTERRUPTS
 
-from ._curves import Curves
+from ._record import Curves
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 
 
 class CurvesHook(Hook):
-    """Keeps the numbers of a run, and writes a file of them now and then; what file, its subclasses say.
+    """Keeps the numbers of a run, and writes a file of them now and then. Subclasses override `made`.
 
     Args:
-        interval: Every how many epochs, or iterations, to write it; 0 for only as the run ends.
-        by_epoch: Count epochs; else iterations.
-        share: What part of the run's time writing may take, from 0 to 1: a file that is due is left out where it would
-            take more. It is always written as the run ends, also when it fails or is interrupted.
-        path: The file; in the run's ``work_dir`` unless absolute.
+        interval: Write the file every so many epochs or iterations; 0 for only when the run ends.
+        by_epoch: Count epochs; otherwise iterations.
+        share: The fraction of the run's time that writing may take, from 0 to 1. A file that is due and would take more
+            is skipped. The file is always written when the run ends, even if it fails or is interrupted.
+        path: The file, relative to the run's ``work_dir``.
     """
 
-    # What other hooks put into the logs is seen.
+    # After the hooks that put numbers into the logs.
     priority: int | str = "LOWEST"
-    # The seconds that writing takes, until it is known.
-    _cost = 0.05
+    # Packages that this hook needs, and a run without it does not.
+    needs: ClassVar[Sequence[str]] = ()
+    # An estimate of the seconds that the first writing takes, which imports matplotlib.
+    _cost = 1.0
 
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
-        self.interval = whole(who, "interval", interval, 0)
+        self.interval = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
-        self.share = number(who, "share", share, above=-1e-9, below=1 + 1e-9)
+        self.share = finite_number(who, "share", share, above=-1e-9, below=1 + 1e-9)
         self.path = path_of(who, path)
+        missing = [name for name in self.needs if find_spec(name) is None]
+        if missing:
+            raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install 'aspecthook[train]'")
         self.curves = Curves()
         self.end: End = "running"
         self.error: BaseException | None = None
-        # Where the file is written; None before a run, and on a rank that writes nothing.
+        # The file; None before a run, and on ranks that write nothing.
         self.target: Path | None = None
-        self._runner: Runner | None = None
+        self._runner: Run | None = None
         self._keeps = self._shares = False
         self._due = False
         self._spent = 0.0
         self._began = 0.0
         self._before = 0.0
 
-    # When
+    # When to write
 
-    def before_run(self, runner: Runner) -> None:
-        """Settle the file, and who keeps the record.
+    def before_run(self, runner: Run) -> None:
+        """Find the file, and the hook that keeps the record.
 
         Raises:
             TrainingError: There is no folder for the file.
         """
         if runner.rank != 0:
             return
-        if runner.work_dir is None and not self.path.is_absolute():
-            who = type(self).__name__
-            raise TrainingError(
-                f"the {who} has no folder for {self.path}; give Runner(..., work_dir=...) or an absolute "
-                f"{who}(path=...)"
-            )
-        self.target = self.path if runner.work_dir is None else runner.work_dir / self.path
+        absolute = self.path.is_absolute()
+        self.target = self.path if absolute else folder_of(runner, type(self).__name__, "path='/...'") / self.path
         every: list[CurvesHook] = [hook for hook in runner.hooks if isinstance(hook, CurvesHook)]
         self._keeps, self._shares = every[0] is self, every[0] is not self
-        # A hook that was not there before the run was resumed knows less.
+        # A hook that was added when the run was resumed has fewer numbers.
         self.curves = max((hook.curves for hook in every), key=lambda curves: curves.at)
         self.end, self.error, self._runner = "running", None, runner
         self._before, self._began, self._spent = self.curves.seconds, perf_counter(), 0.0
@@ -88,12 +88,12 @@ class CurvesHook(Hook):
             self.curves.runs += 1
             self.curves.begun = self.curves.begun or datetime.now().astimezone().isoformat(timespec="seconds")
 
-    def before_train_epoch(self, runner: Runner) -> None:
-        """Write what was due after the epoch before, and waited for a validation that has not come."""
+    def before_train_epoch(self, runner: Run) -> None:
+        """Write a file that was due after the last epoch, and waited for a validation that did not come."""
         self._write_due(runner)
 
-    def after_train_iter(self, runner: Runner) -> None:
-        """Note the numbers of the iteration."""
+    def after_train_iter(self, runner: Run) -> None:
+        """Record the numbers of the iteration."""
         if self._runner is None:
             return
         if self._keeps:
@@ -102,76 +102,76 @@ class CurvesHook(Hook):
             self._due = True
             runner.after_stage(lambda: self._write_due(runner))
 
-    def after_train_epoch(self, runner: Runner) -> None:
-        """Note that the epoch is over."""
+    def after_train_epoch(self, runner: Run) -> None:
+        """Close the epoch, and find whether a file is due."""
         if self._keeps:
-            self._tell_time()
+            self._update_time()
             self.curves.close()
         over = self.by_epoch and runner.progress["inner_iter"] == 0
         self._due = self._runner is not None and over and self.every_n_epochs(runner, self.interval)
         if self.is_last_epoch(runner):
-            self._due = False  # it is written as the run ends
+            self._due = False  # it is written when the run ends
         elif self._due and not any(mode == "val" for mode, _ in runner.workflow):
-            # Not in the time that the next epoch waits for its data.
+            # Write now, so that the next epoch does not count it as waiting for data.
             runner.after_stage(lambda: self._write_due(runner))
 
-    def after_val_epoch(self, runner: Runner) -> None:
-        """Note the numbers of a validation in the run, and write what was due after the epoch before."""
+    def after_val_epoch(self, runner: Run) -> None:
+        """Record the numbers of a validation, and write a file that was due after the epoch."""
         self._note_tests(runner, "val")
         if self._due:
             runner.after_stage(lambda: self._write_due(runner))
 
-    def after_test_epoch(self, runner: Runner) -> None:
-        """Note the numbers of a test, also of one after the run."""
+    def after_test_epoch(self, runner: Run) -> None:
+        """Record the numbers of a test, even after the run."""
         self._note_tests(runner, "test")
 
-    def always_run(self, runner: Runner, exc: BaseException | None) -> None:
-        """Write it for the last time."""
+    def always_run(self, runner: Run, exc: BaseException | None) -> None:
+        """Write the file for the last time."""
         if self._runner is None:
             return
         self.end, self.error = end_of(runner, exc), exc
         if self._keeps:
-            self._tell_time()
+            self._update_time()
             self.curves.close()
         try:
             self.write(runner)
         finally:
             self._runner, self._due, self.error = None, False, None
 
-    # What
+    # The record
 
-    def _note(self, runner: Runner) -> None:
-        """Take the numbers of an iteration once; not those of one that a hook has skipped."""
+    def _note(self, runner: Run) -> None:
+        """Record the numbers of an iteration once, and not at all if a hook has skipped it."""
         done = runner.progress["iter"]
         if done != runner.iter + 1 or done <= self.curves.at:
             return
-        self._tell_time()
-        self.curves.train(done, runner.epoch + 1, of_training(runner.logs, runner.optimizer))
+        self._update_time()
+        self.curves.train(done, runner.epoch + 1, {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)})
 
-    def _note_tests(self, runner: Runner, mode: str) -> None:
+    def _note_tests(self, runner: Run, mode: str) -> None:
         if not self._keeps or (mode == "val" and self._runner is None):
             return
         if self._runner is not None:
-            self._tell_time()
+            self._update_time()
         done = runner.progress
         epoch = done["epoch"] + (done["inner_iter"] > 0)
-        self.curves.validate(done["iter"], epoch, named(runner.logs, (f"{mode}_",)))
+        self.curves.validate(done["iter"], epoch, numbers_of(runner.logs, mode))
 
-    def _tell_time(self) -> None:
+    def _update_time(self) -> None:
         self.curves.seconds = self._before + perf_counter() - self._began
 
-    # How
+    # The file
 
-    def _write_due(self, runner: Runner) -> None:
-        """Write, unless that would take too much of the run's time."""
+    def _write_due(self, runner: Run) -> None:
+        """Write a file that is due, unless that would take too much of the run's time."""
         if not self._due:
             return
         self._due = False
         if self.share >= 1 or self._spent + self._cost <= self.share * (perf_counter() - self._began):
             self.write(runner)
 
-    def write(self, runner: Runner) -> None:
-        """Write the file as it is now. What goes wrong is logged: no run fails for a picture of it."""
+    def write(self, runner: Run) -> None:
+        """Write the file now. Errors are logged, and do not fail the run."""
         if self.target is None:
             return
         begun = perf_counter()
@@ -184,47 +184,55 @@ class CurvesHook(Hook):
         self._cost = perf_counter() - begun
         self._spent += self._cost
 
-    def made(self, runner: Runner) -> bytes:
-        """Give what is to be in the file."""
+    def made(self, runner: Run) -> bytes:
+        """Return the content of the file."""
         raise NotImplementedError
 
-    # What it remembers
+    # The state for a checkpoint
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what the numbers were, unless another hook keeps them."""
+        """Return the numbers, unless another hook keeps them."""
         if self._keeps and self._runner is not None:
-            self._note(self._runner)  # the iteration that is saved, whose turn here may still come
+            self._note(self._runner)  # the checkpoint may be saved before this hook has seen its iteration
         return {"curves": None if self._shares else self.curves.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
+        """Restore the numbers."""
         if state["curves"] is not None:
             self.curves.load_state_dict(state["curves"])
             self._before, self._began = self.curves.seconds, perf_counter()
 
 
-def end_of(runner: Runner, exc: BaseException | None) -> End:
-    """Say how a run has ended."""
+def end_of(runner: Run, exc: BaseException | None) -> End:
+    """Return how a run has ended."""
     if exc is not None:
-        return "interrupted" if isinstance(exc, Interrupts.kinds) else "failed"
+        return "interrupted" if isinstance(exc, INTERRUPTS) else "failed"
     trained, wanted = (runner.epoch, runner.max_epochs) if runner.by_epoch else (runner.iter, runner.max_iters)
     return "stopped" if wanted is not None and trained < wanted else "done"
 
 
-def rules_of(runner: Runner) -> dict[str, str]:
-    """Give by which rules the hooks of a run say which of two numbers is better."""
-    found: dict[str, str] = {}
-    for hook in runner.hooks:
-        saver = hook._best if isinstance(hook, EvalHook) else hook
-        if isinstance(saver, CheckpointHook) and saver.save_best and saver._rule:
-            found[saver._key or saver.save_best] = saver._rule
-        if isinstance(hook, EarlyStoppingHook):
-            found[hook.monitor] = hook.rule
-    return found
+def rules_of(runner: Run) -> dict[str, str]:
+    """Return the rules by which the hooks of a run compare numbers: ``"greater"`` or ``"less"``, by name."""
+    watched = [getattr(hook, "watched", None) for hook in runner.hooks]
+    return {monitor.name: monitor.rule for monitor in watched if isinstance(monitor, Monitor)}
 
 
-def per_epoch(runner: Runner) -> float | None:
-    """Give how many iterations an epoch has, where that is known."""
+def per_epoch(runner: Run) -> float | None:
+    """Return the number of iterations of an epoch, if it is known."""
     if not runner.by_epoch or not runner.max_epochs or not runner.max_iters:
         return None
     return runner.max_iters / runner.max_epochs
+
+
+# Any: an optimizer of any library.
+def _extremes(optimizer: Any) -> dict[str, float]:
+    """Return the rates of the first parameter group; and the lowest and the highest, if the groups differ."""
+    found: dict[str, float] = {}
+    for word, rates in rates_of(optimizer).items():
+        first, *rest = known = [rate for rate in rates if rate is not None]
+        found[word] = first
+        if any(rate < first for rate in rest):
+            found[f"{word} (lowest)"] = min(known)
+        if any(rate > first for rate in rest):
+            found[f"{word} (highest)"] = max(known)
+    return found

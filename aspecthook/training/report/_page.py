@@ -1,4 +1,4 @@
-"""One page that says how a run went: nothing on it is loaded from elsewhere, and no text is read as HTML."""
+"""The hook that writes the report: one HTML file that loads nothing from elsewhere, and escapes all text."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
-from aspecthook.training._errors import TrainingError
-from aspecthook.training.hooks._evaluation import EarlyStoppingHook
+from aspecthook.training.hooks._early_stop import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.logging._numbers import duration_text
 from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
-from ._charts import chart_of
-from ._curves import Curves
-from ._facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
-from ._panels import axis_of, panels_of, span_shown
-from ._summary import epochs_of, headlines_of, numbers_of, oddities_of
+from ._drawing import chart_of
+from ._panels import axis_of, panels_of
+from ._record import Curves
+from ._run_facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
+from ._summary import epochs_of, headlines_of, summaries_of, warnings_of
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-_MOST_CHARTS = 12  # that are open
+_MOST_CHARTS = 12  # the others are folded
 _MOST_TRACE = 20_000  # characters
 _WORDS = {
     "running": "Running",
@@ -41,7 +40,7 @@ _WORDS = {
 
 
 class Failure(NamedTuple):
-    """What a run has failed with."""
+    """The error that ended a run."""
 
     kind: str
     message: str
@@ -52,27 +51,28 @@ class Failure(NamedTuple):
 @final
 @HOOKS.register
 class ReportHook(CurvesHook):
-    """Write a report of the run as one HTML file: how it went and ended, its curves, numbers, hooks and settings.
+    """Write a report of the run as one HTML file: its outcome, curves, numbers, hooks and settings.
 
-    It is written now and then, and as the run ends, however it ends. It shows the program's command line. With a
-    `ProfilerHook` it has the profile; tests after the run are added. Needs Jinja.
+    It is written now and then, and when the run ends, even if it fails or is interrupted. With a `ProfilerHook` it
+    includes the profile. Tests after the run are added. It shows the command line of the program. Needs Jinja and
+    matplotlib.
 
     Args:
-        interval: Every how many epochs, or iterations, to write it; 0 for only as the run ends.
-        by_epoch: Count epochs; else iterations.
-        share: What part of the run's time writing may take, from 0 to 1: a report that is due is left out where it
-            would take more. With 1 none is left out, with 0 there is only that of the end.
-        path: The file; in the run's ``work_dir`` unless absolute.
-        title: What is written above; the name of the ``work_dir`` unless given.
-        config: The run's settings, to be shown; the runner's ``meta`` unless given, or what that has as ``"config"``.
+        interval: Write the report every so many epochs or iterations; 0 for only when the run ends.
+        by_epoch: Count epochs; otherwise iterations.
+        share: The fraction of the run's time that writing may take, from 0 to 1. A report that is due and would take
+            more is skipped. With 1 none is skipped; with 0 only that of the end is written.
+        path: The file, relative to the run's ``work_dir``.
+        title: The title; the name of the ``work_dir`` if not given.
+        config: The settings of the run to show; the ``"config"`` of the runner's ``meta``, or all of it, if not given.
 
     Attributes:
         curves: The numbers.
 
     Raises:
-        HookOptionError: An option has a value that it cannot have.
-        HookTypeError: An option is of another type.
-        TrainingError: There is no Jinja.
+        HookOptionError: An option is out of range.
+        HookTypeError: An option has the wrong type.
+        TrainingError: Jinja or matplotlib is missing.
 
     Example:
         >>> report = ReportHook(config={"lr": 0.1})
@@ -80,6 +80,8 @@ class ReportHook(CurvesHook):
         >>> report.path.name
         'report.html'
     """
+
+    needs = ("jinja2", "matplotlib")
 
     def __init__(
         self,
@@ -94,49 +96,47 @@ class ReportHook(CurvesHook):
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is no mapping")
-        if find_spec("jinja2") is None:
-            raise TrainingError("ReportHook needs Jinja; pip install 'aspecthook[train]'")
         self.title = title
         self.config = config
         self._sections: dict[str, Any] = {}
         self._environment: Facts = []
         self._failure: Failure | None = None
 
-    # Any: whatever can show itself.
+    # Any: any object with a form in HTML or as text.
     def section(self, title: str, content: Any) -> None:
         """Add a section to the report, or replace the one of this title.
 
         Args:
-            title: What is written above it.
-            content: A string is shown as it is; what has ``__html__`` (``markupsafe.Markup``, say) or ``_repr_html_``
-                is HTML; a figure of matplotlib is drawn; a mapping is a table of names and values. A callable is called
-                without arguments whenever the report is written, and gives any of these.
+            title: The title of the section.
+            content: A string, shown as it is; an object with ``__html__`` (such as ``markupsafe.Markup``) or
+                ``_repr_html_``, shown as HTML; a matplotlib figure; or a mapping, shown as a table. A callable is
+                called without arguments each time the report is written, and returns any of these.
         """
         self._sections[title] = content
 
-    def before_run(self, runner: Runner) -> None:
-        """Look where the run runs."""
+    def before_run(self, runner: Run) -> None:
+        """Read the environment of the run."""
         super().before_run(runner)
         self._failure = None
         if self.target is not None:
             self._environment = environment_of(runner)
 
-    def after_test_epoch(self, runner: Runner) -> None:
-        """Note the numbers of a test; one after the run is added to the report."""
+    def after_test_epoch(self, runner: Run) -> None:
+        """Record the numbers of a test, and write the report again if the run is over."""
         super().after_test_epoch(runner)
         if self._runner is None:
             self.write(runner)
 
-    def made(self, runner: Runner) -> bytes:
-        """Give the page."""
+    def made(self, runner: Run) -> bytes:
+        """Return the page."""
         if self.error is not None and self.end == "failed":
             self._failure = _failure(self.error)
-        page: str = _template().render(**self._shown(runner))
+        page: str = _template().render(**self._context(runner))
         return page.encode(errors="replace")
 
-    def _shown(self, runner: Runner) -> dict[str, Any]:
+    def _context(self, runner: Run) -> dict[str, Any]:
         curves, rules = self.curves, rules_of(runner)
-        numbers = numbers_of(curves, rules, by_epoch=runner.by_epoch)
+        numbers = summaries_of(curves, rules, by_epoch=runner.by_epoch)
         axis = axis_of(curves, per_epoch(runner))
         charts = [chart_of(panel, axis) for panel in panels_of(curves, rules)]
         return {
@@ -145,7 +145,7 @@ class ReportHook(CurvesHook):
             "word": _WORDS[self.end],
             "facts": _facts(runner, curves, self.end),
             "failure": self._failure,
-            "oddities": oddities_of(curves),
+            "warnings": warnings_of(curves),
             "headlines": headlines_of(numbers),
             "charts": charts[:_MOST_CHARTS],
             "more_charts": charts[_MOST_CHARTS:],
@@ -163,35 +163,32 @@ class ReportHook(CurvesHook):
             "version": version("aspecthook"),
         }
 
-    def _settings(self, runner: Runner) -> Mapping[str, Any]:
+    def _settings(self, runner: Run) -> Mapping[str, Any]:
         if self.config is not None:
             return self.config
         found: Any = runner.meta.get("config")
         return runner.meta if not isinstance(found, Mapping) else cast("Mapping[str, Any]", found)
 
 
-def _facts(runner: Runner, curves: Curves, end: End) -> list[str]:
-    """Say how far the run has come, how long it took, and when that was."""
+def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
+    """Return how far the run has come, how long it took, and when it began."""
     if runner.by_epoch:
         done = runner.progress["epoch"]
         place = f"{done:,} of {runner.max_epochs:,} epochs" if runner.max_epochs else f"{done:,} epochs"
         rows = [place, f"{curves.at:,} iterations"]
     else:
         rows = [f"{curves.at:,} of {runner.max_iters:,} iterations"]
-    rows.append(span_shown(curves.seconds))
+    rows.append(duration_text(curves.seconds))
     if curves.begun is not None:
-        rows.append(f"begun {curves.begun[:16].replace('T', ' ')}")
+        rows.append(f"started {curves.begun[:16].replace('T', ' ')}")
     if curves.runs > 1:
-        rows.append(f"gone on {curves.runs - 1} time{'s' * (curves.runs > 2)}")
+        rows.append(f"resumed {curves.runs - 1} time{'s' * (curves.runs > 2)}")
     why = _why_stopped(runner) if end == "stopped" else None
     return [*rows, why] if why is not None else rows
 
 
-def _why_stopped(runner: Runner) -> str | None:
-    for hook in runner.hooks:
-        if isinstance(hook, EarlyStoppingHook) and hook.wait_count >= hook.patience:
-            return hook._no_better()
-    return None
+def _why_stopped(runner: Run) -> str | None:
+    return next((hook.stop_reason for hook in runner.hooks if isinstance(hook, EarlyStoppingHook)), None)
 
 
 def _failure(error: BaseException) -> Failure:
@@ -200,29 +197,29 @@ def _failure(error: BaseException) -> Failure:
         trace = f"…{trace[-_MOST_TRACE:]}"
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""
-    return Failure(type(error).__qualname__, _said(error), where, trace)
+    return Failure(type(error).__qualname__, _message_of(error), where, trace)
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # it is not what went wrong
+    except Exception:  # the error to report is the other one
         return ""
 
 
 # Sections
 
 
-# Any: Jinja need not be installed; and whatever can show itself.
+# Any: Jinja need not be installed; and any object with a form in HTML or as text.
 def _html_of(content: Any) -> Any:
-    """Give what is in a section as HTML; what cannot be shown says so, and the rest of the report stands."""
+    """Return the content of a section as HTML, or the error that it raises, so that the report is written anyway."""
     from markupsafe import Markup, escape
 
     try:
         return _shown_as(content() if callable(content) else content)
     except Exception as error:
-        return Markup("<p class=bad>This section could not be made: {}</p>").format(
-            escape(f"{type(error).__name__}: {_said(error)}")
+        return Markup("<p class=bad>This section could not be rendered: {}</p>").format(
+            escape(f"{type(error).__name__}: {_message_of(error)}")
         )
 
 
@@ -257,6 +254,6 @@ def _template() -> Any:
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    environment.filters["svg"] = Markup  # drawn by us, its texts escaped
-    environment.filters["span"] = span_shown
+    environment.filters["svg"] = Markup  # its texts are escaped where it is drawn
+    environment.filters["duration"] = duration_text
     return environment.from_string((files("aspecthook.training") / "report.html.jinja").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Which numbers of a run are drawn together, in which order, and on which scale."""
+"""The layout of the charts: which numbers share a panel, the order of the panels, and their scales."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ from collections.abc import Mapping
 from math import isfinite, log10
 from typing import NamedTuple, TypeAlias
 
-from aspecthook._errors import HookOptionError
-from aspecthook.training.checkpoint._hooks import rule_of
-from aspecthook.training.logging._readings import MODES, PREFIXES
+from aspecthook.training.hooks._monitor import known_rule
+from aspecthook.training.logging._numbers import MODES, PREFIXES
 
-from ._curves import Curves, Series, Window, joined
+from ._record import Curves, Series, Window, joined
 
 _MOST_DOTS = 45
-_MOST_POINTS = 240  # of a line: more than that nobody can tell apart
-_GROUPED = ("lr", "momentum")  # of which the lowest and the highest are drawn too
+_MOST_POINTS = 240  # of a line: more cannot be told apart
+_GROUPED = ("lr", "momentum")  # which may have a lowest and a highest
 LAST = ("lr", "momentum", "grad_norm", "time", "data_time")
 _SECONDS = ("time", "data_time")
 _TINY = 1e-300
-_WIDE = 100.0  # from where on a scale is logarithmic: what is small at the end would be a flat line
+_WIDE = 100.0  # the ratio from which a scale is logarithmic, so that small numbers are no flat line
 
 
-# Whether a greater or a lesser number is better, where the names do not tell.
+# Whether ``"greater"`` or ``"less"`` is better, by name, where the names themselves do not tell.
 Rules: TypeAlias = Mapping[str, str]
 
 
 def rule_for(name: str, rules: Rules) -> str | None:
-    """Say whether a ``"greater"`` or a ``"less"`` number is better, if that is known."""
+    """Return whether ``"greater"`` or ``"less"`` is better for a number, if that is known."""
     for prefix in PREFIXES:
         if name in rules or name.removeprefix(prefix) in rules:
             return rules.get(name) or rules[name.removeprefix(prefix)]
-    try:
-        return rule_of(name)
-    except HookOptionError:
-        return None
+    return known_rule(name)
 
 
 class Line(NamedTuple):
@@ -42,13 +38,13 @@ class Line(NamedTuple):
     name: str
     label: str  # in the legend
     windows: list[Window]
-    is_exact: bool  # no window has more than one value
+    is_exact: bool  # whether each window is one value
     last: float
-    rule: str | None  # whether ``"greater"`` or ``"less"`` is better, if that is known
+    rule: str | None  # ``"greater"`` or ``"less"`` is better, if that is known
 
     @property
     def is_dotted(self) -> bool:
-        """Whether each value is a result, and they are few enough to be seen one by one."""
+        """Whether the values are results, and few enough to be seen one by one."""
         return self.label in MODES and self.is_exact and len(self.windows) <= _MOST_DOTS
 
 
@@ -62,36 +58,36 @@ class Panel(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """What is along the bottom: iterations, or epochs of so many."""
+    """The x axis: iterations, or epochs of `per` iterations."""
 
     word: str
-    per: float  # iterations
+    per: float
 
     def at(self, iteration: float) -> float:
-        """Give where an iteration is."""
+        """Return the place of an iteration on the axis."""
         return iteration / self.per
 
 
 def panels_of(curves: Curves, rules: Rules) -> list[Panel]:
-    """Give the charts of a run: the loss first, then what it was validated by, then the rest, and the rates."""
+    """Return the panels: the loss first, then the metrics of validations, then the rest, and the rates last."""
     groups: dict[str, list[Line]] = {}
     for name, series in curves.series.items():
-        base, label = _told(name)
+        base, label = _title_and_label(name)
         groups.setdefault(base, []).append(_line(name, label, series, rules))
     names = sorted(groups, key=lambda base: _rank(base, groups[base]))
     return [_panel(base, groups[base]) for base in names if not _is_dull(base, groups[base])]
 
 
 def axis_of(curves: Curves, per_epoch: float | None) -> Axis:
-    """Give the axis of a run: in epochs, once there are two of them, where it is known how long one is."""
+    """Return the axis: epochs if there are two, and their length is known; otherwise iterations."""
     last = max((series.windows[-1].end for series in curves.series.values() if series.windows), default=0)
     if per_epoch and last >= 2 * per_epoch:
         return Axis("epoch", per_epoch)
     return Axis("iteration", 1.0)
 
 
-def _told(name: str) -> tuple[str, str]:
-    """Split the name of a number into what it is of, and what of that it is."""
+def _title_and_label(name: str) -> tuple[str, str]:
+    """Split the name of a number into the title of its panel and its label there."""
     for prefix in PREFIXES:
         if name.startswith(prefix) and name != prefix:
             return name.removeprefix(prefix), prefix[:-1]
@@ -105,7 +101,7 @@ def _line(name: str, label: str, series: Series, rules: Rules) -> Line:
     windows, exact = series.windows, series.width == 1
     while len(windows) > _MOST_POINTS:
         windows, exact = [windows[0], *joined(windows[1:])], False
-    if len(windows) > 2 and 2 * windows[-1].size <= windows[-2].size:  # one that has only begun would stick out
+    if len(windows) > 2 and 2 * windows[-1].size <= windows[-2].size:  # a window that has only begun would stick out
         windows = [*windows[:-2], windows[-2].joined(windows[-1])]
     last = windows[-1].mean if windows and isfinite(series.last) else series.last
     return Line(name, label, windows, exact, last, rule_for(name, rules))
@@ -119,7 +115,7 @@ def _rank(base: str, lines: list[Line]) -> tuple[int, int, str]:
 
 
 def _is_dull(base: str, lines: list[Line]) -> bool:
-    """Say whether there is nothing to see: a momentum that nobody changes."""
+    """Whether there is nothing to see: a constant momentum."""
     values = {value for line in lines for window in line.windows for value in (window.low, window.high)}
     return base == "momentum" and len(values) <= 1
 
@@ -134,7 +130,7 @@ def _panel(base: str, lines: list[Line]) -> Panel:
 
 
 def span_of(panel: Panel) -> tuple[float, float]:
-    """Give the lowest and the highest of what is drawn, with some room; extremes alone must not flatten the lines."""
+    """Return the limits of the y axis: those of the means with some room, since extremes would flatten the lines."""
     means = [window.mean for line in panel.lines for window in line.windows if isfinite(window.mean)]
     if not means:
         return 0.0, 1.0
@@ -143,61 +139,7 @@ def span_of(panel: Panel) -> tuple[float, float]:
         room = 10 ** (0.06 * (log10(high) - log10(low)))
         return max(low / room, _TINY), min(high * room, 1 / _TINY)
     room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
-    # What cannot be less than nothing has its axis begin there, if that is near.
+    # Numbers that are never negative have their axis begin at 0, if that is near.
     if 0 <= low <= (high - low) * 0.3:
         return 0.0, high + room
     return low - room, high + room
-
-
-def ticks_of(low: float, high: float, *, is_log: bool, most: int = 5) -> list[float]:
-    """Give round numbers between two others."""
-    if not (isfinite(low) and isfinite(high) and high > low):
-        return []
-    if is_log:
-        return _powers(low, high, most)
-    step = 10 ** int(log10(max((high - low) / most, 1e-300)) // 1)
-    step = next(step * factor for factor in (1, 2, 2.5, 5, 10, 20) if (high - low) / (step * factor) <= most)
-    first = int(low // step) + (low % step > step * 1e-9)
-    found = [(first + number) * step for number in range(most + 2)]
-    return [0.0 if abs(value) < step * 1e-9 else value for value in found if low <= value <= high * (1 + 1e-12)]
-
-
-def _powers(low: float, high: float, most: int) -> list[float]:
-    first, last = int(log10(low) // 1), int(log10(high) // 1)
-    found = [10.0**power for power in range(first, last + 1) if low <= 10.0**power <= high]
-    if len(found) < 2:
-        found = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
-        found = [value for value in found if low <= value <= high]
-    return found[:: max(1, -(-len(found) // most))]
-
-
-def shown(value: float | None) -> str:
-    """Show a number so that it can be read: four digits of it, as they are.
-
-    Example:
-        >>> [shown(value) for value in (0.97812, 1234567.0, 3e-05, 12.0, float("nan"), None)]
-        ['0.9781', '1,234,567', '3e-05', '12', 'nan', '']
-    """
-    if value is None:
-        return ""
-    if isfinite(value) and abs(value) >= 10_000 and abs(value) < 1e12:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def span_shown(seconds: float) -> str:
-    """Show a time.
-
-    Example:
-        >>> [span_shown(seconds) for seconds in (0.0000042, 0.0312, 8.4, 61, 3725, 100000)]
-        ['4.2 µs', '31 ms', '8.4 s', '1 min 1 s', '1 h 2 min', '27 h 46 min']
-    """
-    if seconds < 60:
-        for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-            if seconds >= size:
-                number = seconds / size
-                return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"
-        return f"{seconds * 1e9:.0f} ns" if seconds else "0 s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {rest} s"

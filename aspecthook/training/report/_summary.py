@@ -1,29 +1,29 @@
-"""The numbers of a run as a reader wants them: the last and the best, when that was, and a table of all."""
+"""Summaries of the record: the last and the best of each number, the table of epochs, and warnings."""
 
 from __future__ import annotations
 
 from math import isfinite
 from typing import NamedTuple
 
-from aspecthook.training.logging._readings import PREFIXES
+from aspecthook.training.logging._numbers import PREFIXES, duration_text, short_text
 
-from ._curves import Curves, Row
-from ._panels import LAST, Rules, panels_of, rule_for, shown, span_shown
+from ._panels import LAST, Rules, panels_of, rule_for
+from ._record import Curves, EpochRow
 
 _MOST_HEADLINES = 6
 _MOST_COLUMNS = 40
 
 
-class Told(NamedTuple):
-    """What is told of one number."""
+class Summary(NamedTuple):
+    """The last value, the best and the range of one number, as text."""
 
     name: str
     final: str
     final_when: str
-    best: str  # nothing if it is not known what is better
+    best: str  # empty if it is not known which values are better
     best_when: str
     span: str  # the lowest and the highest
-    is_best: bool  # the last is the best
+    is_best: bool  # whether the last is the best
 
 
 class Cell(NamedTuple):
@@ -42,18 +42,18 @@ class Table(NamedTuple):
     note: str
 
 
-def numbers_of(curves: Curves, rules: Rules, *, by_epoch: bool) -> list[Told]:
-    """Give the last and the best of each number, but for what is no result."""
-    return [_told(curves, name, rules, by_epoch=by_epoch) for name in _names(curves, rules) if not _is_setting(name)]
+def summaries_of(curves: Curves, rules: Rules, *, by_epoch: bool) -> list[Summary]:
+    """Return the summaries of the numbers that are results."""
+    return [_summary(curves, name, rules, by_epoch=by_epoch) for name in _names(curves, rules) if not _is_setting(name)]
 
 
-def headlines_of(told: list[Told]) -> list[Told]:
-    """Give the few numbers by which a run is judged: tests, then validations, then the loss."""
-    return sorted(told, key=lambda one: _weight(one.name))[:_MOST_HEADLINES]
+def headlines_of(summaries: list[Summary]) -> list[Summary]:
+    """Return the most important summaries: tests, then validations, then the loss."""
+    return sorted(summaries, key=lambda one: _weight(one.name))[:_MOST_HEADLINES]
 
 
 def epochs_of(curves: Curves, rules: Rules) -> Table:
-    """Give the table of all epochs that are kept."""
+    """Return the table of the epochs."""
     names = [name for name in _names(curves, rules) if not name.startswith("test_")][:_MOST_COLUMNS]
     best = {name: curves.best(name, rule) for name in names if (rule := rule_for(name, rules)) is not None}
     rows = [_row(row, names, {name: one.row for name, one in best.items() if one is not None}) for row in curves.rows]
@@ -61,27 +61,25 @@ def epochs_of(curves: Curves, rules: Rules) -> Table:
     return Table(names, rows, left_out)
 
 
-def oddities_of(curves: Curves) -> list[str]:
-    """Say what in the numbers is amiss."""
+def warnings_of(curves: Curves) -> list[str]:
+    """Return a warning for each number that was not finite."""
     found: list[str] = []
     for name, series in curves.series.items():
         if series.bad:
             first = next(window for window in series.windows if window.bad)
             where = f"{first.begin:,}" if first.begin == first.end else f"{first.begin:,} to {first.end:,}"
             total = sum(window.size for window in series.windows)
-            found.append(
-                f"{name} was infinite or not a number {series.bad:,} of {total:,} times, first at iteration {where}."
-            )
+            found.append(f"{name} was NaN or infinite {series.bad:,} of {total:,} times, first at iteration {where}.")
     return found
 
 
-def when(row: Row, *, by_epoch: bool) -> str:
-    """Say which row it is."""
+def when(row: EpochRow, *, by_epoch: bool) -> str:
+    """Return the epoch or the iteration of a row, in words."""
     return f"epoch {row.epoch:,}" if by_epoch else f"iteration {row.iter:,}"
 
 
 def _names(curves: Curves, rules: Rules) -> list[str]:
-    """Give the names in the order in which they are drawn."""
+    """Return the names in the order of the charts."""
     return [line.name for panel in panels_of(curves, rules) for line in panel.lines]
 
 
@@ -95,26 +93,26 @@ def _weight(name: str) -> tuple[bool, ...]:
     return not name.startswith("test_"), is_of_training and name != "loss", is_of_training, is_loss
 
 
-def _told(curves: Curves, name: str, rules: Rules, *, by_epoch: bool) -> Told:
+def _summary(curves: Curves, name: str, rules: Rules, *, by_epoch: bool) -> Summary:
     final, rule = curves.final(name), rule_for(name, rules)
     if sum(row.value(name) is not None for row in curves.rows) == 1 and final is not None:  # nothing to compare
-        return Told(name, shown(final.value), when(final.row, by_epoch=by_epoch), "", "", "", is_best=False)
+        return Summary(name, short_text(final.value), when(final.row, by_epoch=by_epoch), "", "", "", is_best=False)
     low, high = curves.best(name, "less"), curves.best(name, "greater")
     best = None if rule is None else high if rule == "greater" else low
-    return Told(
+    return Summary(
         name,
-        "" if final is None else shown(final.value),
+        "" if final is None else short_text(final.value),
         "" if final is None else when(final.row, by_epoch=by_epoch),
-        "" if best is None else shown(best.value),
+        "" if best is None else short_text(best.value),
         "" if best is None else when(best.row, by_epoch=by_epoch),
-        "" if low is None or high is None else f"{shown(low.value)} to {shown(high.value)}",
+        "" if low is None or high is None else f"{short_text(low.value)} to {short_text(high.value)}",
         best is not None and final is not None and best.value == final.value,
     )
 
 
-def _row(row: Row, names: list[str], best: dict[str, Row]) -> tuple[str, str, list[Cell], str]:
+def _row(row: EpochRow, names: list[str], best: dict[str, EpochRow]) -> tuple[str, str, list[Cell], str]:
     cells: list[Cell] = []
     for name in names:
         value = row.value(name)
-        cells.append(Cell(shown(value), best.get(name) is row, value is not None and not isfinite(value)))
-    return f"{row.epoch:,}", f"{row.iter:,}", cells, span_shown(row.seconds)
+        cells.append(Cell(short_text(value), best.get(name) is row, value is not None and not isfinite(value)))
+    return f"{row.epoch:,}", f"{row.iter:,}", cells, duration_text(row.seconds)

@@ -1,4 +1,8 @@
-"""Learning rates and momenta that follow a policy."""
+"""Learning rates and momenta that follow a policy.
+
+`_policies` has one class for each policy; `_policy` what they share and how configs name them; `_hooks` the two hooks
+that set the values; `_mmcv` mmcv's names for these hooks, and its configs of all hooks of a run.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,15 @@ from ._policies import (
     Cyclic,
     Exp,
     Fixed,
-    FlatCosine,
+    FlatCosineAnnealing,
     Inv,
     LinearAnnealing,
     OneCycle,
-    Policy,
     Poly,
     Step,
     warmup,
 )
+from ._policy import Policy
 
 __all__ = [
     "CosineAnnealing",
@@ -24,7 +28,7 @@ __all__ = [
     "Cyclic",
     "Exp",
     "Fixed",
-    "FlatCosine",
+    "FlatCosineAnnealing",
     "Inv",
     "LinearAnnealing",
     "OneCycle",

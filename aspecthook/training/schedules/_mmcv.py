@@ -1,4 +1,4 @@
-"""mmcv's way to say all hooks of a usual run at once, and its names for the schedules: one for each policy."""
+"""mmcv's names for the schedule hooks, and its configs of all hooks of a usual run."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from aspecthook.plugins._config import outline
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
 from ._hooks import LrUpdaterHook, MomentumUpdaterHook
+from ._policy import POLICIES
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-# The config of a hook, a hook of whatever class, or None for no such hook.
+# The config of a hook, a hook of any class, or None for no hook.
 Config: TypeAlias = object
 
-# mmcv has a class for each policy; here they are names of two.
-_LR = "Fixed Step Exp Poly Inv CosineAnnealing LinearAnnealing FlatCosineAnnealing CosineRestart Cyclic OneCycle"
-_MOMENTUM = "Step CosineAnnealing LinearAnnealing Cyclic OneCycle"
-for _policies, _hook in ((_LR, LrUpdaterHook), (_MOMENTUM, MomentumUpdaterHook)):
-    for _policy in _policies.split():
-        HOOKS.register(partial(cast("Any", _hook), _policy), name=f"{_policy}{_hook.__name__}")
+# mmcv has a class for each policy, such as CosineAnnealingLrUpdaterHook; here that names the hook with the policy.
+for _policy in POLICIES.values():
+    for _hook in (LrUpdaterHook, MomentumUpdaterHook):
+        HOOKS.register(partial(cast("Any", _hook), _policy.__name__), name=f"{_policy.__name__}{_hook.__name__}")
 
-# mmcv's table.
+# Those of mmcv.
 _PRIORITIES = {"lr": 10, "momentum": 30, "optimizer": 40, "checkpoint": 50, "timer": 70, "log": 90}
+
+# What log_config gives to all loggers.
+_SHARED = ("interval", "by_epoch", "ignore_last", "priority")
 
 
 def register_training_hooks(
-    runner: Runner,
+    runner: Run,
     *,
     lr: Config,
     momentum: Config,
@@ -40,7 +42,7 @@ def register_training_hooks(
     log: Config,
     custom: Config,
 ) -> None:
-    """Build all hooks, and register them; if one cannot be built or registered, none is."""
+    """Build and register all hooks; if one cannot be built or registered, none is."""
     load_hooks()
     plain = (
         ("lr", lr, "LrUpdaterHook"),
@@ -63,7 +65,7 @@ def register_training_hooks(
 
 
 def _built(config: Config, kind: str | None, priority: int | str | None, where: str) -> tuple[Any, int | str | None]:
-    """Give a hook and its priority: that of its config, else that of the table, else its own (None)."""
+    """Return a hook and its priority: from its config, else from mmcv's table, else None for its own."""
     if not isinstance(config, (str, Mapping)):
         return config, priority
     given: dict[str, Any] = {"type": config} if isinstance(config, str) else dict(cast("Mapping[str, Any]", config))
@@ -78,7 +80,7 @@ def _built(config: Config, kind: str | None, priority: int | str | None, where: 
 
 
 def _loggers(config: Config, by_epoch: bool) -> list[Config]:
-    """Give the configs of loggers, each with what they share; as in mmcv, they count as the run does."""
+    """Return the configs of the loggers, each with the shared options; as in mmcv, they count as the run does."""
     if not config:
         return []
     if not isinstance(config, Mapping):
@@ -90,14 +92,10 @@ def _loggers(config: Config, by_epoch: bool) -> list[Config]:
     for name in shared:
         if name not in _SHARED:
             raise ConfigError(
-                f"log_config={outline(shared)}: {brief(name)} is unknown; what loggers share: {', '.join(_SHARED)}; "
-                "and "
-                f"'hooks' names them{nearest(name, [*_SHARED, 'hooks'])}"
+                f"log_config={outline(shared)}: {brief(name)} is unknown; the options are 'hooks', the loggers, and "
+                f"those that they share: {', '.join(_SHARED)}{nearest(name, [*_SHARED, 'hooks'])}"
             )
     return [_with(shared, hook) for hook in hooks]
-
-
-_SHARED = ("interval", "by_epoch", "ignore_last", "priority")
 
 
 def _with(shared: dict[str, Any], config: Config) -> Config:

@@ -1,4 +1,4 @@
-"""Session-run hooks, as TensorFlow 1 has them, on the stages of a runner; sessions that are driven step by step.
+"""Session-run hooks as TensorFlow 1 has them, on the stages of a runner, and sessions that a user drives step by step.
 
 Example:
     >>> import numpy as np
@@ -16,10 +16,9 @@ Example:
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ._bindings import rows
+from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
     from ._basic import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
@@ -59,30 +58,27 @@ __all__ = [
     "SummarySaverHook",
     "TrainSpec",
     "UnavailableError",
-    "rows",
     "train_and_evaluate",
 ]
 
-# Where each is written; the modules are loaded when they are first asked for.
-_HOMES = {
-    **dict.fromkeys(
-        ("FeedFnHook", "FinalOpsHook", "LoggingTensorHook", "NanTensorHook", "StepCounterHook", "StopAtStepHook"),
-        "_basic",
-    ),
-    **dict.fromkeys(("AbortedError", "NanLossDuringTrainingError", "OutOfRangeError", "UnavailableError"), "_errors"),
-    **dict.fromkeys(("Estimator", "train_and_evaluate"), "_estimator"),
-    **dict.fromkeys(("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"), "_protocol"),
-    **dict.fromkeys(("CheckpointSaverHook", "CheckpointSaverListener"), "_saving"),
-    **dict.fromkeys(("Coordinator", "Session"), "_session"),
-    **dict.fromkeys(("EvalSpec", "RunConfig", "TrainSpec"), "_specs"),
-    "MonitoredTrainingSession": "_monitored",
-    "SecondOrStepTimer": "_timers",
-    "SummarySaverHook": "_summaries",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+# The module of each name; it is loaded when the name is first asked for.
+__getattr__ = lazy(
+    __name__,
+    {
+        **dict.fromkeys(
+            ("FeedFnHook", "FinalOpsHook", "LoggingTensorHook", "NanTensorHook", "StepCounterHook", "StopAtStepHook"),
+            "_basic",
+        ),
+        **dict.fromkeys(
+            ("AbortedError", "NanLossDuringTrainingError", "OutOfRangeError", "UnavailableError"), "_errors"
+        ),
+        **dict.fromkeys(("Estimator", "train_and_evaluate"), "_estimator"),
+        **dict.fromkeys(("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"), "_protocol"),
+        **dict.fromkeys(("CheckpointSaverHook", "CheckpointSaverListener"), "_saving"),
+        **dict.fromkeys(("Coordinator", "Session"), "_session"),
+        **dict.fromkeys(("EvalSpec", "RunConfig", "TrainSpec"), "_specs"),
+        "MonitoredTrainingSession": "_monitored",
+        "SecondOrStepTimer": "_timers",
+        "SummarySaverHook": "_summaries",
+    },
+)

@@ -1,4 +1,4 @@
-"""The hooks that stop a run, log, watch the loss, count steps and look at its end."""
+"""Session-run hooks that stop a run, log values, watch the loss, count steps, read at the end, and feed."""
 
 from __future__ import annotations
 
@@ -8,36 +8,19 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training._options import whole_number
+from aspecthook.training._ranks import any_rank
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import any_rank, whole
 
 from ._errors import QUIET, NanLossDuringTrainingError
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from ._timers import SecondOrStepTimer
+from ._summaries import SummaryWriter, writer_of
+from ._timers import SecondOrStepTimer, Timed
 
 if TYPE_CHECKING:
     from ._session import Coordinator, Session
-    from ._summaries import SummaryWriter
-
-
-class Stateful(SessionRunHook):
-    """A hook that begins anew with each run, but with one that is resumed."""
-
-    _loaded = False
-
-    def begin(self) -> None:
-        """Begin anew, unless a state was loaded for this run."""
-        if not self._loaded:
-            self._reset()
-
-    def after_create_session(self, session: Session, coord: Coordinator) -> None:  # noqa: ARG002
-        """Note that what was loaded has begun."""
-        self._loaded = False
-
-    def _reset(self) -> None:
-        raise NotImplementedError
 
 
 @final
@@ -45,12 +28,12 @@ class Stateful(SessionRunHook):
 class StopAtStepHook(SessionRunHook):
     """End the run at a step.
 
-    Steps are those of the optimizer. A run that has come that far already makes none.
+    Steps are those of the optimizer. A run that has come that far already makes no step.
 
     Args:
-        num_steps: How many to make from the moment the session is made. A run that is resumed before they are made
-            makes the rest of them; one that is resumed after them, as many again.
-        last_step: The number of the last one, counted from the beginning of the run. Give the one or the other.
+        num_steps: How many steps to make, counted from the creation of the session. A run that is resumed before they
+            are made makes the rest of them; a run that is resumed after them makes as many again.
+        last_step: The number of the last step, counted from the beginning of the run. Give either of the two.
 
     Raises:
         HookOptionError: Both are given, or none.
@@ -67,17 +50,17 @@ class StopAtStepHook(SessionRunHook):
             raise HookOptionError(
                 f"StopAtStepHook: give num_steps or last_step; {'none is' if num_steps is None else 'both are'} given"
             )
-        self.num_steps = None if num_steps is None else whole("StopAtStepHook", "num_steps", num_steps, 0)
-        self.last_step = None if last_step is None else whole("StopAtStepHook", "last_step", last_step, 0)
+        self.num_steps = None if num_steps is None else whole_number("StopAtStepHook", "num_steps", num_steps, 0)
+        self.last_step = None if last_step is None else whole_number("StopAtStepHook", "last_step", last_step, 0)
         self._last: int | None = None
         self._begun = False
 
     def begin(self) -> None:
-        """Count from the session that is made next."""
+        """Count from the session that is created next."""
         self._begun = True
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Settle the last step."""
+        """Set the last step."""
         step = session.run("global_step")
         if self._begun and (self._last is None or self._last <= step):
             self._last = self.last_step if self.num_steps is None else step + self.num_steps
@@ -90,32 +73,32 @@ class StopAtStepHook(SessionRunHook):
         return SessionRunArgs("global_step")
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Stop if it was the last one; a batch that has completed no step has made none."""
+        """Stop if it was the last step. Under gradient accumulation not every batch completes one."""
         last = self.last_step if self._last is None else self._last
         if last is not None and run_values.results + 1 >= last and run_context.session.run("global_step") >= last:
             run_context.request_stop()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the last step, and what it was made of."""
+        """Return the last step, and the options that it was computed from."""
         return {"last": self._last, "num_steps": self.num_steps, "last_step": self.last_step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given; where the options are others now, they count."""
+        """Restore what `state_dict` has returned, unless the options are others now."""
         same = (state["num_steps"], state["last_step"]) == (self.num_steps, self.last_step)
-        if same and state["last"] is not None:  # it was saved before it was settled
+        if same and state["last"] is not None:  # None: it was saved before the session was created
             self._last = state["last"]
 
 
 @final
 @HOOKS.register
 class NanTensorHook(SessionRunHook):
-    """Look for a loss that is not a number, after each step; an infinite one is a number here.
+    """Look for a loss that is not a number, after each step. An infinite loss is a number here.
 
-    The parameters have had their step by then: `NanGuardHook` keeps such a loss away from them.
+    The optimizer has used its gradients by then; `NanGuardHook` looks before that.
 
     Args:
-        loss_tensor: The name of what to look at.
-        fail_on_nan_loss: Raise an error; else end the run.
+        loss_tensor: The name of the value to look at.
+        fail_on_nan_loss: Raise an error; otherwise end the run.
 
     Raises:
         NanLossDuringTrainingError: The loss is not a number.
@@ -140,13 +123,13 @@ class NanTensorHook(SessionRunHook):
         return SessionRunArgs(self.loss_tensor)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Look at it; what one rank sees, all do."""
+        """Look at the loss, and act on all ranks if it is not a number on one."""
         if not any_rank(_has_nan(run_values.results)):
             return
         if self.fail_on_nan_loss:
             raise NanLossDuringTrainingError(
                 f"{self.loss_tensor!r} is not a number; lower the learning rate, clip the gradients, look for such "
-                "numbers in the data, or keep them from the parameters with NanGuardHook"
+                "numbers in the data, or skip such steps with NanGuardHook"
             )
         logger = _logger(run_context)
         logger.warning("NanTensorHook: %r is not a number; the run ends", self.loss_tensor)
@@ -175,15 +158,15 @@ Formatter = Callable[[dict[str, Any]], str]
 
 @final
 @HOOKS.register
-class LoggingTensorHook(Stateful):
-    """Log what a step knows: at the first step, and then every so many iterations or seconds. Rank 0 logs.
+class LoggingTensorHook(Timed):
+    """Log values at the first step, and then every so many iterations or seconds. Rank 0 logs.
 
     Args:
-        tensors: Names, or a mapping from what they are to be called to names.
-        every_n_iter: Every how many iterations.
-        every_n_secs: Every how many seconds; give the one or the other, or `at_end` alone.
+        tensors: Names of values, or a mapping from labels to names.
+        every_n_iter: Log every so many iterations.
+        every_n_secs: Log every so many seconds. Give either of the two, or `at_end` alone.
         at_end: Log at the end of the run too.
-        formatter: Makes the line of a dict of the values; ``loss = 0.5, step = 100 (2.031 sec)`` else.
+        formatter: Returns the line for a dict of the values; by default ``loss = 0.5, step = 100 (2.031 sec)``.
 
     Raises:
         HookOptionError: Not exactly one of them is given, or it is not above 0.
@@ -204,42 +187,39 @@ class LoggingTensorHook(Stateful):
     ) -> None:
         if isinstance(tensors, str):
             raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
-        # A mapping is logged in the order of its keys, as TensorFlow does.
+        # TensorFlow logs a mapping in the order of its keys.
         self.tensors = _sorted(tensors) if is_any(tensors, Mapping) else {name: name for name in tensors}
-        never = at_end and every_n_iter is None and every_n_secs is None
-        self._timer = None if never else SecondOrStepTimer(every_n_secs, every_n_iter, who="LoggingTensorHook")
+        self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
+        self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
         self.at_end = at_end
         self._formatter = formatter
         self._reset()
 
     def _reset(self) -> None:
+        super()._reset()
         self._count = 0
         self._due = False
-        if self._timer is not None:
-            self._timer.reset()
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Ask for the values, if they are to be logged."""
+        """Ask for the values, if logging is due."""
         self._due = (
-            self._timer is not None
-            and run_context.session.runner.rank == 0
-            and self._timer.should_trigger_for_step(self._count)
+            self._periodic and run_context.session.runner.rank == 0 and self._timer.should_trigger_for_step(self._count)
         )
         return SessionRunArgs(self.tensors) if self._due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Log them."""
+        """Log the values."""
         if self._due:
             self._log(run_context.session, run_values.results)
         self._count += 1
 
     def end(self, session: Session) -> None:
-        """Log them once more."""
+        """Log the values of the end."""
         if self.at_end and session.runner.rank == 0:
             self._log(session, session.run(self.tensors))
 
     def _log(self, session: Session, values: dict[str, Any]) -> None:
-        passed = None if self._timer is None else self._timer.update_last_triggered_step(self._count)[0]
+        passed, _ = self._timer.update_last_triggered_step(self._count)
         if self._formatter is not None:
             session.runner.logger.info("%s", self._formatter(values))
             return
@@ -247,14 +227,13 @@ class LoggingTensorHook(Stateful):
         session.runner.logger.info("%s", line if passed is None else f"{line} ({passed:.3f} sec)")
 
     def state_dict(self) -> dict[str, Any]:
-        """Give how many iterations are behind it, and when it has logged last."""
-        return {"count": self._count, "timer": None if self._timer is None else self._timer.state_dict()}
+        """Return how many iterations it has seen, and when it has logged last."""
+        return {**super().state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self._count, self._loaded = state["count"], True
-        if self._timer is not None and state["timer"] is not None:
-            self._timer.load_state_dict(state["timer"])
+        """Restore what `state_dict` has returned."""
+        super().load_state_dict(state)
+        self._count = state["count"]
 
 
 def _sorted(named: Any) -> dict[str, Any]:
@@ -262,20 +241,20 @@ def _sorted(named: Any) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """Show a value in a line of a log."""
+    """Return a value as text for a log."""
     return f"{value:.6g}" if is_any(value, float) else str(value)
 
 
 @final
 @HOOKS.register
-class StepCounterHook(Stateful):
-    """Log how many steps are made per second, and write it as ``global_step/sec``. Rank 0 does.
+class StepCounterHook(Timed):
+    """Log the steps per second, and write them as ``global_step/sec``. Rank 0 does.
 
     Args:
-        every_n_steps: Every how many steps.
-        every_n_secs: Every how many seconds; give the one or the other, and None for the other.
-        output_dir: Where to write it.
-        summary_writer: What to write it with instead, by its ``add_scalar(tag, value, step)``.
+        every_n_steps: Log every so many steps.
+        every_n_secs: Log every so many seconds. Give either of the two, and None for the other.
+        output_dir: The folder to write summaries to.
+        summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
 
     Raises:
         HookOptionError: Not exactly one of them is given, or it is not above 0.
@@ -292,25 +271,14 @@ class StepCounterHook(Stateful):
         output_dir: str | os.PathLike[str] | None = None,
         summary_writer: Any = None,
     ) -> None:
-        from ._summaries import writer_of
-
         self._timer = SecondOrStepTimer(every_n_secs, every_n_steps, who="StepCounterHook")
         self._writer: SummaryWriter | None = writer_of(output_dir, summary_writer)
         self.steps_per_sec: float | None = None
 
-    def _reset(self) -> None:
-        self._timer.reset()
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
-        """Ask for the number of the step."""
-        return SessionRunArgs("global_step")
-
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Log the rate, if it is due and there is one yet."""
-        if not self._timer.should_trigger_for_step(run_values.results + 1) or run_context.session.runner.rank != 0:
-            return
-        step = run_context.session.run("global_step")
-        if not self._timer.should_trigger_for_step(step):
+        """Log the rate if it is due, and if there were steps since the last time."""
+        step = None if run_context.session.runner.rank != 0 else self._due_step(run_context, run_values)
+        if step is None:
             return
         passed, steps = self._timer.update_last_triggered_step(step)
         if passed and steps is not None:
@@ -320,18 +288,9 @@ class StepCounterHook(Stateful):
                 self._writer.add_scalar("global_step/sec", self.steps_per_sec, step)
 
     def end(self, session: Session) -> None:  # noqa: ARG002
-        """Write out what is written."""
+        """Flush the writer."""
         if self._writer is not None:
             self._writer.flush()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give when it has counted last."""
-        return {"timer": self._timer.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self._loaded = True
-        self._timer.load_state_dict(state["timer"])
 
 
 @final
@@ -340,10 +299,10 @@ class FinalOpsHook(SessionRunHook):
     """Read values at the end of the run.
 
     Args:
-        final_ops: Names, nested at will.
+        final_ops: Names of values, nested at will.
 
     Attributes:
-        final_ops_values: What was read, in the shape of the names; None before the end.
+        final_ops_values: The values, in the shape of the names; None before the end.
 
     Example:
         >>> hook = FinalOpsHook({"step": "global_step", "weight": "param:0.weight"})
@@ -357,12 +316,12 @@ class FinalOpsHook(SessionRunHook):
         self.final_ops_values: Any = None
 
     def end(self, session: Session) -> None:
-        """Read them."""
+        """Read the values."""
         try:
             self.final_ops_values = session.run(self._final_ops)
         except QUIET as error:
             session.runner.logger.warning(
-                "FinalOpsHook: reading at the end has raised %s; what is read there must not read data",
+                "FinalOpsHook: reading at the end has raised %s; its final_ops must not read data",
                 type(error).__name__,
             )
             raise
@@ -371,10 +330,10 @@ class FinalOpsHook(SessionRunHook):
 @final
 @HOOKS.register
 class FeedFnHook(SessionRunHook):
-    """Feed each step with what a function gives.
+    """Feed each step with the result of a function.
 
     Args:
-        feed_fn: Gives entries of the batch, and what they are to be replaced with.
+        feed_fn: Returns values by the entry of the batch that they replace.
 
     Example:
         >>> FeedFnHook(lambda: {"inputs": 0.0}).before_run(None).feed
@@ -383,7 +342,7 @@ class FeedFnHook(SessionRunHook):
 
     def __init__(self, feed_fn: Callable[[], Mapping[Any, Any]]) -> None:
         if not callable(feed_fn):
-            raise HookTypeError(f"FeedFnHook({brief(feed_fn)}): give a function that gives a feed")
+            raise HookTypeError(f"FeedFnHook({brief(feed_fn)}): give a function that returns a feed")
         self._feed_fn = feed_fn
 
     def before_run(self, run_context: SessionRunContext | None) -> SessionRunArgs:  # noqa: ARG002

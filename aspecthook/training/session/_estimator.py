@@ -1,4 +1,4 @@
-"""TensorFlow's `Estimator`: training, evaluation and prediction from one description of a model."""
+"""TensorFlow's `Estimator`: training, evaluation and prediction of one model, each in a session of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from aspecthook import hooks as hooks_of
 from aspecthook._core.law.asks import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
-from aspecthook.training.checkpoint._frozen import is_any
 from aspecthook.training.loop._runner import Runner
 
 from ._basic import LoggingTensorHook, NanTensorHook, StopAtStepHook
@@ -34,19 +34,19 @@ from ._timers import SecondOrStepTimer
 class Estimator:
     """Trains, evaluates and predicts, each in a session of its own.
 
-    With a `model_dir`, training goes on from the newest checkpoint there, and evaluation and prediction take it.
+    With a `model_dir`, training continues from the newest checkpoint there, and evaluation and prediction load it.
 
     Args:
-        model_fn: A function that gives a `Runner`; it may ask by name for ``mode`` (``"train"``, ``"eval"``,
-            ``"predict"``), ``params``, ``config`` and ``model_dir``, and is called for each session. Or a `Runner`; or
-            a model, of which one is made, with `options`: these are kept in memory.
+        model_fn: A function that returns a `Runner`; it is called for each session, and may ask by name for ``mode``
+            (``"train"``, ``"eval"``, ``"predict"``), ``params``, ``config`` and ``model_dir``. Or a `Runner`; or a
+            model, for which a runner is created with `options`. These two keep what was trained in memory.
         model_dir: The folder of the checkpoints.
         config: How often it saves and logs.
-        params: For the function.
-        options: Those of the runner, if a model is given.
+        params: What the function gets as ``params``.
+        options: The options of the runner that is created for a model.
 
     Raises:
-        HookTypeError: What is given is neither of these.
+        HookTypeError: `model_fn` is none of these.
 
     Example:
         >>> import numpy as np
@@ -80,7 +80,7 @@ class Estimator:
         elif callable(model_fn):
             self._make = model_fn
         else:
-            raise HookTypeError(f"Estimator({brief(model_fn)}): give a function that gives a Runner, or a model")
+            raise HookTypeError(f"Estimator({brief(model_fn)}): give a function that returns a Runner, or a model")
 
     # Training
 
@@ -92,16 +92,16 @@ class Estimator:
         max_steps: int | None = None,
         saving_listeners: Iterable[CheckpointSaverListener] | None = None,
     ) -> Estimator:
-        """Train, and give the estimator.
+        """Train, and return the estimator.
 
-        Without `steps`, `max_steps`, and an end of the runner's own, one pass over the data is made.
+        Without `steps`, `max_steps` and an end of the runner's own, training makes one pass over the data.
 
         Args:
-            input_fn: Gives the data; it may ask for what the model's function may ask for.
-            hooks: For this training: session-run hooks, or others that a runner takes.
+            input_fn: Returns the data; it may ask for what `model_fn` may ask for.
+            hooks: The hooks of this training: session-run hooks, or others that a runner takes.
             steps: How many steps of the optimizer to make.
-            max_steps: The last step, counted from the beginning; if it is behind, nothing is done.
-            saving_listeners: Who is told of checkpoints.
+            max_steps: The last step, counted from the beginning; nothing is done if it was made already.
+            saving_listeners: Listeners to the checkpoints.
 
         Raises:
             HookOptionError: Both numbers are given, or one is not above 0.
@@ -153,7 +153,7 @@ class Estimator:
         for hook in theirs:
             hook.listeners += [one for one in listeners if one not in hook.listeners]
         if listeners and not theirs and self.model_dir is None:
-            raise ConfigError("saving_listeners hear of checkpoints, and none are saved; give Estimator(model_dir=...)")
+            raise ConfigError("saving_listeners need checkpoints, and none are saved; give Estimator(model_dir=...)")
         saver = [] if theirs or self.model_dir is None else [self._saver(self.model_dir, listeners)]
         return [*hooks, NanTensorHook("loss"), *logs], saver
 
@@ -177,14 +177,14 @@ class Estimator:
         checkpoint_path: str | os.PathLike[str] | None = None,
         name: str | None = None,
     ) -> dict[str, Any]:
-        """Give the numbers that the model makes on data, means over its samples, and ``"global_step"``.
+        """Return the means over the samples of the data of the model's numbers, and ``"global_step"``.
 
         Args:
-            input_fn: Gives the data.
-            steps: How many batches of it; all unless given.
-            hooks: For this evaluation; `begin`, a step of it, and `end` mean what they mean in training.
-            checkpoint_path: The checkpoint; the newest unless given.
-            name: What the evaluation is called in the log.
+            input_fn: Returns the data.
+            steps: How many batches of the data to use; all by default.
+            hooks: The hooks of this evaluation; their methods are called as in training.
+            checkpoint_path: The checkpoint to load; the newest by default.
+            name: The name of the evaluation in the log.
 
         Raises:
             TrainingError: There were no batches.
@@ -198,7 +198,7 @@ class Estimator:
                 with attached(runner, several(hooks, "Estimator.evaluate"), "val"):
                     made = runner.validate(data)
                 if not data.count:
-                    raise TrainingError("Estimator.evaluate: input_fn gave no batches; is the data set empty?")
+                    raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
         found = {name.removeprefix(VAL): value for name, value in made.items() if name.startswith(VAL)}
         found["global_step"] = step
         line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
@@ -213,17 +213,17 @@ class Estimator:
         checkpoint_path: str | os.PathLike[str] | None = None,
         yield_single_examples: bool = True,
     ) -> Generator[Any]:
-        """Give what the model makes of each sample, as NumPy's arrays; nothing is computed before it is asked for.
+        """Yield the outputs of the model for each sample as NumPy arrays; each batch is computed when it is asked for.
 
         Args:
-            input_fn: Gives the data.
-            predict_keys: Which entries to give, of a model that gives dicts.
-            hooks: For this prediction.
-            checkpoint_path: The checkpoint; the newest unless given.
-            yield_single_examples: Give sample by sample; else batch by batch.
+            input_fn: Returns the data.
+            predict_keys: The entries to yield, of a model that gives dicts.
+            hooks: The hooks of this prediction.
+            checkpoint_path: The checkpoint to load; the newest by default.
+            yield_single_examples: Yield sample by sample; otherwise batch by batch.
 
         Raises:
-            TrainingError: What the model gives cannot be taken apart.
+            TrainingError: The outputs cannot be taken apart sample by sample.
         """
         checked_input(input_fn, "Estimator.predict")
         keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
@@ -260,13 +260,13 @@ class Estimator:
         assert self._make is not None
         runner = self._called(self._make, mode)
         if not isinstance(runner, Runner):
-            raise HookTypeError(f"the model_fn of an Estimator gave {described(runner)}; let it give a Runner(...)")
-        if self.model_dir is None:  # there is nothing else to keep what was trained
+            raise HookTypeError(f"the model_fn of an Estimator returned {described(runner)}; return a Runner(...)")
+        if self.model_dir is None:  # no checkpoint keeps what was trained
             self._runner = runner
         return runner
 
     def _called(self, function: Callable[..., Any], mode: str) -> Any:
-        """Call a function with what it asks for by name."""
+        """Call a function of the user's with what it asks for by name."""
         given = {"mode": mode, "params": self.params, "config": self.config, "model_dir": self.model_dir}
         asked = [one for one in parameters(function) or () if one.how in ("positional", "keyword")]
         for one in asked:
@@ -284,19 +284,19 @@ class Estimator:
         return None if self.model_dir is None else newest(self.model_dir)
 
     def _progress(self, runner: Runner) -> dict[str, int]:
-        """Give what a training would begin with."""
+        """Return the counts that a training would begin with."""
         saved = self._newest()
         progress: dict[str, int] = runner.progress if saved is None else load(saved)["progress"]
         return progress
 
     @contextmanager
     def _loaded(self, runner: Runner, path: str | os.PathLike[str] | None) -> Generator[int]:
-        """Load a checkpoint, and give its step; what was in memory is put back."""
+        """Load a checkpoint inside ``with``, and restore the model after it; the value of ``with`` is the step."""
         kept = self._runner is runner
         found = Path(path) if path is not None else None if kept and runner.progress["iter"] else self._newest()
         if found is None:
             if not runner.progress["iter"]:
-                runner.logger.warning("there is no checkpoint, and nothing was trained: this is a new model")
+                runner.logger.warning("there is no checkpoint, and nothing was trained: the model is new")
             yield runner.progress["step"]
             return
         before = runner.backend.state(runner.model) if kept else None
@@ -315,12 +315,12 @@ class Estimator:
 
 
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> dict[str, Any]:
-    """Train, evaluate after checkpoints and at the end, and give the numbers of the last evaluation.
+    """Train, evaluate after checkpoints and at the end, and return the numbers of the last evaluation.
 
     Without a `model_dir` there are no checkpoints, and the only evaluation is that at the end.
 
     Raises:
-        HookTypeError: Something is not what its name says.
+        HookTypeError: An argument is of another class than the parameter's name says.
 
     Example:
         >>> import numpy as np
@@ -347,7 +347,7 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
 
 @final
 class _Evaluates(CheckpointSaverListener):
-    """Evaluates a checkpoint, but not too often."""
+    """Evaluates checkpoints, at most once in `EvalSpec.throttle_secs`."""
 
     def __init__(self, estimator: Estimator, spec: EvalSpec) -> None:
         self._estimator, self._spec = estimator, spec

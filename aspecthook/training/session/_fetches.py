@@ -1,4 +1,4 @@
-"""Fetches: names of what a step knows, nested at will, and feeds: entries of the batch that are replaced."""
+"""Fetches: names of the values of a step, nested at will. Feeds: values that replace entries of the batch."""
 
 from __future__ import annotations
 
@@ -6,50 +6,59 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-# Any: names are nested as who asks for them likes, and batches are whatever the user trains on.
+# Any: names are nested as the caller likes, and batches are whatever the user trains on.
 
-# What has no part behind a colon. ``train_op`` is what TensorFlow calls the step itself, whose value is None.
+# The names without a colon. ``train_op`` is TensorFlow's name of the step itself, whose value is None.
 WORDS = ("loss", "global_step", "lr", "iter", "epoch", "train_op")
 KINDS = ("param", "grad", "output", "log")
 
 
+def each(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return nested mappings, lists and tuples with the result of a function in place of each value in them."""
+    if is_any(value, Mapping):
+        return {key: each(one, function) for key, one in value.items()}
+    if is_any(value, list, tuple):
+        made = [each(one, function) for one in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return function(value)
+
+
 def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
-    """Put what a function makes of each name into the place of the name.
+    """Return fetches with the result of a function in place of each name.
 
     Raises:
-        HookTypeError: There is something else than names in it.
+        HookTypeError: There is something else than names in them.
     """
-    if fetches is None:
-        return None
-    if is_any(fetches, str):
-        return function(fetches)
-    if is_any(fetches, Mapping):
-        return {key: mapped(value, function, who) for key, value in fetches.items()}
-    if is_any(fetches, list, tuple):
-        made = [mapped(value, function, who) for value in fetches]
-        return type(fetches)(*made) if hasattr(fetches, "_fields") else type(fetches)(made)
-    raise HookTypeError(
-        f"{who} fetches {brief(fetches)}; fetches are names such as 'loss', and lists, tuples and dicts of them"
-    )
+
+    def of_name(name: Any) -> Any:
+        if name is None:
+            return None
+        if is_any(name, str):
+            return function(name)
+        raise HookTypeError(
+            f"{who} fetches {brief(name)}; fetches are names such as 'loss', and lists, tuples and dicts of them"
+        )
+
+    return each(fetches, of_name)
 
 
 def names_in(fetches: Any, who: str) -> list[str]:
-    """Give the names in fetches."""
+    """Return the names in fetches."""
     names: list[str] = []
     mapped(fetches, names.append, who)
     return names
 
 
-def check_name(name: str, runner: Runner, who: str) -> None:
-    """Refuse a name of nothing.
+def check_name(name: str, runner: Run, who: str) -> None:
+    """Refuse a name that no step knows.
 
     Raises:
-        HookOptionError: No step knows it; the message has the nearest name.
+        HookOptionError: The message has the nearest name.
     """
     kind, colon, rest = name.partition(":")
     if name in WORDS or (colon and kind == "log" and rest):
@@ -69,20 +78,20 @@ def check_name(name: str, runner: Runner, who: str) -> None:
     )
 
 
-def _near(name: str, runner: Runner) -> str:
+def _near(name: str, runner: Run) -> str:
     known = {kind: list(_known(kind, runner)) for kind in KINDS}
     exact = [f"{kind}:{name}" for kind in KINDS if name in known[kind]]
     return nearest(name, exact[:1] or [*WORDS, *(f"{kind}:{rest}" for kind in KINDS for rest in known[kind])])
 
 
-def _known(kind: str, runner: Runner) -> Iterable[str]:
+def _known(kind: str, runner: Run) -> Iterable[str]:
     if kind == "output":
         return modules(runner)
     return runner.backend.parameters(runner.model) if kind in ("param", "grad") else ()
 
 
-def modules(runner: Runner) -> dict[str, Any]:
-    """Give the layers of the model that is trained, by name; the model itself by the empty one."""
+def modules(runner: Run) -> dict[str, Any]:
+    """Return the layers of the model by name; the model itself by the empty name."""
     if runner.backend.name == "torch":
         from aspecthook.training.backends._torch import _parts
     else:
@@ -105,7 +114,7 @@ _PLACES: dict[Any, int] = {"inputs": 0, "targets": 1}
 
 
 def entry_of(batch: Any, key: Any, who: str) -> Any:
-    """Give the one name of an entry of a batch, whichever it was called by.
+    """Return the one name of an entry of a batch that may have several: ``0`` for ``"inputs"``.
 
     Raises:
         HookOptionError: The batch has no such entry.
@@ -129,7 +138,7 @@ def entry_of(batch: Any, key: Any, who: str) -> Any:
     if key == "batch":
         return key
     raise HookOptionError(
-        f"{who} feeds {key!r}, and a batch is {type(batch).__name__}, which has no entries; feed 'batch', all of it"
+        f"{who} feeds {key!r}, and a batch is {type(batch).__name__}, which has no entries; feed 'batch' as a whole"
     )
 
 
@@ -138,7 +147,7 @@ def _named_places(batch: Sequence[Any]) -> str:
 
 
 def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
-    """Give a batch with entries replaced; they go by what `entry_of` has called them."""
+    """Return a batch with entries replaced, by the names that `entry_of` returns."""
     if is_any(batch, Mapping):
         return {**batch, **feed}
     if is_any(batch, list, tuple):
@@ -148,6 +157,6 @@ def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
 
 
 def foreign_feed(answer: Any) -> Mapping[Any, Any] | None:
-    """Give the feed of an answer; TensorFlow's own calls it by another name."""
+    """Return the feed of an answer, which may be an object of TensorFlow's own."""
     found: Mapping[Any, Any] | None = getattr(answer, "feed", None)
     return getattr(answer, "feed_dict", None) if found is None else found

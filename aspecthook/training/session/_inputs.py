@@ -1,4 +1,4 @@
-"""The data of an estimator, and how it uses a runner without disturbing what that may be in the middle of."""
+"""The data of an estimator, and the use of a runner that may be in the middle of a training."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any, final
 
-from aspecthook import hooks as hooks_of
-from aspecthook._core.law.options import priority_of
 from aspecthook._errors import HookTypeError, described
-from aspecthook.training.backends._backends import Backend
-from aspecthook.training.hooks._evaluation import _kept
-from aspecthook.training.loop._runner import Runner
+from aspecthook.training.backends._protocol import Backend
+from aspecthook.training.loop._dialect import attach, is_session_hook
+from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._state import preserved
 
-from ._bindings import rows
+from ._bindings import bindings
 from ._errors import QUIET
 
 # Any: data and hooks of any kind are the user's.
@@ -25,20 +24,20 @@ END: Any = object()
 
 @final
 class Until:
-    """Data up to a number of batches, until a hook asks for the end, or until it says that it is at its end."""
+    """Data up to a number of batches, or until a hook asks for the end, or until the data end themselves."""
 
-    def __init__(self, runner: Runner, data: Any, steps: int | None) -> None:
+    def __init__(self, run: Run, data: Any, steps: int | None) -> None:
         if not hasattr(data, "__iter__"):
             raise HookTypeError(
-                f"input_fn gave {described(data)}, which cannot be iterated; let it give a loader, or a list"
+                f"input_fn returned {described(data)}, which cannot be iterated; return a loader, or a list"
             )
-        self._runner, self._data, self._steps = runner, data, steps
+        self._run, self._data, self._steps = run, data, steps
         self.count = 0
 
     def __iter__(self) -> Iterator[Any]:
         self.count = 0
         batches = islice(self._data, self._steps)
-        while not self._runner.stopping:
+        while not self._run.stopping:
             try:
                 batch = next(batches, END)
             except QUIET:
@@ -50,37 +49,34 @@ class Until:
 
 
 @contextmanager
-def one_pass(runner: Runner, epoch: int, *, needed: bool) -> Generator[None]:
-    """Let a run without an end end after the pass that it is in."""
-    if not needed or runner.max_epochs is not None or runner.max_iters is not None:
+def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
+    """End a run that has no end after one pass over the data."""
+    if not needed or run.max_epochs is not None or run.max_iters is not None:
         yield
         return
-    runner.max_epochs = epoch + 1
+    run.max_epochs = epoch + 1
     try:
         yield
     finally:
-        runner.max_epochs = runner.max_iters = None
-
-
-# Aside from a training that may be under way
+        run.max_epochs = run.max_iters = None
 
 
 @contextmanager
-def aside(runner: Runner) -> Generator[None]:
-    """Do something else with a runner inside ``with``; after it, it is as it was."""
-    logs, stopping = runner.logs, runner._stopping
-    runner.logs = {name: value for name, value in logs.items() if not name.startswith(VAL)}
-    runner._stopping = False
+def aside(run: Run) -> Generator[None]:
+    """Evaluate or predict inside ``with``, and restore the run after it."""
+    logs, stopping = run.logs, run.stopping
+    run.logs = {name: value for name, value in logs.items() if not name.startswith(VAL)}
+    run.stopping = False
     try:
-        with _kept(runner):
+        with preserved(run):
             yield
     finally:
-        runner.logs, runner._stopping = logs, stopping
+        run.logs, run.stopping = logs, stopping
 
 
 @contextmanager
 def random_kept() -> Generator[None]:
-    """Draw random numbers inside ``with``; after it, the generators are as they were."""
+    """Restore the generators of random numbers after ``with``."""
     backend = _backend()
     state = backend.rng_state()
     try:
@@ -90,7 +86,7 @@ def random_kept() -> Generator[None]:
 
 
 def _backend() -> Backend:
-    """Give the back end that knows all generators there are, whatever model will be made."""
+    """Return a back end that knows all generators of the process: the model is not known yet."""
     if "torch" in sys.modules:
         from aspecthook.training.backends._torch import TorchBackend
 
@@ -101,19 +97,14 @@ def _backend() -> Backend:
 
 
 @contextmanager
-def attached(runner: Runner, hooks: Iterable[Any], way: str) -> Generator[None]:
-    """Put hooks on a runner inside ``with``: session-run hooks on the stages of this way."""
+def attached(run: Run, hooks: Iterable[Any], way: str) -> Generator[None]:
+    """Register hooks inside ``with``: session-run hooks on the stages of this way."""
     with ExitStack() as stack:
         for hook in hooks:
-            if not all(callable(getattr(hook, name, None)) for name in ("after_create_session", "end")):
-                runner.register_hook(hook)
-                stack.callback(runner.remove_hook, hook)
-                continue
-            name = type(hook).__name__
-            number = priority_of(getattr(hook, "priority", "NORMAL"), f"the session hook {name}")
-            for stage, function in rows(hook, runner, way):
-                mount = hooks_of(getattr(runner, stage.method))
-                stack.enter_context(
-                    mount.add(stage.kind, function, *stage.types, name=name, priority=number, again=True)
-                )
+            if is_session_hook(hook):
+                for handle in attach(run, hook, bindings(hook, run, way), None, "session hook"):
+                    stack.callback(handle.remove)
+            else:
+                run.register_hook(hook)
+                stack.callback(run.remove_hook, hook)
         yield

@@ -1,4 +1,4 @@
-"""A run that the user drives, step by step: TensorFlow's `MonitoredTrainingSession`."""
+"""A run that the user drives step by step: TensorFlow's `MonitoredTrainingSession`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
 from ._bindings import several
@@ -19,7 +20,6 @@ from ._errors import QUIET, OutOfRangeError
 from ._fetches import check_name, names_in
 from ._protocol import SessionRunArgs
 from ._running import running_of
-from ._signals import Signals
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -30,29 +30,30 @@ Steps = int | Literal["default"] | None
 
 @final
 class MonitoredTrainingSession:
-    """A run of a runner, a step at a time, with the hooks of the runner and its own.
+    """A run that makes a step at a time, with the hooks of its runner and those of the session.
 
-    As it is made, the hooks' `begin` is called, the newest checkpoint loaded, and `after_create_session` called; as the
-    block ends, `end`, unless it ends by an exception. `StopIteration` and `OutOfRangeError` end the block quietly. All
-    stages are those of `Runner.fit`, and so are their hooks; none is left on the runner afterwards.
+    When it is created, it calls `begin` of the hooks, loads the newest checkpoint, and calls `after_create_session`.
+    When the block ends, it calls `end`, unless an exception ends the block; `StopIteration` and `OutOfRangeError` end
+    it quietly. The stages are those of `Runner.fit`, with all their hooks. The session's own hooks are removed at the
+    end.
 
     Args:
-        runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one; or a model, of which one
-            is made, with `options`.
-        train: The data, gone through epoch by epoch.
+        runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one; or a model, for which a
+            runner is created with `options`.
+        train: The data, for epoch after epoch.
         val: The data to validate on, where the runner's workflow says so, or after each epoch.
-        hooks: For this session: session-run hooks, or hooks of any other kind that a runner takes.
-        chief_only_hooks: Those that only rank 0 has; they come first.
-        checkpoint_dir: Where checkpoints are saved, and the newest is loaded from. A session that is lost is made anew
-            from there too; without, it goes on from the last step.
-        save_checkpoint_secs: Save a checkpoint every so many seconds; 600 unless steps are given; None for never.
-        save_checkpoint_steps: Save one every so many steps.
-        save_summaries_steps: Write summaries every so many steps; 100 unless seconds are given.
-        save_summaries_secs: Write them every so many seconds.
-        summary_dir: Where they are written; `checkpoint_dir` unless given, and not at all without one.
+        hooks: The hooks of this session: session-run hooks, or hooks of any other kind that a runner takes.
+        chief_only_hooks: Hooks for rank 0 alone; they come first.
+        checkpoint_dir: The folder where checkpoints are saved, and where the newest is loaded from. After a session was
+            lost, its run continues from there too; without a folder, from the last step.
+        save_checkpoint_secs: Save a checkpoint every so many seconds. 600 unless steps are given; None for never.
+        save_checkpoint_steps: Save a checkpoint every so many steps.
+        save_summaries_steps: Write summaries every so many steps. 100 unless seconds are given.
+        save_summaries_secs: Write summaries every so many seconds.
+        summary_dir: The folder for summaries; by default `checkpoint_dir`. Without either, none are written.
         log_step_count_steps: Log steps per second every so many steps; None for never.
         stop_grace_period_secs: How long to wait for threads that hooks have registered with the coordinator.
-        options: Those of the runner, if it is made of a model.
+        options: The options of the runner that is created for a model.
 
     Raises:
         TrainingError: The run cannot begin, or the checkpoint is that of another.
@@ -95,8 +96,8 @@ class MonitoredTrainingSession:
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._running = running_of(self.runner)
         self._registered: list[Any] = []
-        self._signals = Signals(self.runner._interrupts)
         self._closed = False
+        self._in_step = False
         if self._running.entered:
             raise TrainingError("this runner has a session already; close it first")
         saving = _either(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
@@ -112,7 +113,7 @@ class MonitoredTrainingSession:
             raise
 
     def _begin(self, train: Any, val: Any, grace: float) -> None:
-        self.runner._prepare(train, val)
+        self.runner.prepare(train, val)
         saved = None if self._folder is None else newest(self._folder)
         if saved is not None:
             self.runner.resume(saved)
@@ -120,7 +121,7 @@ class MonitoredTrainingSession:
         running = self._running
         running.entered, running.quiet = True, None
         running.checkpoint_dir, running.grace = self._folder, grace
-        self._signals.take()
+        self.runner.interrupts.take()
         self._drive = Drive(self.runner, running)
         self._go_on()
 
@@ -128,7 +129,7 @@ class MonitoredTrainingSession:
 
     @property
     def session(self) -> Session:
-        """What hooks are given: it reads what is known, without a step.
+        """The session that hooks take: it reads values without a step.
 
         Raises:
             TrainingError: The run is over.
@@ -138,26 +139,26 @@ class MonitoredTrainingSession:
         return self._running.session
 
     def should_stop(self) -> bool:
-        """Say whether the run is over, or is to end."""
+        """Whether the run is over, or is to end."""
         return self._closed or self._drive.through or self.runner.stopping
 
     @hookable
     def run(self, fetches: Any = None, feed: Mapping[Any, Any] | None = None) -> Any:
-        """Make one step, and give what was asked of it, in its shape.
+        """Make one step, and return the values that it was asked for.
 
         Args:
-            fetches: Names of what a step knows, nested at will; see `SessionRunArgs`.
-            feed: Entries of the batch, and what they are to be replaced with.
+            fetches: Names of values, nested at will; see `SessionRunArgs`. The result has their shape.
+            feed: Values by the entry of the batch that they replace.
 
         Raises:
             TrainingError: The run is over, or was asked to end; or an entry is fed twice.
             OutOfRangeError: The data has come to its end.
-            HookOptionError: A name is one of nothing; the session can go on.
+            HookOptionError: No step knows a name. The session can continue.
         """
         if self.should_stop():
-            raise TrainingError("run was called after the session was asked to stop; look at should_stop() before")
-        if self._signals.in_step:
-            raise TrainingError("a step is under way; what is known in it, run_context.session.run(...) gives")
+            raise TrainingError("run was called after the session was asked to stop; ask should_stop() first")
+        if self._in_step:
+            raise TrainingError("a step is under way; read its values with run_context.session.run(...)")
         for name in names_in(fetches, "session.run"):
             check_name(name, self.runner, "session.run")
         self._drive.ask(SessionRunArgs(fetches, dict(feed or {})))
@@ -170,7 +171,7 @@ class MonitoredTrainingSession:
         return self._drive.results
 
     def close(self) -> None:
-        """End the run as if it had come to its end; once it is over, do nothing."""
+        """End the run as if it had come to its end, unless it is over already."""
         if not self._closed:
             self.runner.request_stop()
             while not self._closed:
@@ -190,25 +191,26 @@ class MonitoredTrainingSession:
     # How it goes on
 
     def _go_on(self) -> None:
-        """Go on to where the next step would begin, or to the end of the run."""
-        self._signals.in_step = True
+        """Continue to where the next step would begin, or to the end of the run."""
+        interrupts = self.runner.interrupts
+        self._in_step, interrupts.at_once = True, False
         try:
             next(self._drive.pauses)
         except StopIteration:
             self._leave()
         except BaseException as error:
-            came = self.runner._interrupts.came
+            came = interrupts.came
             self._interrupted(came or error)
             self._leave()
-            self._signals.end_process(came or error)
+            interrupts.end_process(came or error)
             if came is not None and came is not error:
                 raise came from error  # a hook has failed while the stages that were interrupted ended
             raise
         finally:
-            self._signals.in_step = False
+            self._in_step, interrupts.at_once = False, True
 
     def _fail(self, error: BaseException) -> bool:
-        """End the run by what the user's code has raised; say whether an exception hook has handled it."""
+        """End the run with an exception of the user's code, and return whether an exception hook has handled it."""
         trace = error.__traceback__
         self._drive.leaving = True
         try:
@@ -221,28 +223,22 @@ class MonitoredTrainingSession:
             self._interrupted(error)
         finally:
             self._leave()
-            error.__traceback__ = trace  # it rises from where it was raised, not from here
-        self._signals.end_process(error)
+            error.__traceback__ = trace  # without the frames of this module
+        self.runner.interrupts.end_process(error)
         return False
 
     def _interrupted(self, error: BaseException) -> None:
-        """Save what an interrupt has ended, where checkpoints are looked for."""
-        runner = self.runner
-        if isinstance(error, runner._interrupts.kinds):
-            kept, runner.work_dir = runner.work_dir, self._folder or runner.work_dir
-            try:
-                runner._save_interrupted()
-            finally:
-                runner.work_dir = kept
+        """Save an interrupted run where checkpoints are looked for."""
+        if isinstance(error, INTERRUPTS):
+            self.runner.save_interrupted(self._folder or self.runner.work_dir)
 
     def _leave(self) -> None:
-        """Leave nothing on the runner."""
+        """Leave the runner as it was: without the hooks and the signal handlers of the session."""
         self._closed = True
-        self._signals.leave()
+        self.runner.interrupts.release()
         self._running.entered, self._running.checkpoint_dir = False, None
         self._running.close()
-        self.runner._running = False
-        self.runner._later.clear()
+        self.runner.leave()
         while self._registered:
             self.runner.remove_hook(self._registered.pop())
 
@@ -255,14 +251,14 @@ def _runner_of(given: Any, options: dict[str, Any]) -> Runner:
         return Runner(given, **options)
     if options:
         raise TrainingError(
-            f"{', '.join(options)} cannot be given with a runner that is made already; give Runner(..., "
+            f"{', '.join(options)} cannot be given with a runner, which has its options already; give Runner(..., "
             f"{next(iter(options))}=...)"
         )
     return given
 
 
 def _either(steps: Steps, secs: Secs, usual_steps: int | None, usual_secs: float | None) -> tuple[Any, Any]:
-    """Give steps and seconds; what is usual only where neither is given."""
+    """Return steps and seconds; the usual ones if neither is given."""
     if steps == "default" and secs == "default":
         return usual_steps, usual_secs
     return (None if steps == "default" else steps or None), (None if secs == "default" else secs or None)
@@ -275,7 +271,7 @@ def _usual(
     summing: tuple[Any, Any],
     counting: int | None,
 ) -> list[Any]:
-    """Give the hooks of every session with these options, in TensorFlow's order."""
+    """Return the hooks that these options ask for, in TensorFlow's order."""
     from ._basic import StepCounterHook
     from ._saving import CheckpointSaverHook
     from ._summaries import SummarySaverHook

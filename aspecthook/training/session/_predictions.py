@@ -3,63 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
+from aspecthook.training.loop._run import Run
 
 from ._driving import Pauses, create, staged
 from ._reading import numbers
 from ._running import running_of
 
-if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
-
 # Any: what a model predicts is its own.
 
 
-def predicting(runner: Runner, data: Iterator[Any], made: list[Any]) -> Pauses:
-    """Predict batch by batch, with a pause after each; what was made of it goes to `made`."""
-    running = running_of(runner, "predict")
+def predicting(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
+    """Predict batch by batch, append the outputs to `made`, and pause after each batch."""
+    running = running_of(run, "predict")
     running.entered = True
     try:
-        running.open(runner)
-        create(runner, "predict_loop")
-        yield from staged(runner, "predict_epoch", lambda: _going_through(runner, data, made))
+        running.open(run)
+        create(run, "predict_loop")
+        yield from staged(run, "predict_epoch", lambda: _going_through(run, data, made))
     finally:
         running.entered = False
 
 
-def _going_through(runner: Runner, data: Iterator[Any], made: list[Any]) -> Pauses:
+def _going_through(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
     for place, batch in enumerate(data):
-        runner._loaders["predict"] = ()
-        runner._begin("predict")
-        runner.inner_iter = place
-        with runner.backend.no_grad():
-            outputs = runner.predict_iter(runner.backend.to_device(batch, runner.model))
+        run.loaders["predict"] = ()
+        run.set_mode("predict")
+        run.inner_iter = place
+        with run.backend.no_grad():
+            outputs = run.predict_iter(run.backend.to_device(batch, run.model))
         if outputs is not None:
             made.append(numbers(outputs))
         yield
 
 
 def chosen(outputs: Any, keys: Sequence[str] | None) -> Any:
-    """Give the entries that are wanted of what was made of a batch."""
+    """Return those entries of the outputs for a batch that `keys` names."""
     if keys is None:
         return outputs
     if not is_any(outputs, Mapping):
-        raise TrainingError(f"predict_keys are for a model that gives dicts; this one gave {type(outputs).__name__}")
+        raise TrainingError(f"predict_keys are for a model that gives dicts, and not {type(outputs).__name__}")
     missing = [key for key in keys if key not in outputs]
     if missing:
         there = [str(key) for key in outputs]
         raise TrainingError(
-            f"the model gives no {missing[0]!r}; it gives: {', '.join(there)}{nearest(missing[0], there)}"
+            f"the outputs have no {missing[0]!r}; they have: {', '.join(there)}{nearest(missing[0], there)}"
         )
     return {key: outputs[key] for key in keys}
 
 
 def examples(outputs: Any, keys: Sequence[str] | None) -> Iterator[Any]:
-    """Take what was made of a batch apart, sample by sample."""
+    """Return the outputs for a batch sample by sample."""
     outputs = chosen(outputs, keys)
     if is_any(outputs, Mapping):
         return (dict(zip(outputs, rows, strict=True)) for rows in _zipped(outputs.values()))
@@ -73,6 +71,6 @@ def _zipped(parts: Iterable[Any]) -> list[tuple[Any, ...]]:
         return list(zip(*parts, strict=True))
     except (TypeError, ValueError) as error:
         raise TrainingError(
-            f"what the model gives of a batch cannot be taken apart sample by sample ({error}); call "
+            f"the outputs for a batch cannot be taken apart sample by sample ({error}); call "
             "predict(..., yield_single_examples=False)"
         ) from error

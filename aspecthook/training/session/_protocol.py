@@ -1,4 +1,4 @@
-"""The protocol of TensorFlow 1: what a session-run hook is told, and what it may ask of a step."""
+"""The protocol of TensorFlow 1: the methods of a session-run hook, and what they take and return."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 if TYPE_CHECKING:
     from ._session import Coordinator, Session
 
-# Any, here and below: fetches are names, nested as the hook likes; what is read has the same shape.
+# Any, here and below: fetches are names, nested as the hook likes, and the values have the same shape.
 
 
 class SessionRunArgs(NamedTuple):
-    """What `SessionRunHook.before_run` asks of a step.
+    """What `SessionRunHook.before_run` asks of a step: values to read, and entries of the batch to replace.
 
     Args:
-        fetches: A name of what a step knows, or lists, tuples, named tuples and dicts of names, nested at will:
-            ``"loss"``, ``"global_step"``, ``"lr"``, ``"param:layer1.weight"``, ``"grad:layer1.weight"``,
-            ``"output:layer1"``, ``"log:accuracy"``.
-        feed: Entries of the batch, and what they are to be replaced with: by the keys of a batch that is a mapping, by
-            0 and 1, or ``"inputs"`` and ``"targets"``, of a pair.
+        fetches: The name of a value, or lists, tuples, named tuples and dicts of names, nested at will: ``"loss"``,
+            ``"global_step"``, ``"lr"``, ``"param:layer1.weight"``, ``"grad:layer1.weight"``, ``"output:layer1"``,
+            ``"log:accuracy"``.
+        feed: Values by the entry of the batch that they replace: a key of a batch that is a mapping; of a pair 0 and
+            1, or ``"inputs"`` and ``"targets"``.
 
     Example:
         >>> SessionRunArgs({"loss": "loss", "sizes": ["param:0.weight", "grad:0.weight"]}, feed={"inputs": 0.0}).feed
@@ -31,10 +31,10 @@ class SessionRunArgs(NamedTuple):
 
 
 class SessionRunValues(NamedTuple):
-    """What `SessionRunHook.after_run` is given.
+    """The values that `SessionRunHook.after_run` takes.
 
     Attributes:
-        results: What the hook's fetches were, in their shape: numbers, NumPy's arrays, or None for what is not there,
+        results: The values in the shape of the hook's fetches: numbers, NumPy arrays, or None for what does not exist,
             such as the gradient of a parameter that has none.
 
     Example:
@@ -47,11 +47,11 @@ class SessionRunValues(NamedTuple):
 
 @final
 class SessionRunContext:
-    """One step, as its hooks see it; all hooks of a step are given the same.
+    """One step, as its hooks see it; all hooks of a step share one.
 
     Attributes:
-        original_args: What the caller of the step asked for himself.
-        session: The `Session`, which reads what is known now, without a step.
+        original_args: What the caller of the step has asked for.
+        session: The `Session`, which reads values without a step.
 
     Example:
         >>> context = SessionRunContext(SessionRunArgs("loss"), None)
@@ -64,7 +64,7 @@ class SessionRunContext:
 
     def __init__(self, original_args: SessionRunArgs, session: Session | None) -> None:
         self.original_args = original_args
-        self.session: Any = session  # what is None here is none that a hook ever sees
+        self.session: Any = session  # None only in a context that no hook sees
         self._stop = False
 
     def request_stop(self) -> None:
@@ -73,16 +73,17 @@ class SessionRunContext:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether a hook of this step has asked for the end of the run."""
+        """Whether a hook of this step has called `request_stop`."""
         return self._stop
 
 
 class SessionRunHook:
     """The base of session-run hooks: override what you need.
 
-    ``runner.register_hook(hook)`` and ``MonitoredTrainingSession(hooks=[hook])`` take them. What is not overridden is
-    never called. Mind that ``before_run`` and ``after_run`` are called at every step here, and not once a run as those
-    of `aspecthook.training.Hook` are. ``state_dict`` and ``load_state_dict``, if there are, go into checkpoints.
+    ``runner.register_hook(hook)`` and ``MonitoredTrainingSession(hooks=[hook])`` take them. A method that is not
+    overridden is never called. ``before_run`` and ``after_run`` are called at every step, while those of
+    `aspecthook.training.Hook` are called once a run. A checkpoint keeps what ``state_dict`` returns, if a hook has it,
+    and ``load_state_dict`` takes it back.
 
     Example:
         >>> class Losses(SessionRunHook):
@@ -101,17 +102,17 @@ class SessionRunHook:
     priority: int | str = "NORMAL"
 
     def begin(self) -> None:
-        """Called once, before the session is made."""
+        """Called once, before the session is created."""
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Called when the session is made, and again when it had to be made anew."""
+        """Called when a session is created: at the beginning, and after each that was lost."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:  # noqa: ARG002
-        """Called before each step; answers what it wants to know of it, and to feed it."""
+        """Called before each step; returns what it wants to read and to feed."""
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Called after each step with what `before_run` asked for; not if the step has failed."""
+        """Called after each step with the values that `before_run` asked for; not if the step has failed."""
 
     def end(self, session: Session) -> None:
         """Called when the run has ended; not if it has failed."""

@@ -1,7 +1,7 @@
-"""Reading what a step knows, by name; what is to be caught in the middle of a step is, while somebody asks for it.
+"""Reading the values of a step by name.
 
-The invariant: a hook of ours is on a stage or a layer only if the step that is under way or the one before it was asked
-for what it catches. A run of which nobody fetches anything carries none.
+Some values exist only in the middle of a step, so hooks on stages and layers catch them. The invariant: such a hook is
+there only if the step under way, or the one before it, was asked for its value. A run without fetches has none.
 """
 
 from __future__ import annotations
@@ -10,69 +10,85 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook import hooks, weave
+from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 
-from ._fetches import modules
+from ._fetches import check_name, each, modules
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 # Any: models and what they compute are the user's.
-_LAST = 100  # after all other hooks on a stage: what they have made of it is what counts
+_LAST = 100  # after all other hooks on a stage, since they may replace the value
 _NAME = "session fetches"
-_KNOWN = frozenset(("global_step", "lr", "iter", "epoch", "train_op"))  # without a hook
+_KNOWN = frozenset(("global_step", "lr", "iter", "epoch", "train_op"))  # can be read without a hook
 
 
 @final
 class Reader:
-    """Reads values by name, of the step that has just been made."""
+    """Reads values of the step that has just been made, by name."""
 
     def __init__(self, *, training: bool) -> None:
-        self._training = training
-        # What takes off the hook that catches a name, and what it has caught last.
-        self._held: dict[str, Callable[[], object]] = {}
-        self._caught: dict[str, Any] = {}
-        self._fresh: set[str] = set()
+        self.training = training
+        self._checked: set[str] = set()
+        self._removers: dict[str, Callable[[], object]] = {}  # each removes the hook that catches the value of a name
+        self._caught: dict[str, Any] = {}  # the newest value of each
+        self._fresh: set[str] = set()  # the names that were caught in this step
         self._wanted: set[str] = set()
 
+    def open(self) -> None:
+        """Begin a session, in which names are checked anew."""
+        self._checked = set()
+
+    def check(self, names: Iterable[str], runner: Run, who: str) -> None:
+        """Refuse a name that no step knows.
+
+        Raises:
+            HookOptionError: The message has the nearest name.
+        """
+        for name in names:
+            if name not in self._checked:
+                check_name(name, runner, who)
+                self._checked.add(name)
+
     def turn(self) -> None:
-        """Begin a step: what the last one was not asked for is not caught any more."""
-        if not (self._held or self._fresh):
+        """Begin a step: stop catching what the last step was not asked for."""
+        if not (self._removers or self._fresh):
             return
-        for name in [name for name in self._held if name not in self._wanted]:
-            self._held.pop(name)()
+        for name in [name for name in self._removers if name not in self._wanted]:
+            self._removers.pop(name)()
         self._wanted = set()
         self._fresh = set()
 
-    def want(self, name: str, runner: Runner) -> None:
-        """Have something caught in the step that begins."""
+    def want(self, name: str, runner: Run) -> None:
+        """Catch a value in the step that begins."""
         if name in _KNOWN:
             return
         self._wanted.add(name)
-        if name not in self._held:
-            catch = self._catching(name, runner)
-            if catch is not None:
-                self._held[name] = catch
+        if name not in self._removers:
+            remover = self._catching(name, runner)
+            if remover is not None:
+                self._removers[name] = remover
 
     def close(self) -> None:
-        """Leave nothing on stages and layers; what was read last stays known."""
-        while self._held:
-            self._held.popitem()[1]()
+        """Remove the hooks from stages and layers. What they have caught can still be read."""
+        while self._removers:
+            self._removers.popitem()[1]()
         self._wanted = set()
         self._caught = {name: numbers(value) for name, value in self._caught.items()}
 
-    def read(self, names: Iterable[str], runner: Runner, global_step: int) -> dict[str, Any]:
-        """Give values by name."""
+    def read(self, names: Iterable[str], runner: Run, global_step: int) -> dict[str, Any]:
+        """Return values by name."""
         return {name: self._read(name, runner, global_step) for name in names}
 
     # Catching
 
-    def _catching(self, name: str, runner: Runner) -> Callable[[], object] | None:
+    def _catching(self, name: str, runner: Run) -> Callable[[], object] | None:
         kind, _, rest = name.partition(":")
         if kind == "output":
             return self._on_layer(name, rest, runner)
-        if not self._training:
+        if not self.training:
             return None
         if name == "loss":
             return self._on_stage(runner.forward, self._catch(name))
@@ -85,7 +101,7 @@ class Reader:
         return catch
 
     def _catch_gradient(self, name: str, parameter: str) -> Callable[..., None]:
-        def catch(runner: Runner) -> None:  # before the gradients are set to zero
+        def catch(runner: Run) -> None:  # the gradients are set to zero soon after
             self._keep(name, _gradient(runner, parameter))
 
         return catch
@@ -93,7 +109,7 @@ class Reader:
     def _on_stage(self, stage: Any, function: Callable[..., None]) -> Callable[[], object]:
         return hooks(stage).add("post", function, name=_NAME, priority=_LAST).remove
 
-    def _on_layer(self, name: str, layer: str, runner: Runner) -> Callable[[], object]:
+    def _on_layer(self, name: str, layer: str, runner: Run) -> Callable[[], object]:
         module = modules(runner)[layer]
         if runner.backend.name == "torch":
             _refuse_compiled(runner, name)
@@ -112,7 +128,7 @@ class Reader:
 
     # Reading
 
-    def _read(self, name: str, runner: Runner, global_step: int) -> Any:
+    def _read(self, name: str, runner: Run, global_step: int) -> Any:
         if name == "global_step":
             return global_step
         kind, _, rest = name.partition(":")
@@ -121,12 +137,12 @@ class Reader:
         if kind == "grad":
             return self._caught[name] if name in self._fresh else _unscaled(_gradient(runner, rest), runner)
         if kind == "output":
-            return self._number(name)
+            return self._caught_number(name)
         if kind == "log":
             return _logged(rest, runner)
         return self._word(name, runner)
 
-    def _word(self, name: str, runner: Runner) -> Any:
+    def _word(self, name: str, runner: Run) -> Any:
         if name == "lr":
             groups: Any = getattr(runner.optimizer, "param_groups", None) or [{}]
             rate = groups[0].get("lr")
@@ -135,17 +151,17 @@ class Reader:
             return self._loss(runner)
         return getattr(runner, name) if name in ("iter", "epoch") else None
 
-    def _loss(self, runner: Runner) -> float | None:
+    def _loss(self, runner: Run) -> float | None:
         if "loss" in self._fresh:
-            return runner.backend.item(self._number("loss"))
+            return runner.backend.item(self._caught_number("loss"))
         made = runner.outputs
         if is_any(made, Mapping) and "loss" in made:
             return runner.backend.item(made["loss"])
         log = made.get("log_vars", {}) if is_any(made, Mapping) else runner.logs
         return float(log["loss"]) if "loss" in log else None
 
-    def _number(self, name: str) -> Any:
-        """Give what was caught, as NumPy's, and let go of the rest: a graph, or memory of a device."""
+    def _caught_number(self, name: str) -> Any:
+        """Return a caught value as NumPy arrays, and keep these alone: a tensor holds a graph or memory of a device."""
         if name not in self._caught:
             return None
         value = self._caught[name] = numbers(self._caught[name])
@@ -153,22 +169,17 @@ class Reader:
 
 
 def numbers(value: Any) -> Any:
-    """Give numbers and NumPy's arrays for tensors, losses, parameters and what layers make, nested or not."""
-    if is_any(value, Mapping):
-        return {key: numbers(one) for key, one in value.items()}
-    if is_any(value, list, tuple):
-        made = [numbers(one) for one in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
-    if hasattr(value, "detach") and hasattr(value, "cpu"):  # PyTorch's
+    """Return tensors, losses, parameters and outputs of layers, nested or not, as numbers and NumPy arrays."""
+    return each(value, _number_of)
+
+
+def _number_of(value: Any) -> Any:
+    if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
         from aspecthook.training.backends._torch import _array
 
         return _array(value)
-    if hasattr(value, "backward") and hasattr(value, "item"):
+    if hasattr(value, "backward") and hasattr(value, "item"):  # a loss of ours
         return value.item()
-    return _array_of(value)
-
-
-def _array_of(value: Any) -> Any:
     import numpy as np
 
     if hasattr(value, "data") and hasattr(value, "requires_grad"):  # a parameter of ours
@@ -178,45 +189,36 @@ def _array_of(value: Any) -> Any:
     return np.array(value) if is_any(value, np.ndarray) else value
 
 
-def _gradient(runner: Runner, name: str) -> Any:
+def _gradient(runner: Run, name: str) -> Any:
     gradient = getattr(runner.backend.parameters(runner.model)[name], "grad", None)
     return None if gradient is None else numbers(gradient)
 
 
-def _unscaled(gradient: Any, runner: Runner) -> Any:
-    """Take the scale of mixed precision out of a gradient whose step is still to come."""
+def _unscaled(gradient: Any, runner: Run) -> Any:
+    """Return a gradient, whose step is still to come, without the scale of mixed precision."""
     scale = 1.0 if runner.amp is None else runner.amp.state_dict().get("scale", 1.0)
     return gradient if gradient is None or scale == 1.0 else gradient / gradient.dtype.type(scale)
 
 
 def _copied(output: Any) -> Any:
-    """Copy what a layer has made: the next one may work in its place."""
-    if hasattr(output, "detach"):
-        return output.detach().clone()
-    if is_any(output, Mapping):
-        return {key: _copied(one) for key, one in output.items()}
-    if is_any(output, list, tuple):
-        made = [_copied(one) for one in output]
-        return type(output)(*made) if hasattr(output, "_fields") else type(output)(made)
-    return output
+    """Return a copy of the output of a layer: the next layer may change it in place."""
+    return each(output, lambda one: one.detach().clone() if hasattr(one, "detach") else one)
 
 
-def _logged(name: str, runner: Runner) -> Any:
+def _logged(name: str, runner: Run) -> Any:
     if name not in runner.logs:
-        from aspecthook._errors import nearest
-
         raise TrainingError(
-            f"'log:{name}' was fetched, and the step has logged no such number; logged are: "
+            f"'log:{name}' was fetched, and the step has logged no such number; the logged ones: "
             f"{', '.join(runner.logs) or 'none'}{nearest(name, list(runner.logs))}"
         )
     return numbers(runner.logs[name])
 
 
-def _refuse_compiled(runner: Runner, name: str) -> None:
-    """Compiled code does not see a hook that is put on a layer later."""
+def _refuse_compiled(runner: Run, name: str) -> None:
+    """Raise if the model is compiled: compiled code does not call hooks that are added to its layers later."""
     for part in (runner.model, *modules(runner).values()):
         if hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None:
             raise TrainingError(
-                f"{name!r} cannot be fetched: {type(part).__name__} is compiled by PyTorch, and runs past hooks that "
-                "are put on its layers; give the model as it is, or return what you need from its forward"
+                f"{name!r} cannot be fetched: {type(part).__name__} is compiled by PyTorch, and does not call hooks "
+                "that are added to its layers later; give the model uncompiled, or return the value from its forward"
             )

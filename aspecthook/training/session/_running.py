@@ -1,4 +1,4 @@
-"""What the session hooks of one runner share while it runs: the session, the step, and what becomes of a failure."""
+"""What the session hooks of one runner share while it runs: the session, the step, and the handling of failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._step import NOTHING, Step
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Call
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
 _KEY = "session_step"  # in the state that the hooks of a call share
 
@@ -29,99 +29,100 @@ class Running:
         self.reader = Reader(training=training)
         self.session: Session | None = None
         self.coordinator = Coordinator()
-        self.checked: set[str] = set()
-        # Where a lost session is made anew from; without it, from what is in memory.
+        # A lost session is made anew from the newest checkpoint here; without a folder, from what is in memory.
         self.checkpoint_dir: Path | None = None
         self.grace = 120.0
-        self.entered = False  # somebody sees to it that a lost session is made anew
+        self.entered = False  # somebody makes lost sessions anew
         self.quiet: BaseException | None = None  # what has ended the loop
-        self.given: Step | None = None  # the step that is to be made, if it was begun from outside
+        self.given: Step | None = None  # the step that a user has begun, until its stage takes it
         self._call: Call | None = None
         self._step: Step | None = None
 
     # The step
 
-    def step_of(self, call: Call, runner: Runner) -> Step:
-        """Give the step that a call is; the last one is at hand."""
+    def step_of(self, call: Call, run: Run) -> Step:
+        """Return the step that a call of a stage is. The hooks of one call ask in turn, so the last answer is kept."""
         if self._call is not call or self._step is None:
-            self._call, self._step = call, self._found(call, runner)
+            self._call, self._step = call, self._found(call, run)
         return self._step
 
-    def _found(self, call: Call, runner: Runner) -> Step:
+    def _found(self, call: Call, run: Run) -> Step:
         state = call.state
         if _KEY not in state:
-            state[_KEY] = self.given or self.begun(runner, NOTHING)
+            state[_KEY] = self.given or self.begun(run, NOTHING)
             self.given = None
         found: Step = state[_KEY]
         return found
 
-    def begun(self, runner: Runner, args: SessionRunArgs) -> Step:
+    def begun(self, run: Run, args: SessionRunArgs) -> Step:
         """Begin a step."""
         self.reader.turn()
-        return Step(self, runner, args)
+        return Step(self.session, self.reader, run, args)
 
     # The session
 
-    def open(self, runner: Runner) -> None:
-        """Make a session."""
-        self.checked = set()
-        seen = ref(runner)
+    def open(self, run: Run) -> None:
+        """Open a session."""
+        self.reader.open()
+        seen = ref(run)
 
         def stop() -> None:
-            runner = seen()
-            if runner is not None:
-                runner.request_stop()
+            run = seen()
+            if run is not None:
+                run.request_stop()
 
-        self.session = Session(runner, self.reader)
+        self.session = Session(run, self.reader)
         self.coordinator = Coordinator(stop)
 
-    def go(self, runner: Runner, body: Callable[[], Any]) -> Any:
-        """Run something in a session, and again in another one if it is lost."""
+    def go(self, run: Run, body: Callable[[], Any]) -> Any:
+        """Call a function in a session, and again in a new session if that is lost."""
         self.entered, self.quiet = True, None
         try:
             while True:
-                self.open(runner)
+                self.open(run)
                 try:
                     result = body()
                     self.coordinator.raise_requested()
                     return result
                 except LOST as error:
-                    self.lose(runner, error)
+                    self.lose(run, error)
                 except QUIET as error:
-                    if not (self.training and runner._running):  # there is no loop yet that it could end
+                    if not (self.training and run.running):  # there is no loop yet that it could end
                         raise
-                    return self.end_quietly(runner, error)
+                    return self.end_quietly(run, error)
         finally:
             self.entered = False
 
-    def lose(self, runner: Runner, error: Exception) -> None:
-        """Close a lost session, and go back to where the run can go on from."""
-        runner.logger.warning("the session is made anew: %s: %s", type(error).__name__, error)
+    def lose(self, run: Run, error: Exception) -> None:
+        """Close a lost session, and go back to where the run can continue."""
+        run.logger.warning("the session is lost and made anew: %s: %s", type(error).__name__, error)
         self.close()
         if not self.training:
             return
-        runner._later.clear()
+        run.later.clear()
         saved = _newest(self.checkpoint_dir)
         if saved is None:
-            _go_back(runner)
+            _go_back(run)
         else:
-            runner.resume(saved)
+            run.resume(saved)
 
-    def quietly(self, runner: Runner, function: Callable[[], object]) -> None:
-        """Do a part of the loop, in which an error may end it."""
+    def quietly(self, run: Run, function: Callable[[], object]) -> bool:
+        """Call a part of the loop, and return whether it came to its end: an error may end the run quietly."""
         try:
             function()
         except QUIET as error:
-            self.end_quietly(runner, error)
+            self.end_quietly(run, error)
+            return False
+        return True
 
-    def end_quietly(self, runner: Runner, error: BaseException) -> None:
-        """End the loop as if somebody had asked for it."""
-        runner.logger.info("the run ends: %s %s", type(error).__name__, error)
+    def end_quietly(self, run: Run, error: BaseException) -> None:
+        """End the loop as if a hook had asked for it."""
+        run.logger.info("the run ends: %s %s", type(error).__name__, error)
         self.quiet = error
-        runner.request_stop()
+        run.request_stop()
 
     def close(self) -> None:
-        """End the session; leave nothing on stages and layers."""
+        """End the session, and remove what it has put on stages and layers."""
         self.given = self._call = self._step = None  # they hold the runner
         self.reader.close()
         if self.session is not None:
@@ -130,15 +131,15 @@ class Running:
             self.coordinator.close(self.grace)
 
 
-def _go_back(runner: Runner) -> None:
-    """Go back to the end of the last step: of what is in memory, only the gradients of a group are lost."""
-    done = runner.progress
-    place = done["iter"] % runner.accumulate
-    if place <= done["inner_iter"] and (runner.by_epoch or done["begun"] <= done["iter"] - place):
+def _go_back(run: Run) -> None:
+    """Go back to the last step of the optimizer: only the gradients of an incomplete group are lost."""
+    done = run.progress
+    place = done["iter"] % run.accumulate
+    if place <= done["inner_iter"] and (run.by_epoch or done["begun"] <= done["iter"] - place):
         done["iter"], done["inner_iter"] = done["iter"] - place, done["inner_iter"] - place
-    runner.progress = done
-    if runner.optimizer is not None:
-        runner.optimizer.zero_grad()
+    run.progress = done
+    if run.optimizer is not None:
+        run.optimizer.zero_grad()
 
 
 def _newest(folder: Path | None) -> Path | None:
@@ -147,12 +148,12 @@ def _newest(folder: Path | None) -> Path | None:
     return None if folder is None else newest(folder)
 
 
-_running: WeakKeyDictionary[Runner, dict[str, Running]] = WeakKeyDictionary()
+_running: WeakKeyDictionary[Run, dict[str, Running]] = WeakKeyDictionary()
 
 
-def running_of(runner: Runner, way: str = "train") -> Running:
-    """Give what the session hooks of a runner share: those of its training, or of another of its ways."""
-    ways = _running.setdefault(runner, {})
+def running_of(run: Run, way: str = "train") -> Running:
+    """Return what the session hooks of a runner share, in training or another way of running it."""
+    ways = _running.setdefault(run, {})
     if way not in ways:
         ways[way] = Running(training=way == "train")
     return ways[way]

@@ -1,4 +1,4 @@
-"""Checkpoints of a session, and who wants to know of them."""
+"""The hook that saves checkpoints of a session, and the base of its listeners."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import whole_number
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
-from aspecthook.training.hooks._optimizer import agreed, whole
 
-from ._basic import Stateful
-from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
-from ._timers import SecondOrStepTimer
+from ._protocol import SessionRunContext, SessionRunValues
+from ._timers import SecondOrStepTimer, Timed
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._session import Coordinator, Session
 
 
 class CheckpointSaverListener:
-    """Who is told of the checkpoints that a `CheckpointSaverHook` saves: override what you need.
+    """The base of listeners to a `CheckpointSaverHook`: override what you need.
 
     Example:
         >>> class StopWhenGood(CheckpointSaverListener):
@@ -33,14 +33,14 @@ class CheckpointSaverListener:
     """
 
     def begin(self) -> None:
-        """Called before the session is made."""
+        """Called before the session is created."""
 
     def before_save(self, session: Session, global_step_value: int) -> None:
         """Called before each checkpoint."""
 
     # Any: TensorFlow takes whatever is true.
     def after_save(self, session: Session, global_step_value: int) -> Any:
-        """Called when a checkpoint stands; answers whether to end the run."""
+        """Called when a checkpoint is written; returns whether to end the run."""
 
     def end(self, session: Session, global_step_value: int) -> None:
         """Called when the run has ended."""
@@ -48,19 +48,19 @@ class CheckpointSaverListener:
 
 @final
 @HOOKS.register
-class CheckpointSaverHook(Stateful):
-    """Save checkpoints: when the session is made, every so many steps or seconds since the last, and at the end.
+class CheckpointSaverHook(Timed):
+    """Save checkpoints: when the session is created, every so many steps or seconds since the last one, and at the end.
 
-    Each is saved when all other hooks have acted on the step, so that a run that is resumed from it is the run that was
-    never ended. At the end one is saved if the step is another than that of the last.
+    Each is saved when all other hooks have acted on the step, so that a run that is resumed from it continues as if it
+    had never ended. At the end it saves unless the last checkpoint is of the same step.
 
     Args:
         checkpoint_dir: The folder.
         save_secs: Save every so many seconds.
-        save_steps: Save every so many steps of the optimizer; give the one or the other.
-        checkpoint_basename: What the files are called: ``model.ckpt-300.safetensors``.
-        listeners: Who is told; if the ``after_save`` of one gives what is true, the run ends.
-        max_keep: How many files to keep; None for all. The oldest goes when the new one stands.
+        save_steps: Save every so many steps of the optimizer. Give either of the two.
+        checkpoint_basename: The name of the files before the step: ``model.ckpt-300.safetensors``.
+        listeners: Listeners to the checkpoints. If ``after_save`` of one returns a true value, the run ends.
+        max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
 
     Raises:
         HookOptionError: Not exactly one of them is given, or it is not above 0.
@@ -87,60 +87,51 @@ class CheckpointSaverHook(Stateful):
             )
         self.checkpoint_dir = Path(checkpoint_dir)
         self.listeners = list(listeners)
-        self.max_keep = None if max_keep is None else whole("CheckpointSaverHook", "max_keep", max_keep, 1)
+        self.max_keep = None if max_keep is None else whole_number("CheckpointSaverHook", "max_keep", max_keep, 1)
         self._basename = checkpoint_basename
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="CheckpointSaverHook")
         self._files: list[str] = []
 
     def path(self, step: int) -> Path:
-        """Give the file of a step."""
+        """Return the file of a step."""
         return self.checkpoint_dir / f"{self._basename}-{step}.safetensors"
 
-    def _reset(self) -> None:
-        self._timer.reset()
-
     def begin(self) -> None:
-        """Tell the listeners."""
+        """Start afresh, and call `begin` of the listeners."""
         super().begin()
         for listener in self.listeners:
             listener.begin()
 
     def after_create_session(self, session: Session, coord: Coordinator) -> None:
-        """Save what the session begins with, unless it is there already, since the run was resumed from it."""
+        """Save the beginning of the session, unless the run was resumed from a checkpoint of it."""
         resumed = self._loaded
         super().after_create_session(session, coord)
         step: int = session.run("global_step")
-        if not resumed:  # a run that is resumed saves when it would have
+        if not resumed:  # a resumed run saves when it would have saved without the interruption
             self._timer.update_last_triggered_step(step)
         if not (resumed and self.path(step).name in self._files and is_checkpoint(self.path(step))):
             self._save(session, step)
 
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
-        """Ask for the number of the step."""
-        return SessionRunArgs("global_step")
-
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Save what is due."""
+        """Save a checkpoint if it is due."""
         session: Session = run_context.session
-        if not self._is_due(run_values.results + 1):
-            return
-        step: int = session.run("global_step")
-        if not self._is_due(step):
+        step = self._due_step(run_context, run_values)
+        if step is None:
             return
         self._timer.update_last_triggered_step(step)
 
         def save() -> None:
-            if agreed(self._save(session, step)):
+            if broadcast(self._save(session, step)):
                 session.runner.request_stop()
 
         session.runner.after_stage(save)
 
     def _is_due(self, step: int) -> bool:
         due = self._timer.should_trigger_for_step(step)
-        return due if self._timer.every_secs is None else agreed(due)  # clocks of ranks differ
+        return due if self._timer.every_secs is None else broadcast(due)  # clocks of ranks differ
 
     def end(self, session: Session) -> None:
-        """Save what the session ends with."""
+        """Save the end of the session."""
         step: int = session.run("global_step")
         if step != self._timer.last_triggered_step():
             self._timer.update_last_triggered_step(step)
@@ -150,17 +141,17 @@ class CheckpointSaverHook(Stateful):
                 listener.end(session, step)
 
     def _save(self, session: Session, step: int) -> bool:
-        """Save a checkpoint; say whether a listener wants the run to end. Rank 0 writes, and has listeners."""
+        """Save a checkpoint, and return whether a listener wants the run to end. Rank 0 writes, and has listeners."""
         runner = session.runner
         listeners = self.listeners if runner.rank == 0 else []
         for listener in listeners:
             listener.before_save(session, step)
         self._put(runner, self.path(step))
-        # All of them are told, also after one that wants to end the run.
-        wishes = [bool(listener.after_save(session, step)) for listener in listeners]
-        return any(wishes)
+        # All of them are called, also after one that ends the run.
+        ends = [bool(listener.after_save(session, step)) for listener in listeners]
+        return any(ends)
 
-    def _put(self, runner: Runner, path: Path) -> None:
+    def _put(self, runner: Run, path: Path) -> None:
         before = list(self._files)
         self._files = [*(name for name in before if name != path.name), path.name]
         try:
@@ -172,7 +163,7 @@ class CheckpointSaverHook(Stateful):
         while self.max_keep is not None and len(self._files) > self.max_keep:
             self._remove(runner, self.checkpoint_dir / self._files.pop(0))
 
-    def _remove(self, runner: Runner, path: Path) -> None:
+    def _remove(self, runner: Run, path: Path) -> None:
         if runner.rank != 0 or not is_checkpoint(path):
             return
         try:
@@ -181,20 +172,20 @@ class CheckpointSaverHook(Stateful):
             runner.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give when it has saved last, and the files that are kept."""
-        return {"timer": self._timer.state_dict(), "files": list(self._files)}
+        """Return when it has saved last, and the files that are kept."""
+        return {**super().state_dict(), "files": list(self._files)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given.
+        """Restore what `state_dict` has returned.
 
         Raises:
-            TrainingError: It names files outside its folder, which would be removed some day.
+            TrainingError: It names files outside the folder, which the hook would remove some day.
         """
         odd = [name for name in state["files"] if not isinstance(name, str) or PurePath(name).name != name]
         if odd:
             raise TrainingError(
-                f"the state of the CheckpointSaverHook has the file {brief(odd[0])}, which is outside its folder; no "
-                "run has saved that, load another checkpoint"
+                f"the state of the CheckpointSaverHook names the file {brief(odd[0])}, which is outside its folder; "
+                "no run saves such a state, so load another checkpoint"
             )
-        self._files, self._loaded = list(state["files"]), True
-        self._timer.load_state_dict(state["timer"])
+        self._files = list(state["files"])
+        super().load_state_dict(state)

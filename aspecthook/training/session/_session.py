@@ -1,4 +1,4 @@
-"""The session, as hooks are given it: it reads what is known, and goes when the run does."""
+"""The session that hooks take, which reads values without a step, and the coordinator of its threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aspecthook.training._errors import TrainingError
 from ._fetches import check_name, mapped, names_in
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
     from ._reading import Reader
 
@@ -20,7 +20,7 @@ _WHO = "session.run"
 
 @final
 class Session:
-    """A run of a runner while it lasts: what hooks get in `after_create_session`, in their context, and in `end`.
+    """A run while it lasts: `after_create_session` and `end` of a hook take it, and the context of a step has it.
 
     Example:
         >>> from aspecthook.training import Runner
@@ -30,12 +30,12 @@ class Session:
         ...         print(session.run({"step": "global_step", "rate": "lr"}))
     """
 
-    def __init__(self, runner: Runner, reader: Reader) -> None:
-        self._runner: Runner | None = runner
+    def __init__(self, runner: Run, reader: Reader) -> None:
+        self._runner: Run | None = runner
         self._reader = reader
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> Run:
         """The runner.
 
         Raises:
@@ -52,15 +52,15 @@ class Session:
 
     # Any: fetches are nested as one likes, and so is what is read.
     def run(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
-        """Give what is known now, without a step.
+        """Return values in the shape of the fetches, without a step.
 
-        A number that only a step has, such as the loss, is that of the last one; the gradients and the outputs of
-        layers are those that were fetched last. ``"global_step"`` counts the step that is being ended.
+        A number that only a step has, such as the loss, is that of the last step; gradients and outputs of layers are
+        those that were fetched last. ``"global_step"`` counts the step that is ending.
 
         Raises:
-            HookOptionError: A name is one of nothing.
-            HookTypeError: The fetches are none.
-            TrainingError: Something is to be fed, or the session is closed.
+            HookOptionError: No step knows a name.
+            HookTypeError: There is something else than names in the fetches.
+            TrainingError: There is a feed, or the session is closed.
         """
         runner = self.runner
         if feed:
@@ -72,11 +72,11 @@ class Session:
         return mapped(fetches, values.__getitem__, _WHO)
 
     def should_stop(self) -> bool:
-        """Say whether the run is to end."""
+        """Whether the run is to end."""
         return self._runner is None or self._runner.stopping
 
     def close(self) -> None:
-        """Let go of the runner."""
+        """Release the runner."""
         self._runner = None
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Session:
 
 @final
 class Coordinator:
-    """Lets the threads that hooks have begun, and the run, tell each other to stop.
+    """Lets the run and the threads of its hooks ask each other to stop.
 
     Example:
         >>> coord = Coordinator()
@@ -103,37 +103,37 @@ class Coordinator:
         self._error: BaseException | None = None
 
     def request_stop(self, error: BaseException | None = None) -> None:
-        """End the run after its step, and ask the threads to end; with an error, the run rises it then."""
+        """End the run after its step, and ask the threads to end. The run raises the error, if one is given."""
         if self._error is None and not self._event.is_set():
             self._error = error
         self._event.set()
         self._stop()
 
     def should_stop(self) -> bool:
-        """Say whether threads are to end."""
+        """Whether threads are to end."""
         return self._event.is_set()
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Wait until threads are to end; say whether they are."""
+        """Wait until threads are to end, and return whether they are."""
         return self._event.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
-        """Have a thread waited for when the session ends."""
+        """Wait for a thread when the session ends."""
         self._threads.append(thread)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for the threads, each for so many seconds."""
+        """Wait for the threads, for each of them at most so many seconds."""
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(timeout)
 
     def raise_requested(self) -> None:
-        """Raise the error that a thread has asked for the end with."""
+        """Raise the error that `request_stop` was given."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
     def close(self, grace: float) -> None:
-        """Ask the threads to end, and wait for them; the run is at its end by itself."""
+        """Ask the threads to end, and wait for them. The run is over already."""
         self._event.set()
         self.join(grace)

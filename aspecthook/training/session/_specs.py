@@ -1,4 +1,4 @@
-"""What an estimator is told: how often it saves and logs, and what it trains and evaluates on."""
+"""The settings of an estimator: how often it saves and logs, and the data to train and evaluate on."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training.hooks._optimizer import whole
+from aspecthook.training._options import whole_number
 
-# Any: an input_fn gives a loader, or whatever else can be iterated and gives batches.
+# Any: an input_fn returns a loader, or anything else that yields batches.
 InputFn = Callable[..., Any]
 
 
 def checked_input(input_fn: Any, who: str) -> InputFn:
-    """Refuse data where a function that gives data is wanted."""
+    """Raise if data are given, and not a function that returns data."""
     if not callable(input_fn):
         raise HookTypeError(
-            f"{who}: input_fn={brief(input_fn)} cannot be called; give a function that gives the data: lambda: loader"
+            f"{who}: input_fn={brief(input_fn)} cannot be called; give a function that returns the data: lambda: loader"
         )
     found: InputFn = input_fn
     return found
 
 
 def checked_count(who: str, name: str, value: Any) -> int | None:
-    """Refuse a number of steps that is none."""
-    return None if value is None else whole(who, name, value, 1)
+    """Raise unless a number of steps is a whole number from 1 up; None is allowed."""
+    return None if value is None else whole_number(who, name, value, 1)
 
 
 @final
@@ -35,8 +35,8 @@ class RunConfig:
 
     Args:
         save_checkpoints_steps: Save a checkpoint every so many steps.
-        save_checkpoints_secs: Save one every so many seconds; 600 unless steps are given.
-        keep_checkpoint_max: How many to keep; None for all.
+        save_checkpoints_secs: Save a checkpoint every so many seconds; 600 unless steps are given.
+        keep_checkpoint_max: How many checkpoints to keep; None for all.
         save_summary_steps: Write summaries every so many steps; None for never.
         log_step_count_steps: Log the loss, and the steps per second, every so many steps; None for never.
 
@@ -63,12 +63,12 @@ class RunConfig:
 @final
 @dataclass(frozen=True)
 class TrainSpec:
-    """What `train_and_evaluate` trains on.
+    """The data, the end and the hooks of the training in `train_and_evaluate`.
 
     Args:
-        input_fn: Gives the data.
-        max_steps: The last step, counted from the beginning; the end of the data else.
-        hooks: For the training.
+        input_fn: Returns the data.
+        max_steps: The last step, counted from the beginning; without it, training ends with the data.
+        hooks: The hooks of the training.
 
     Example:
         >>> TrainSpec(lambda: [(1.0, 2.0)], max_steps=100).max_steps
@@ -88,14 +88,14 @@ class TrainSpec:
 @final
 @dataclass(frozen=True)
 class EvalSpec:
-    """What `train_and_evaluate` evaluates on, and how often.
+    """The data, the frequency and the hooks of the evaluations in `train_and_evaluate`.
 
     Args:
-        input_fn: Gives the data.
-        steps: How many batches of it; None for all.
-        name: What the evaluation is called in the log.
-        hooks: For the evaluation.
-        throttle_secs: Evaluate at most every so many seconds, after a checkpoint.
+        input_fn: Returns the data.
+        steps: How many of its batches to use; None for all.
+        name: The name of the evaluation in the log.
+        hooks: The hooks of the evaluation.
+        throttle_secs: Evaluate at most once in so many seconds, after a checkpoint.
 
     Example:
         >>> EvalSpec(lambda: [(1.0, 2.0)], steps=None, throttle_secs=60).steps is None

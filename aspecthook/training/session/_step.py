@@ -1,4 +1,4 @@
-"""One step: what it was asked for, what it was fed, and what was read of it."""
+"""One step: the values that are asked of it, the entries of the batch that are fed, and the values that were read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
 
-from ._fetches import check_name, entry_of, fed, foreign_feed, mapped, names_in
+from ._fetches import entry_of, fed, foreign_feed, mapped, names_in
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 
 if TYPE_CHECKING:
-    from aspecthook.training.loop._runner import Runner
+    from aspecthook.training.loop._run import Run
 
-    from ._running import Running
+    from ._reading import Reader
+    from ._session import Session
 
 NOTHING = SessionRunArgs()
 _NO_VALUES = SessionRunValues()
@@ -23,7 +24,7 @@ _NO_VALUES = SessionRunValues()
 
 @final
 class Step:
-    """One iteration, as its hooks share it; most of it is made only if somebody asks."""
+    """One iteration, as its hooks share it; values are read only if a hook asks for them."""
 
     __slots__ = (
         "_asked",
@@ -31,18 +32,18 @@ class Step:
         "_global_step",
         "_made",
         "_names",
-        "_running",
+        "_reader",
         "_stops",
         "_values",
         "context",
         "over",
     )
 
-    def __init__(self, running: Running, runner: Runner, args: SessionRunArgs) -> None:
-        self.context = SessionRunContext(args, running.session)
-        self.over = False  # a hook has ended the loop in it: the others hear nothing of it any more
-        self._running = running
-        self._global_step = runner.step  # as it was before the step, as TensorFlow reads it
+    def __init__(self, session: Session | None, reader: Reader, run: Run, args: SessionRunArgs) -> None:
+        self.context = SessionRunContext(args, session)
+        self.over = False  # a hook has ended the run in this step, and the other hooks are not called any more
+        self._reader = reader
+        self._global_step = run.step  # the number before the step, which is what TensorFlow reads
         self._asked: dict[object, Any] = {}
         self._names: dict[str, None] = {}
         self._feeders: dict[Any, str] | None = None
@@ -52,45 +53,41 @@ class Step:
 
     # Before it
 
-    def take(self, key: object, who: str, answer: Any, batch: Any, runner: Runner) -> Args | None:
-        """Take what a hook has answered.
+    def take(self, key: object, who: str, answer: Any, batch: Any, run: Run) -> Args | None:
+        """Take the answer of a hook to `before_run`, and return the answer to the stage.
 
         Raises:
-            HookAnswerError: It is no `SessionRunArgs`.
+            HookAnswerError: It is not a `SessionRunArgs`.
         """
         if not hasattr(answer, "fetches"):
             raise HookAnswerError(
                 f"{who} answered {described(answer)} in before_run; answer SessionRunArgs(...), or None"
             )
         if answer.fetches is not None:
-            self.ask(key, who, answer.fetches, runner)
+            self.ask(key, who, answer.fetches, run)
         feed = foreign_feed(answer)
-        return Args(batch=self.feed(batch, feed, who, runner)) if feed else None
+        return Args(batch=self.feed(batch, feed, who, run)) if feed else None
 
-    def ask(self, key: object, who: str, fetches: Any, runner: Runner) -> None:
-        """Have something read of this step.
+    def ask(self, key: object, who: str, fetches: Any, run: Run) -> None:
+        """Register the fetches of a hook, or of another caller that `key` identifies.
 
         Raises:
-            HookOptionError: It is a name of nothing.
-            HookTypeError: It is no name.
+            HookOptionError: No step knows the name.
+            HookTypeError: There is something else than names in the fetches.
         """
         names = (fetches,) if type(fetches) is str else names_in(fetches, who)
-        checked = self._running.checked
-        for name in names:
-            if name not in checked:
-                check_name(name, runner, who)
-                checked.add(name)
+        self._reader.check(names, run, who)
         self._asked[key] = fetches
         for name in names:
             if name not in self._names:
                 self._names[name] = None
-                self._running.reader.want(name, runner)
+                self._reader.want(name, run)
 
-    def feed(self, batch: Any, feed: Mapping[Any, Any], who: str, runner: Runner) -> Any:
-        """Give the batch with entries replaced.
+    def feed(self, batch: Any, feed: Mapping[Any, Any], who: str, run: Run) -> Any:
+        """Return the batch with entries replaced.
 
         Raises:
-            TrainingError: One was fed already.
+            TrainingError: An entry was fed already.
             HookOptionError: There is no such entry.
         """
         feeders = self._feeders = self._feeders or {}
@@ -100,33 +97,33 @@ class Step:
             other = who if entry in entries else feeders.get(entry)
             if other is not None:
                 raise TrainingError(f"{who} feeds {key!r}, which {other} feeds too; feed an entry of a batch once")
-            entries[entry] = runner.backend.to_device(value, runner.model)
+            entries[entry] = run.backend.to_device(value, run.model)
         feeders.update(dict.fromkeys(entries, who))
         return fed(batch, entries)
 
     # After it
 
-    def was_made(self, runner: Runner) -> bool:
-        """Say whether it was made, and not skipped by a hook before it."""
+    def was_made(self, run: Run) -> bool:
+        """Whether the step was made: a hook may have skipped it."""
         if not self._made:
-            self._made = not self._running.training or runner.progress["iter"] > runner.iter
+            self._made = not self._reader.training or run.progress["iter"] > run.iter
         return self._made
 
-    def values(self, key: object, who: str, runner: Runner) -> SessionRunValues:
-        """Give what a hook is told."""
-        return SessionRunValues(self.results(key, who, runner)) if key in self._asked else _NO_VALUES
+    def values(self, key: object, who: str, run: Run) -> SessionRunValues:
+        """Return what `after_run` of a hook takes."""
+        return SessionRunValues(self.results(key, who, run)) if key in self._asked else _NO_VALUES
 
-    def results(self, key: object, who: str, runner: Runner) -> Any:
-        """Give what was asked for; all of it is read when the first asks."""
+    def results(self, key: object, who: str, run: Run) -> Any:
+        """Return the values in the shape of the fetches; those of all hooks are read when the first one asks."""
         fetches = self._asked.get(key)
         if fetches is None:
             return None
         if self._values is None:
-            self._values = self._running.reader.read(self._names, runner, self._global_step)
+            self._values = self._reader.read(self._names, run, self._global_step)
         return self._values[fetches] if type(fetches) is str else mapped(fetches, self._values.__getitem__, who)
 
-    def stop(self, runner: Runner) -> None:
-        """End the run after this step, unless the session is lost in it, and the step is made again."""
+    def stop(self, run: Run) -> None:
+        """End the run after this step, unless the session is lost in it and the step is made again."""
         if not self._stops:
             self._stops = True
-            runner.after_stage(runner.request_stop) if self._running.training else runner.request_stop()
+            run.after_stage(run.request_stop) if self._reader.training else run.request_stop()

@@ -1,4 +1,4 @@
-"""Summaries: numbers of a run by step, for whoever looks at them later."""
+"""Summaries: the numbers of a run by step, in a file or a writer of TensorBoard's."""
 
 from __future__ import annotations
 
@@ -10,36 +10,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training.checkpoint._frozen import is_any
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._basic import Stateful
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
-from ._timers import SecondOrStepTimer
+from ._timers import SecondOrStepTimer, Timed
 
 if TYPE_CHECKING:
     from ._session import Session
 
 
 class SummaryWriter(Protocol):
-    """What summaries are written with; ``torch.utils.tensorboard.SummaryWriter`` is one."""
+    """Writes summaries, as ``torch.utils.tensorboard.SummaryWriter`` does."""
 
     def add_scalar(self, tag: str, value: float, step: int) -> Any:
         """Write a number of a step."""
         ...
 
     def flush(self) -> Any:
-        """Write out what is written."""
+        """Flush."""
         ...
 
 
 @final
 class JsonSummaryWriter:
-    """Writes summaries as lines of JSON: ``{"step": 100, "loss": 0.5}``. The file is made with the first.
+    """Writes summaries as lines of JSON: ``{"step": 100, "loss": 0.5}``. The first line creates the file.
 
     Args:
-        path: The file; what is there already stays.
+        path: The file; lines are appended to it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -58,30 +57,30 @@ class JsonSummaryWriter:
         self.add({tag: value}, step)
 
     def add(self, values: Mapping[str, float], step: int) -> None:
-        """Write numbers of a step in one line; JSON has none that is not finite, so such a one is written in words."""
+        """Write numbers of a step in one line. JSON has only finite numbers; the others are written as strings."""
         row = {tag: value if isfinite(value) else str(value) for tag, value in values.items()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps({'step': step, **row})}\n")
 
     def flush(self) -> None:
-        """Do nothing: each line is written at once."""
+        """Do nothing: each line is flushed when it is written."""
 
     def size(self) -> int:
-        """Give the length of the file."""
+        """Return the length of the file."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def cut(self, size: int) -> None:
-        """Take off what was written after the file had that length."""
+        """Remove what was written after the file had that length."""
         if self.size() > size:
             os.truncate(self.path, size)
 
 
 def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> SummaryWriter | None:
-    """Give the writer that hooks are to use; all that write to one folder write to one file."""
+    """Return the writer of a hook. All hooks that write to one folder write to one file."""
     if writer is not None:
         if not callable(getattr(writer, "add_scalar", None)):
-            raise HookTypeError(f"summary_writer={brief(writer)} has no add_scalar(tag, value, step); give what has")
+            raise HookTypeError(f"summary_writer={brief(writer)} has no add_scalar(tag, value, step); give a writer")
         found: SummaryWriter = writer
         return found
     return None if output_dir is None else JsonSummaryWriter(Path(output_dir, "summaries.jsonl"))
@@ -89,20 +88,20 @@ def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> Summary
 
 @final
 @HOOKS.register
-class SummarySaverHook(Stateful):
-    """Write what a step knows: of the first step, and then every so many steps or seconds. Rank 0 writes.
+class SummarySaverHook(Timed):
+    """Write values of the first step, and then every so many steps or seconds. Rank 0 writes.
 
-    An array is written as its mean, its standard deviation, its least and its greatest number.
+    An array is written as its mean, standard deviation, minimum and maximum.
 
     Args:
-        save_steps: Every how many steps.
-        save_secs: Every how many seconds; give the one or the other.
-        output_dir: The folder; the file is ``summaries.jsonl``. A run that is resumed goes on with what it had of it.
-        summary_writer: What to write with instead, by its ``add_scalar(tag, value, step)``.
-        summaries: Names, or a mapping from what they are to be called to names.
+        save_steps: Write every so many steps.
+        save_secs: Write every so many seconds. Give either of the two.
+        output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint.
+        summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
+        summaries: Names of values, or a mapping from labels to names.
 
     Raises:
-        HookOptionError: Not exactly one of them is given, or it is not above 0; or there is nowhere to write to.
+        HookOptionError: Not exactly one of the two is given, or it is not above 0; or there is nowhere to write to.
 
     Example:
         >>> hook = SummarySaverHook(save_steps=100, output_dir="runs/digits", summaries=["loss", "grad:0.weight"])
@@ -130,19 +129,19 @@ class SummarySaverHook(Stateful):
         self._reset()
 
     def _reset(self) -> None:
-        self._timer.reset()
+        super()._reset()
         self._next: int | None = None
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Ask for the values, if they are to be written."""
+        """Ask for the values, if writing is due."""
         if run_context.session.runner.rank != 0:
             return None
         self._due = self._next is None or self._timer.should_trigger_for_step(self._next)
         return SessionRunArgs({"global_step": "global_step", "values": self.summaries if self._due else None})
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Write them."""
+        """Write the values."""
         if run_values.results is None:
             return
         step: int = run_context.session.run("global_step") if self._due else run_values.results["global_step"] + 1
@@ -161,25 +160,25 @@ class SummarySaverHook(Stateful):
             self._writer.add_scalar(tag, number, step)
 
     def end(self, session: Session) -> None:  # noqa: ARG002
-        """Write out what is written."""
+        """Flush."""
         if self._writer is not None:
             self._writer.flush()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give when it has written last, and how much."""
+        """Return when it has written last, and the length of the file."""
         size = self._writer.size() if isinstance(self._writer, JsonSummaryWriter) else None
-        return {"timer": self._timer.state_dict(), "next": self._next, "size": size}
+        return {**super().state_dict(), "next": self._next, "size": size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given."""
-        self._loaded, self._next = True, state["next"]
-        self._timer.load_state_dict(state["timer"])
+        """Restore what `state_dict` has returned."""
+        super().load_state_dict(state)
+        self._next = state["next"]
         if isinstance(self._writer, JsonSummaryWriter) and state["size"] is not None:
             self._writer.cut(state["size"])
 
 
 def _numbers(name: str, value: Any) -> list[tuple[str, float]]:
-    """Give the numbers that stand for a value."""
+    """Return the numbers that stand for a value, with their tags."""
     if value is None:
         return []
     if is_any(value, float, int):

@@ -92,8 +92,8 @@ def test_a_run_with_an_end_of_its_own_ends_there() -> None:
         ({"steps": 1, "max_steps": 1}, HookOptionError, "both are given"),
         ({"steps": 0}, HookOptionError, "steps=0; give a number from 1 up"),
         ({"max_steps": -1}, HookOptionError, "max_steps=-1"),
-        ({"steps": 1.5}, HookTypeError, "no whole number"),
-        ({"input_fn": DATA}, HookTypeError, "give a function that gives the data"),
+        ({"steps": 1.5}, HookTypeError, "not a whole number"),
+        ({"input_fn": DATA}, HookTypeError, "give a function that returns the data"),
         ({"saving_listeners": [CheckpointSaverListener()]}, ConfigError, "give Estimator\\(model_dir=...\\)"),
         ({"input_fn": lambda x: DATA}, HookTypeError, "asks for 'x', and an Estimator offers mode, params"),
         ({"input_fn": lambda: 3}, TrainingError, "cannot be iterated"),
@@ -129,9 +129,9 @@ def test_the_function_is_given_what_it_asks_for(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(HookTypeError, match="give a function that gives a Runner, or a model"):
+    with pytest.raises(HookTypeError, match="give a function that returns a Runner, or a model"):
         Estimator(3)
-    with pytest.raises(HookTypeError, match="the model_fn of an Estimator gave an int;"):
+    with pytest.raises(HookTypeError, match="the model_fn of an Estimator returned an int;"):
         Estimator(lambda: 3).train(lambda: DATA)
     estimator = Estimator(Model(), optimizer=Optimizer())
     assert estimator.train(lambda: DATA).evaluate(lambda: DATA) == {"loss": 2.5, "global_step": 4}
@@ -315,7 +315,7 @@ def test_parts_of_predictions_may_be_chosen() -> None:
     assert list(estimator.predict(lambda: [1.0], predict_keys=["a"])) == [{"a": 1.0}, {"a": 2.0}]
     assert [sorted(row) for row in estimator.predict(lambda: [1.0], predict_keys=("a", "b"))] == [["a", "b"]] * 2
     assert next(estimator.predict(lambda: [1.0], "c", yield_single_examples=False)) == {"c": "all"}
-    with pytest.raises(TrainingError, match="no 'aa'; it gives: a, b, c; did you mean 'a'"):
+    with pytest.raises(TrainingError, match="no 'aa'; they have: a, b, c; did you mean 'a'"):
         list(estimator.predict(lambda: [1.0], predict_keys="aa"))
     with pytest.raises(TrainingError, match="taken apart sample by sample .*yield_single_examples=False"):
         list(estimator.predict(lambda: [1.0]))

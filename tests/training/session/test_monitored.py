@@ -282,7 +282,7 @@ def test_a_session_that_cannot_begin_leaves_nothing_on_the_runner() -> None:
         with pytest.raises(TrainingError):
             MonitoredTrainingSession(runner, data, hooks=[Trail("hook", [])])
         assert not runner.hooks
-    with pytest.raises(HookTypeError, match=r"hooks=.* is no list of hooks; give \[StopAtStepHook\(\.\.\.\)\]"):
+    with pytest.raises(HookTypeError, match=r"hooks=.* is not a list of hooks; give \[StopAtStepHook\(\.\.\.\)\]"):
         MonitoredTrainingSession(runner, [1.0], hooks=StopAtStepHook(last_step=1))  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match="without an optimizer"):
         MonitoredTrainingSession(Runner(lambda x: x), [1.0])
@@ -307,7 +307,7 @@ def test_a_step_inside_a_step_is_refused() -> None:
             session.run()
 
     with (
-        pytest.raises(TrainingError, match="a step is under way; what is known in it"),
+        pytest.raises(TrainingError, match="a step is under way; read its values with run_context.session.run"),
         MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Steps()]) as session,
     ):
         session.run()

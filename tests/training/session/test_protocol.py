@@ -224,7 +224,7 @@ def test_hooks_are_told_what_tensorflow_tells_them(
     assert found == expected(names, plan, batches * epochs)
     left = [hook for name in ("run", "train_epoch", "train_iter", "forward") for hook in hooks(getattr(runner, name))]
     assert way is fitted or not left
-    assert not hooks(runner.forward) and not runner._later
+    assert not hooks(runner.forward) and not runner.later
 
 
 # What stands beside

@@ -1,4 +1,4 @@
-"""The layers of the NumPy back end; the names of their parameters and their numbers are PyTorch's."""
+"""The layers of the NumPy back end; their parameters have PyTorch's names, and their outputs are PyTorch's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._frozen import generator
+from aspecthook.training.backends._random import generator
 
 from ._module import Module
 from ._values import Array, Buffer, Parameter, anp, detach
@@ -17,12 +17,12 @@ from ._values import Array, Buffer, Parameter, anp, detach
 
 @final
 class Linear(Module):
-    """``x @ weight.T + bias``. New weights are drawn evenly from ±1/√in_features, as PyTorch draws them.
+    """``x @ weight.T + bias``. New weights are drawn uniformly from ±1/√in_features, as in PyTorch.
 
     Args:
         in_features: The last size of the inputs.
         out_features: The last size of the outputs.
-        bias: Whether to add one.
+        bias: Add a bias.
         dtype: The type of the weights.
 
     Example:
@@ -39,10 +39,10 @@ class Linear(Module):
         self.bias = Parameter(_uniform(bound, (out_features,), dtype)) if bias else None
 
     def forward(self, x: Any) -> Any:
-        """Compute the output of inputs of shape (…, in_features)."""
+        """Return the output of inputs of shape (…, in_features)."""
         size = self.weight.shape[1]
         if np.shape(x)[-1:] != (size,):
-            raise TrainingError(f"{self} takes inputs of shape (…, {size}), and was given {np.shape(x)}")
+            raise TrainingError(f"{self} takes inputs of shape (…, {size}), but was given {np.shape(x)}")
         made = anp.matmul(x, self.weight.value.T)
         return made if self.bias is None else made + self.bias.value
 
@@ -65,8 +65,8 @@ class ReLU(Module):
     """
 
     def forward(self, x: Any) -> Any:
-        """Compute the output of inputs of any shape."""
-        return anp.where(detach(x) <= 0, 0.0, x)  # this way round, NaN stays NaN
+        """Return the output of inputs of any shape."""
+        return anp.where(detach(x) <= 0, 0.0, x)  # with `x > 0`, NaN would become 0
 
 
 @final
@@ -80,13 +80,13 @@ class Tanh(Module):
     """
 
     def forward(self, x: Any) -> Any:
-        """Compute the output of inputs of any shape."""
+        """Return the output of inputs of any shape."""
         return anp.tanh(x)
 
 
 @final
 class Flatten(Module):
-    """Make one axis of all but the first.
+    """Flatten all axes but the first into one.
 
     Example:
         >>> import numpy as np
@@ -95,22 +95,22 @@ class Flatten(Module):
     """
 
     def forward(self, x: Any) -> Any:
-        """Compute the output of inputs of shape (batch, …)."""
+        """Return the output of inputs of shape (batch, …)."""
         shape = np.shape(x)
         return anp.reshape(x, (shape[0], int(np.prod(shape[1:]))))
 
 
 @final
 class Dropout(Module):
-    """While training, set a share of the inputs to 0 and divide the others by what is left.
+    """In training, set a share p of the inputs to 0 and divide the others by 1 − p.
 
-    It draws from the generator that `manual_seed` seeds, whose state checkpoints keep.
+    The inputs are drawn with the generator that `manual_seed` seeds, whose state is in checkpoints.
 
     Args:
         p: The share, from 0 to 1.
 
     Raises:
-        TrainingError: It is no share.
+        TrainingError: It is out of this range.
 
     Example:
         >>> import numpy as np
@@ -126,7 +126,7 @@ class Dropout(Module):
         self.p = p
 
     def forward(self, x: Any) -> Any:
-        """Compute the output of inputs of any shape."""
+        """Return the output of inputs of any shape."""
         if not self.training or self.p == 0:
             return x
         kept = (generator.random(np.shape(x)) >= self.p).astype(detach(x).dtype)
@@ -138,12 +138,12 @@ class Dropout(Module):
 
 @final
 class BatchNorm1d(Module):
-    """Give each feature the mean 0 and the variance 1, of the batch while training and of all batches else.
+    """Shift and scale each feature to mean 0 and variance 1: of the batch in training, of all batches otherwise.
 
     Args:
-        num_features: The second size of the inputs.
+        num_features: The size of the second axis of the inputs.
         eps: Added to the variance.
-        momentum: How far a batch moves the running mean and variance.
+        momentum: The weight of a batch in the running mean and variance.
         dtype: The type of the weights.
 
     Example:
@@ -163,10 +163,10 @@ class BatchNorm1d(Module):
         self.num_batches_tracked = Buffer(np.array(0, np.int64))
 
     def forward(self, x: Any) -> Any:
-        """Compute the output of inputs of shape (batch, features) or (batch, features, length)."""
+        """Return the output of inputs of shape (batch, features) or (batch, features, length)."""
         shape, size = np.shape(x), self.weight.size
         if len(shape) not in (2, 3) or shape[1] != size:
-            raise TrainingError(f"{self} takes (batch, {size}) or (batch, {size}, length), and was given {shape}")
+            raise TrainingError(f"{self} takes (batch, {size}) or (batch, {size}, length), but was given {shape}")
         axes, along = ((0,), (1, size)) if len(shape) == 2 else ((0, 2), (1, size, 1))
         if self.training:
             mean = anp.mean(x, axis=axes, keepdims=True)
@@ -181,7 +181,7 @@ class BatchNorm1d(Module):
 
     def _track(self, mean: Array, variance: Array, count: int) -> None:
         if count < 2:
-            raise TrainingError(f"{self} cannot train on one number a feature; give bigger batches, or drop_last=True")
+            raise TrainingError(f"{self} cannot train on one value per feature; use larger batches, or drop_last=True")
         unbiased = variance * (count / (count - 1))
         for buffer, value in ((self.running_mean, mean), (self.running_var, unbiased)):
             mixed = (1 - self.momentum) * buffer.data + self.momentum * value
@@ -193,7 +193,7 @@ class BatchNorm1d(Module):
 
 
 class Sequential(Module):
-    """One module after another.
+    """Modules that are called one after another.
 
     Example:
         >>> model = Sequential(Flatten(), Linear(64, 32), ReLU(), Linear(32, 10))
@@ -209,11 +209,11 @@ class Sequential(Module):
         self.modules = modules
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Give the modules, by their places."""
+        """Yield the modules by their positions."""
         return ((str(place), module) for place, module in enumerate(self.modules))
 
     def forward(self, x: Any) -> Any:
-        """Compute the output of the last one."""
+        """Return the output of the last module."""
         for module in self.modules:
             x = module(x)
         return x

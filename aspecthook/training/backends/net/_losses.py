@@ -1,4 +1,4 @@
-"""Losses of the NumPy back end; the numbers are PyTorch's."""
+"""The losses of the NumPy back end; their values are PyTorch's."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ._values import QUIET, Array, Loss, anp, detach
 
 @np.errstate(**QUIET)
 def cross_entropy(outputs: Any, targets: Any, *, reduction: str = "mean", label_smoothing: float = 0.0) -> Loss:
-    """Give the cross entropy of the softmax of outputs with classes, as ``torch.nn.functional.cross_entropy``.
+    """Return the cross entropy of the softmax of the outputs, as ``torch.nn.functional.cross_entropy``.
 
     Args:
         outputs: Logits, of shape (batch, classes).
         targets: Class numbers, integers of shape (batch,); or probabilities, of shape (batch, classes).
         reduction: ``"mean"`` or ``"sum"`` over the batch.
-        label_smoothing: How much of the probability goes to all classes alike, from 0 to 1.
+        label_smoothing: The part of the probability, from 0 to 1, that is spread evenly over all classes.
 
     Raises:
-        TrainingError: The shapes do not fit, or a target is no class.
+        TrainingError: The shapes do not fit, or a target is not a class number.
 
     Example:
         >>> import numpy as np
@@ -33,7 +33,7 @@ def cross_entropy(outputs: Any, targets: Any, *, reduction: str = "mean", label_
     _check_reduction(reduction)
     targets = np.asarray(targets)
     _check_targets(np.shape(outputs), targets)
-    shifted = outputs - detach(outputs).max(1, keepdims=True)  # the same value, and exp cannot overflow
+    shifted = outputs - detach(outputs).max(1, keepdims=True)  # does not change the loss, and exp cannot overflow
     logs = shifted - anp.log(anp.exp(shifted).sum(axis=1, keepdims=True))
     size, classes = targets.shape[0], np.shape(outputs)[1]
     picked = logs[np.arange(size), targets] if targets.ndim == 1 else (logs * targets.astype(logs.dtype)).sum(axis=1)
@@ -53,13 +53,13 @@ def _check_targets(shape: tuple[int, ...], targets: Array) -> None:
         )
     if whole and targets.size and (targets.min() < 0 or targets.max() >= shape[1]):
         raise TrainingError(
-            f"cross_entropy was given classes {targets.min()} to {targets.max()}, and outputs for 0 to {shape[1] - 1}"
+            f"cross_entropy was given classes {targets.min()} to {targets.max()}, but outputs for 0 to {shape[1] - 1}"
         )
 
 
 @np.errstate(**QUIET)
 def mse(outputs: Any, targets: Any, *, reduction: str = "mean") -> Loss:
-    """Give the squared error, as ``torch.nn.functional.mse_loss``.
+    """Return the mean squared error, as ``torch.nn.functional.mse_loss``.
 
     Args:
         outputs: Numbers of any shape.
@@ -67,7 +67,7 @@ def mse(outputs: Any, targets: Any, *, reduction: str = "mean") -> Loss:
         reduction: ``"mean"`` or ``"sum"`` over all numbers.
 
     Raises:
-        TrainingError: The shapes differ; to broadcast one is hardly ever meant.
+        TrainingError: The shapes differ. Broadcasting is refused, since it is hardly ever meant.
 
     Example:
         >>> import numpy as np
@@ -85,4 +85,4 @@ def mse(outputs: Any, targets: Any, *, reduction: str = "mean") -> Loss:
 
 def _check_reduction(reduction: str) -> None:
     if reduction not in ("mean", "sum"):
-        raise TrainingError(f"reduction={brief(reduction)}: a loss is reduced by 'mean' or 'sum'")
+        raise TrainingError(f"reduction={brief(reduction)}: give 'mean' or 'sum'")

@@ -1,7 +1,7 @@
-"""What every module of the NumPy back end can do, as PyTorch's can.
+"""The base class of the modules of the NumPy back end, with PyTorch's methods.
 
-A module finds its parameters, buffers and parts in its attributes, in lists, tuples and dicts there too, in the order
-in which they were set; there is nothing to register.
+Nothing is registered: a module finds its parameters, buffers and submodules in its attributes, and in the lists, tuples
+and dicts there, in the order in which they were set.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from aspecthook.training.backends._backends import check_arrays
+from aspecthook.training.backends._state import check_arrays
 
 from ._values import QUIET, Array, Buffer, Parameter
 
 
 class Module:
-    """What has parameters and computes; write ``forward`` to make one.
+    """The base class of layers and models; a subclass writes ``forward``.
 
     Attributes:
-        training: Whether it is trained or used, which dropout and batch normalisation ask for.
+        training: Whether the module is in training mode, on which dropout and batch normalisation depend.
 
     Example:
         >>> import numpy as np
@@ -43,23 +43,21 @@ class Module:
     training: bool = True
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """Compute the output of inputs; calling the module calls it."""
-        raise NotImplementedError(f"{type(self).__name__} has no forward; write one")
+        """Return the output of inputs. Call the module itself rather than this method."""
+        raise NotImplementedError(f"{type(self).__name__} has no method forward; write one")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         with np.errstate(**QUIET):
             return self.forward(*inputs, **options)
 
-    # What it is made of
-
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Give its parts by name."""
+        """Yield the submodules by name."""
         for name, value in _found(vars(self).items()):
             if isinstance(value, Module):
                 yield name, value
 
     def named_modules(self) -> Iterator[tuple[str, Module]]:
-        """Give it, by the empty name, and all parts of its parts; each once."""
+        """Yield the module itself, with an empty name, and all submodules below it, each once."""
         seen: set[int] = set()
         for name, module in self._all_modules(""):
             if id(module) not in seen:
@@ -67,19 +65,19 @@ class Module:
                 yield name, module
 
     def named_parameters(self, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Give all parameters; a shared one by its first name, or by each."""
+        """Yield all parameters; a shared one by its first name, or by each of its names."""
         return _once(self._own(Parameter)) if remove_duplicate else self._own(Parameter)
 
     def named_buffers(self, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Buffer]]:
-        """Give all buffers; a shared one by its first name, or by each."""
+        """Yield all buffers; a shared one by its first name, or by each of its names."""
         return _once(self._own(Buffer)) if remove_duplicate else self._own(Buffer)
 
     def parameters(self) -> Iterator[Parameter]:
-        """Give all parameters, for an optimizer."""
+        """Return all parameters, for an optimizer."""
         return (parameter for _, parameter in self.named_parameters())
 
     def _all_modules(self, prefix: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Module]]:
-        if id(self) in above:  # a part that knows its owner
+        if id(self) in above:  # a submodule may refer to its owner
             return
         yield prefix, self
         for name, child in self.named_children():
@@ -91,17 +89,15 @@ class Module:
                 if isinstance(value, kind):
                     yield f"{prefix}.{name}" if prefix else name, value
 
-    # Its state
-
     def state_dict(self) -> dict[str, Array]:
-        """Give copies of all parameters and buffers, by name."""
+        """Return copies of all parameters and buffers, by name."""
         return {name: value.data.copy() for name, value in self._state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given.
+        """Restore what `state_dict` returned.
 
         Raises:
-            TrainingError: Names or shapes differ; all that do are named, and nothing is changed.
+            TrainingError: Names or shapes differ; the message lists them all, and nothing is changed.
 
         Example:
             >>> from aspecthook.training.numpy import Linear
@@ -120,37 +116,35 @@ class Module:
         yield from self._own(Buffer)
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """Make its floating-point numbers those of another type, and give it."""
+        """Convert the floating-point arrays to another type, and return the module."""
         for _, value in self._state():
             if np.issubdtype(value.data.dtype, np.floating):
                 value.data = value.data.astype(dtype)
         return self
 
-    # How it is used
-
     def train(self, mode: bool = True) -> Self:  # positional, as PyTorch has it
-        """Make it, and all in it, ready to be trained, and give it."""
+        """Set the training mode of the module and all submodules, and return the module."""
         for _, module in self.named_modules():
             module.training = mode
         return self
 
     def eval(self) -> Self:
-        """Make it, and all in it, ready to be used, and give it."""
+        """Turn the training mode off, and return the module."""
         return self.train(False)
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Set all gradients to None."""
         for parameter in self.parameters():
             parameter.grad = None
 
-    @recursive_repr()  # a part may know its owner
+    @recursive_repr()  # a submodule may refer to its owner
     def __repr__(self) -> str:
         parts = (f"{name}={child!r}" for name, child in self.named_children())
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def _found(attributes: Iterable[tuple[Any, Any]], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Give what is in attributes, and in the lists, tuples and dicts there."""
+    """Yield the values of attributes, and those in the lists, tuples and dicts among them."""
     for name, value in attributes:
         if isinstance(value, Mapping):
             yield from _found(value.items(), f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]

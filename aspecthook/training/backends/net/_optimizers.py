@@ -1,4 +1,4 @@
-"""The optimizers of the NumPy back end; their formulas, their states and their numbers are PyTorch's."""
+"""The optimizers of the NumPy back end, with PyTorch's formulas and states."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ._values import QUIET, Array, Parameter
 
 
 class Optimizer:
-    """What steps parameters by their gradients; subclasses say how.
+    """The base class of optimizers; a subclass writes the step of one parameter.
 
     Attributes:
-        param_groups: Dicts with ``params`` and the options of a group, ``lr`` among them, to be changed at any time.
-        state: What it remembers of each parameter.
+        param_groups: Dicts with ``params`` and the options of the group, such as ``lr``, which may change at any time.
+        state: The state of each parameter, such as its momentum.
     """
 
     def __init__(self, params: Iterable[Parameter] | Iterable[dict[str, Any]], defaults: dict[str, Any]) -> None:
@@ -27,18 +27,18 @@ class Optimizer:
         self.state: dict[Parameter, dict[str, Any]] = {}
         rows: list[Any] = list(params)
         if not rows:
-            raise TrainingError(f"{type(self).__name__} was given no parameters; give it model.parameters()")
+            raise TrainingError(f"{type(self).__name__} was given no parameters; give model.parameters()")
         for group in rows if isinstance(rows[0], dict) else [{"params": rows}]:
             self.add_param_group(group)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        """Add parameters with options of their own.
+        """Add a group of parameters with options of its own.
 
         Args:
             group: ``params``, and options.
 
         Raises:
-            TrainingError: A parameter is none, or in a group already; an option is unknown, or has an impossible value.
+            TrainingError: A parameter is not a `Parameter` or is in a group already, or an option is impossible.
 
         Example:
             >>> from aspecthook.training.numpy import SGD, Linear
@@ -52,7 +52,7 @@ class Optimizer:
         held = {id(parameter) for known in self.param_groups for parameter in known["params"]}
         for parameter in params:
             if not isinstance(parameter, Parameter):
-                raise TrainingError(f"{type(self).__name__} steps parameters, and was given {type(parameter).__name__}")
+                raise TrainingError(f"{type(self).__name__} steps parameters, but was given {type(parameter).__name__}")
             if id(parameter) in held:
                 raise TrainingError(f"{type(self).__name__} was given a parameter twice; leave it in one group")
             held.add(id(parameter))
@@ -65,15 +65,15 @@ class Optimizer:
             if not group.get(name, 0.0) >= 0:
                 raise TrainingError(f"{type(self).__name__}({name}={brief(group[name])}): give a number from 0 up")
         if group.get("nesterov") and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise TrainingError(f"{type(self).__name__}(nesterov=True) needs a momentum, and no dampening")
+            raise TrainingError(f"{type(self).__name__}(nesterov=True) needs a momentum and no dampening")
         if not all(0 <= beta < 1 for beta in group.get("betas", ())):
             raise TrainingError(
-                f"{type(self).__name__}(betas={brief(group['betas'])}): give two numbers from 0 to under 1"
+                f"{type(self).__name__}(betas={brief(group['betas'])}): give two numbers from 0 up and below 1"
             )
 
     @np.errstate(**QUIET)
     def step(self) -> None:
-        """Step every parameter that has a gradient."""
+        """Change every parameter that has a gradient."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
@@ -83,13 +83,13 @@ class Optimizer:
         raise NotImplementedError
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Set all gradients to None."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Give its state: what it remembers by the number of the parameter, and the groups with such numbers."""
+        """Return the states and the groups of the parameters, with numbers instead of the parameters themselves."""
         numbers = self._numbers()
         return {
             "state": {number: _copied(self.state[p]) for p, number in numbers.items() if p in self.state},
@@ -100,15 +100,15 @@ class Optimizer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` has given.
+        """Restore what `state_dict` returned.
 
         Raises:
-            TrainingError: It is that of other groups.
+            TrainingError: It is the state of other groups.
         """
         theirs = [len(group["params"]) for group in state["param_groups"]]
         ours = [len(group["params"]) for group in self.param_groups]
         if theirs != ours:
-            raise TrainingError(f"this is the state of groups of {theirs} parameters, and the optimizer has {ours}")
+            raise TrainingError(f"this is the state of groups of {theirs} parameters, but the optimizer has {ours}")
         for group, given in zip(self.param_groups, state["param_groups"], strict=True):
             group.update({name: value for name, value in given.items() if name != "params"})
         self.state = {p: _copied(state["state"][n]) for p, n in self._numbers().items() if n in state["state"]}
@@ -133,10 +133,10 @@ class SGD(Optimizer):
     Args:
         params: Parameters, or dicts of groups.
         lr: The learning rate.
-        momentum: How much of the last direction is kept.
-        dampening: How much of the gradient is left out of the direction.
-        weight_decay: How much of the parameter is added to its gradient.
-        nesterov: Look ahead by Nesterov's momentum.
+        momentum: The factor by which the last direction is kept.
+        dampening: The part of the gradient that is left out of the direction.
+        weight_decay: The multiple of the parameter that is added to its gradient.
+        nesterov: Use Nesterov's momentum.
 
     Example:
         >>> import numpy as np
@@ -171,7 +171,7 @@ class SGD(Optimizer):
         )
 
     def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
-        # Numbers of NumPy's would change the type of the parameter, which Python's do not: hence float().
+        # float(), since a NumPy scalar would change the type of the parameter, and a Python float does not.
         momentum = float(group["momentum"])
         if group["weight_decay"]:
             gradient = gradient + float(group["weight_decay"]) * parameter.data
@@ -189,9 +189,9 @@ class Adam(Optimizer):
     Args:
         params: Parameters, or dicts of groups.
         lr: The learning rate.
-        betas: How much is kept of the running means of the gradient and of its square.
-        eps: Added to the root of the latter.
-        weight_decay: How much of the parameter is added to its gradient.
+        betas: The factors by which the running means of the gradient and of its square are kept.
+        eps: Added to the root of the mean square.
+        weight_decay: The multiple of the parameter that is added to its gradient.
 
     Example:
         >>> from aspecthook.training.numpy import Linear
@@ -210,7 +210,7 @@ class Adam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
 
     def _decayed(self, parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
-        """Apply the weight decay, and give the gradient."""
+        """Apply the weight decay, and return the gradient to use."""
         return gradient + float(group["weight_decay"]) * parameter.data if group["weight_decay"] else gradient
 
     def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
@@ -231,9 +231,9 @@ class AdamW(Adam):
     Args:
         params: Parameters, or dicts of groups.
         lr: The learning rate.
-        betas: How much is kept of the running means of the gradient and of its square.
-        eps: Added to the root of the latter.
-        weight_decay: How much of the parameter a step takes away, as a multiple of the learning rate.
+        betas: The factors by which the running means of the gradient and of its square are kept.
+        eps: Added to the root of the mean square.
+        weight_decay: The part of the parameter that a step subtracts, as a multiple of the learning rate.
 
     Example:
         >>> from aspecthook.training.numpy import Linear

@@ -1,14 +1,13 @@
 """Parameters, and losses whose gradients HIPS autograd computes.
 
-Autograd differentiates functions; here the function is written as it runs, as in PyTorch. The value of a parameter
-enters a computation in a box of autograd's whose node has no parents; what is computed from it is a box too; and the
-backward pass, which is autograd's own, ends by calling that node with the gradient, which the parameter adds to its
-``grad``.
+Autograd differentiates functions. Here, as in PyTorch, the computation is recorded while it runs: a parameter enters it
+as one of autograd's boxes, whose node has no parents, and everything computed from a box is a box too. The backward
+pass is autograd's; it ends by calling the node of the parameter with the gradient, which is added to ``grad``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -23,7 +22,7 @@ Array: TypeAlias = NDArray[Any]
 
 
 def _autograd(name: str) -> Any:
-    """Give a module of autograd, which has no types."""
+    """Return a module of autograd, which has no types."""
     try:
         return import_module(f"autograd.{name}")
     except ModuleNotFoundError as error:
@@ -36,14 +35,14 @@ def _autograd(name: str) -> Any:
 
 _core = _autograd("core")
 _tracer = _autograd("tracer")
-# NumPy's functions, which can be differentiated.
+# NumPy's functions, which autograd can differentiate.
 anp = _autograd("numpy")
 
-# Infinities and NaN go through without warnings, as in PyTorch; there are hooks that look for them.
+# As in PyTorch, infinities and NaN cause no warnings; NanGuardHook looks for them.
 QUIET: dict[str, Any] = {"all": "ignore"}
 
-# Boxes of one depth are computed with together, and deeper ones first. autograd gives its own gradients the depths 0,
-# 1, … and takes -1 for none; between these, ours are around all of its own: around a gradient penalty, say.
+# Autograd combines boxes of the same depth, and deeper ones first. Its own gradients have the depths 0, 1, …, and -1
+# means no box. With a depth between, our boxes are outside all of its own, as a gradient penalty needs.
 _DEPTH = -0.5
 
 _with_gradients: ContextVar[bool] = ContextVar("_with_gradients", default=True)
@@ -51,7 +50,7 @@ _with_gradients: ContextVar[bool] = ContextVar("_with_gradients", default=True)
 
 @contextmanager
 def no_grad() -> Generator[None]:
-    """Compute without gradients inside ``with``: faster, and nothing is kept for a backward pass.
+    """Compute without gradients in a ``with`` block: faster, and nothing is kept for a backward pass.
 
     Example:
         >>> import numpy as np
@@ -70,7 +69,7 @@ def no_grad() -> Generator[None]:
 
 
 def detach(value: Any) -> Any:
-    """Give the array or number that a module has made, without its gradient; a plain one as it is.
+    """Return the array or number in the output of a module, without its gradient; a plain one is returned as it is.
 
     Example:
         >>> import numpy as np
@@ -83,7 +82,7 @@ def detach(value: Any) -> Any:
 
 
 class _Held:
-    """An array in a place: what has it sees whatever it is replaced with."""
+    """A reference to an array that can be replaced; everybody who holds the reference sees the new array."""
 
     __slots__ = ("__weakref__", "_data")
 
@@ -92,12 +91,12 @@ class _Held:
 
     @property
     def data(self) -> Array:
-        """The array. What changes it replaces it and leaves the old one as it is, so that a loss stays what it was."""
+        """The array. It is replaced, never changed in place, so that earlier losses keep their values."""
         return self._data
 
     @data.setter
     def data(self, data: Any) -> None:
-        self._data = np.asarray(data)  # without axes, what NumPy computes is no array
+        self._data = np.asarray(data)  # NumPy computes scalars from arrays without axes
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._data!r})"
@@ -108,8 +107,8 @@ class Parameter(_Held):
     """An array that is trained.
 
     Attributes:
-        grad: The gradients added up since `zero_grad`, or None.
-        requires_grad: False leaves it as it is.
+        grad: The sum of the gradients since `zero_grad`, or None.
+        requires_grad: Whether it is trained.
 
     Example:
         >>> import numpy as np
@@ -129,7 +128,7 @@ class Parameter(_Held):
 
     @property
     def value(self) -> Any:
-        """Its value to compute with: a box of autograd's, which goes wherever an array goes, or the plain array."""
+        """The value to compute with: one of autograd's boxes, which works like an array, or the plain array."""
         if not (self.requires_grad and _with_gradients.get()):
             return self._data
         root = _core.VJPNode.new_root()
@@ -137,23 +136,23 @@ class Parameter(_Held):
         return _tracer.new_box(self._data, _DEPTH, root)
 
     def _add(self, gradient: Any) -> tuple[()]:
-        """Take a gradient; autograd calls this where it goes on to the parents of other nodes."""
+        """Add a gradient; autograd calls this where other nodes pass it to their parents."""
         self.grad = np.array(gradient if self.grad is None else self.grad + gradient, self._data.dtype)
         return ()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the array."""
+        """The same of the array."""
         return self._data.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the array."""
+        """The same of the array."""
         return self._data.dtype
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """The number of elements."""
         return self._data.size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -162,7 +161,7 @@ class Parameter(_Held):
 
 @final
 class Buffer(_Held):
-    """An array that belongs to the state of a module and is not trained.
+    """An array that belongs to the state of a module, but is not trained.
 
     Example:
         >>> Buffer([1.0]).data
@@ -172,14 +171,24 @@ class Buffer(_Held):
     __slots__ = ()
 
 
+def _operation(operate: Callable[[Any, Any], Any]) -> Callable[[Loss, Any], Loss]:
+    """Return a method of `Loss` that computes with its value and a number, a parameter or another loss."""
+
+    @np.errstate(**QUIET)
+    def method(self: Loss, other: Any) -> Loss:
+        return Loss(operate(self.value, other.value if isinstance(other, (Loss, Parameter)) else other))
+
+    return method
+
+
 @final
 class Loss:
-    """A single number that knows how it was computed from parameters.
+    """A single number that was computed from parameters, and can compute their gradients.
 
-    Numbers, other losses and values of autograd's can be added to it, taken from it, multiplied with it; divided by.
+    It can be added, subtracted, multiplied and divided with numbers, other losses and autograd's values.
 
     Args:
-        value: What autograd's functions have made of the values of parameters, or a plain number.
+        value: The result of functions of ``autograd.numpy`` on the values of parameters, or a plain number.
 
     Example:
         >>> import numpy as np
@@ -192,68 +201,44 @@ class Loss:
     """
 
     __slots__ = ("value",)
-    __array_ufunc__ = None  # so that a number of NumPy's leaves arithmetic to us
+    __array_ufunc__ = None  # so that a NumPy scalar on the left leaves the arithmetic to this class
 
     def __init__(self, value: Any) -> None:
         if np.shape(detach(value)) not in ((), (1,)):
             raise TrainingError(
-                f"a loss is a single number, and this has the shape {np.shape(detach(value))}; take its mean or its sum"
+                f"a loss is a single number, but this has the shape {np.shape(detach(value))}; take its mean or its sum"
             )
         self.value = value
 
     @np.errstate(**QUIET)
     def backward(self) -> None:
-        """Add its gradients to ``grad`` of all parameters that it was computed from.
+        """Add the gradients to ``grad`` of all parameters that the loss was computed from.
 
         Raises:
-            TrainingError: It was computed from none.
+            TrainingError: It was not computed from any.
         """
         if not _tracer.isbox(self.value):
             raise TrainingError(
-                "this loss was computed from no parameters, or in no_grad(); compute it from what the model gives, by "
-                "functions of autograd.numpy"
+                "this loss does not depend on parameters, or was computed in no_grad(); compute it from the outputs of "
+                "the model, with functions of autograd.numpy"
             )
         _core.backward_pass(np.ones_like(detach(self.value)), self.value._node)
 
     def item(self) -> float:
-        """Give it as a number."""
+        """Return the loss as a number."""
         return float(np.asarray(detach(self.value)).item())
 
     def detach(self) -> Loss:
-        """Give it as a loss without gradients: a factor, say."""
+        """Return the loss without gradients, to be used as a factor, for example."""
         return Loss(detach(self.value))
 
-    @np.errstate(**QUIET)
-    def __add__(self, other: Any) -> Loss:
-        return Loss(self.value + _value(other))
-
-    __radd__ = __add__
-
-    @np.errstate(**QUIET)
-    def __sub__(self, other: Any) -> Loss:
-        return Loss(self.value - _value(other))
-
-    @np.errstate(**QUIET)
-    def __rsub__(self, other: Any) -> Loss:
-        return Loss(_value(other) - self.value)
-
-    @np.errstate(**QUIET)
-    def __mul__(self, other: Any) -> Loss:
-        return Loss(self.value * _value(other))
-
-    __rmul__ = __mul__
-
-    @np.errstate(**QUIET)
-    def __truediv__(self, other: Any) -> Loss:
-        return Loss(self.value / _value(other))
-
-    @np.errstate(**QUIET)
-    def __rtruediv__(self, other: Any) -> Loss:
-        return Loss(_value(other) / self.value)
-
-    @np.errstate(**QUIET)
-    def __pow__(self, other: Any) -> Loss:
-        return Loss(self.value ** _value(other))
+    __add__ = __radd__ = _operation(lambda value, other: value + other)
+    __sub__ = _operation(lambda value, other: value - other)
+    __rsub__ = _operation(lambda value, other: other - value)
+    __mul__ = __rmul__ = _operation(lambda value, other: value * other)
+    __truediv__ = _operation(lambda value, other: value / other)
+    __rtruediv__ = _operation(lambda value, other: other / value)
+    __pow__ = _operation(lambda value, other: value**other)
 
     def __neg__(self) -> Loss:
         return Loss(-self.value)
@@ -278,7 +263,3 @@ class Loss:
 
     def __repr__(self) -> str:
         return f"Loss({self.item():.6g})"
-
-
-def _value(other: Any) -> Any:
-    return other.value if isinstance(other, (Loss, Parameter)) else other

@@ -1,0 +1,152 @@
+"""Showing generated code: its source in tracebacks and debuggers, for as long as the code lives.
+
+`linecache` is where tracebacks and debuggers look for source. The invariant: an entry of ours keeps neither the code
+nor any hook alive, and is empty once the code is gone.
+"""
+
+from __future__ import annotations
+
+import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from sys import version
+from types import CodeType
+from typing import Any, final
+
+from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.callables import code_of
+from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import is_plain
+from aspecthook._errors import printable
+
+from .text import Text
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
+# chain never become constants. They do the same to the names in a code object, the file name included.
+FREE_THREADED = "free-threading" in version
+
+_numbers = count(1)
+
+# The code that each file name belongs to.
+_shown: dict[str, weakref.ref[CodeType]] = {}
+
+# On free-threaded builds, the file names of code that is gone, by what stands before their number: they are immortal,
+# so new code of the same label uses them again.
+_unused: dict[str, list[str]] | None = {} if FREE_THREADED else None
+
+
+def show(code: CodeType, source: Callable[[], str]) -> None:
+    """Let tracebacks and debuggers find the source of `code` for as long as it lives."""
+    _sweep()
+    filename = code.co_filename
+    _shown[filename] = weakref.ref(code, partial(_forget, filename))
+    entry = _Entry((0, None, (), filename))
+    entry.source, entry.lines = source, None
+    linecache.cache[filename] = entry
+
+
+def hide(code: CodeType) -> None:
+    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free."""
+    _sweep()
+    linecache.cache.pop(code.co_filename, None)
+
+
+def file_name(label: str) -> str:
+    """Return a new file name for generated code.
+
+    Debuggers look for no file if a name begins with `<` and ends with `>` (`bdb.Bdb.canonic`). `warnings` (with
+    `stacklevel`) and `logging` skip frames whose file name contains both `importlib` and `_bootstrap`, and so name the
+    line that called the mount point, as they do without hooks.
+    """
+    start = f"<aspecthook {printable(label)}"
+    unused = _unused.get(start) if _unused is not None else None
+    try:
+        return unused.pop() if unused else f"{start}#{next(_numbers)} importlib._bootstrap>"
+    except IndexError:  # another thread has taken the last one
+        return file_name(label)
+
+
+# A hook as the source shows it: its name, and its code for file and line.
+Origin = tuple[str, "CodeType | None"]
+
+
+def origins_of(chain: Chain) -> dict[str, tuple[Origin, ...]]:
+    """Return the names and the code of a chain's hooks by kind, which keeps none of the hooks alive."""
+    return {
+        kind: tuple([(hook.name, code_of(hook.function)) for hook in hooks])
+        for kind in KINDS
+        if (hooks := getattr(chain, kind))
+    }
+
+
+def render(text: Text, name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
+    """Return the source as it is shown: with the target's own name, and beside each call which hook it calls."""
+    lines = text.source.split("\n")
+    if is_plain(name):
+        lead, _, rest = lines[0].partition("def ")
+        lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"
+    for note in text.notes:
+        hooks = [_place_of(one) for one in origins[note.kind][note.first : note.last + 1]]
+        few = hooks if len(hooks) <= 3 else (hooks[0], "...", hooks[-1])
+        lines[note.line] += f"  # {', '.join(few)}"
+    return "\n".join(lines)
+
+
+def _place_of(origin: Origin) -> str:
+    name, code = printable(origin[0]), origin[1]
+    return f"{name}, {printable(code.co_filename.rpartition('/')[2])}:{code.co_firstlineno}" if code else name
+
+
+@final
+class _Entry(tuple[Any, ...]):
+    """An entry of `linecache` (size, time, lines, file name) whose lines are rendered when somebody asks for them.
+
+    linecache has lazy entries of its own, but not for file names in angle brackets. An entry without a time is not
+    compared with a file.
+    """
+
+    source: Callable[[], str]
+    lines: list[str] | None
+
+    def __getitem__(self, place: Any) -> Any:
+        if place != 2:
+            return super().__getitem__(place)
+        if self.lines is None:
+            self.lines = self.source().splitlines(keepends=True)
+        return self.lines
+
+
+# File names of code that is gone. A garbage collection may free code while `linecache.checkcache` iterates over the
+# entries, which fails if one vanishes (before CPython 3.14). So an entry is emptied at once, and removed at the next
+# change.
+_gone: list[str] = []
+
+
+def _sweep() -> None:
+    """Remove the entries of code that is gone."""
+    with suppress(IndexError):  # none is left
+        while True:
+            linecache.cache.pop(_gone.pop(), None)
+
+
+def _forget(
+    filename: str,
+    _: object,
+    shown: dict[str, Any] = _shown,
+    gone: list[str] = _gone,
+    cache: dict[str, Any] = linecache.cache,
+    unused: dict[str, list[str]] | None = _unused,
+) -> None:
+    """Empty the entry of code that is gone. What it needs is bound as defaults: modules are emptied at exit."""
+    shown.pop(filename, None)
+    entry = cache.get(filename)
+    if type(entry) is _Entry:
+        entry.source, entry.lines = str, []
+        gone.append(filename)
+    if unused is not None:
+        unused.setdefault(filename.rpartition("#")[0], []).append(filename)

@@ -1,0 +1,84 @@
+"""Where objects are: the modules that can be searched, and the names in them under which an object is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, TypeAlias, TypeVar, cast, final
+
+T = TypeVar("T")
+Place: TypeAlias = tuple[ModuleType, str]
+
+# What a weaving runs on cannot be woven; what is built on it can.
+_OURS = ("aspecthook._", "aspecthook.torch._", "aspecthook.weave", "wrapt.")
+
+
+def is_ours(module: object) -> bool:
+    """Whether the name is that of a module that weaving itself runs on."""
+    return isinstance(module, str) and (module in ("aspecthook", "wrapt") or module.startswith(_OURS))
+
+
+def modules() -> list[tuple[str, ModuleType]]:
+    """Return the imported modules by name, except ours. Anything may be put into `sys.modules`."""
+    loaded: Any = list(sys.modules.items())
+    return [(name, one) for name, one in loaded if issubclass(type(one), ModuleType) and not is_ours(name)]
+
+
+def space_of(owner: Any) -> dict[str, Any]:
+    """Return the namespace of a module or a class, without loading a lazy module."""
+    lazy = isinstance(owner, ModuleType)
+    return cast("dict[str, Any]", object.__getattribute__(owner, "__dict__") if lazy else vars(owner))
+
+
+def places(value: object) -> Iterator[Place]:
+    """Yield every place in an imported module where an object is kept, except in ours."""
+    return _searched(value) if _index is None else _index.places(value)
+
+
+def with_index(work: Callable[[], T]) -> T:
+    """Call a function that looks for the places of many objects; under the lock."""
+    global _index  # noqa: PLW0603  # under the lock
+    before = _index
+    try:
+        _index = before if before is not None else _Index()
+        return work()
+    finally:
+        _index = before
+
+
+def _everything() -> Iterator[tuple[ModuleType, str, object]]:
+    for _, module in modules():
+        for word, held in list(space_of(module).items()):
+            yield module, word, held
+
+
+def _searched(value: object) -> Iterator[Place]:
+    return ((module, word) for module, word, held in _everything() if held is value)
+
+
+@final
+class _Index:
+    """The places of all objects; made for the fourth object that is looked for."""
+
+    __slots__ = ("_asked", "_places")
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._places: dict[int, list[Place]] | None = None
+
+    def places(self, value: object) -> Iterator[Place]:
+        self._asked += 1
+        if self._asked < 4:
+            yield from _searched(value)
+            return
+        if self._places is None:
+            self._places = {}
+            for module, word, held in _everything():
+                self._places.setdefault(id(held), []).append((module, word))
+        for module, word in self._places.get(id(value), ()):
+            if space_of(module).get(word) is value:  # whoever has put something else there since knows of it
+                yield module, word
+
+
+_index: _Index | None = None  # while `with_index` runs

@@ -1,0 +1,54 @@
+"""What the processes of one distributed run tell each other.
+
+A hook that stops, skips or raises must do so on all ranks at once: otherwise the others wait forever for the one that
+has left. Without `torch.distributed`, or with a single process, each function answers for this process alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+
+# Any: this file has the same types whether or not PyTorch is installed.
+def process_group() -> Any:
+    """Return torch.distributed if this process is one of several in a process group, else None."""
+    distributed: Any = sys.modules.get("torch.distributed")  # nobody can have joined a group before it is imported
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed if distributed.get_world_size() > 1 else None
+
+
+def broadcast(value: Value) -> Value:
+    """Return the value that rank 0 has."""
+    group = process_group()
+    if group is None:
+        return value
+    values = [value]
+    group.broadcast_object_list(values, src=0)
+    return values[0]
+
+
+def all_gather(value: Value) -> list[Value]:
+    """Return the values of all ranks, in the order of the ranks."""
+    group = process_group()
+    if group is None:
+        return [value]
+    values: list[Any] = [None] * group.get_world_size()
+    group.all_gather_object(values, value)
+    return values
+
+
+def any_rank(flag: bool) -> bool:
+    """Whether the flag is set on any rank."""
+    group = process_group()
+    if group is None:
+        return flag
+    torch: Any = import_module("torch")
+    # A tensor, since this is asked in every step, and pickling an object takes longer.
+    flags = torch.tensor([flag], dtype=torch.int32, device="cuda" if group.get_backend() == "nccl" else "cpu")
+    group.all_reduce(flags, op=group.ReduceOp.MAX)
+    return bool(flags.item())

@@ -1,0 +1,32 @@
+"""The choice of the back end that fits a model."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ._protocol import Backend
+from ._state import modules_of
+
+
+def backend_of(model: Any) -> Backend:
+    """Return the back end of a model.
+
+    Neither NumPy nor PyTorch is imported before it is needed, and PyTorch never for a model of another library.
+
+    Args:
+        model: A PyTorch module, or an object with some in its attributes, such as a GAN; anything else is NumPy's.
+
+    Example:
+        >>> from aspecthook.training.numpy import Linear
+        >>> backend_of(Linear(64, 10)).name
+        'numpy'
+    """
+    torch: Any = sys.modules.get("torch")  # whoever made a PyTorch module has imported it
+    if torch is not None and modules_of(model, torch.nn.Module):
+        from ._torch import TorchBackend
+
+        return TorchBackend()
+    from ._numpy import NumpyBackend
+
+    return NumpyBackend()

@@ -1,0 +1,408 @@
+"""Hooks that save checkpoints, keep the best one, and load one before the run.
+
+A file is removed only after the one that replaces it has been written. A checkpoint lists itself among the files that
+are kept, so a resumed run keeps, replaces and removes the same files as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from aspecthook._core.law.answers import Args
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import one_of, whole_number
+from aspecthook.training._ranks import broadcast
+from aspecthook.training.checkpoint._format import is_checkpoint, newest
+
+from ._hook import HOOKS, Hook
+from ._monitor import RULES, Monitor, Rule
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._run import Run
+
+_VAL = "val_"
+_SEPARATORS = re.compile(r"[^\w@.+-]")  # a metric of mmengine's such as `coco/bbox_mAP` is not a file name
+
+
+@HOOKS.register
+class CheckpointHook(Hook):
+    """Save a checkpoint every few epochs or iterations, the last one and the best one, and remove old ones.
+
+    Args:
+        interval: Save every `interval` epochs or iterations; 0 for never.
+        by_epoch: Count epochs, and name the files ``epoch_3.safetensors``; otherwise iterations:
+            ``iter_300.safetensors``. A run that ends within an epoch always leaves an ``iter_`` file.
+        max_keep: The number of files to keep, not counting the best one; None for all. The oldest is removed when a
+            new one has been written.
+        save_best: The name of the score in the run's ``logs``, such as ``"val_accuracy"``. If the run validates,
+            ``"accuracy"`` means that too, and ``"auto"`` means the first score that a validation logs. Scores of
+            validations are judged after each of them, training scores whenever a checkpoint may be due. The file is
+            named ``best_val_accuracy_epoch_3.safetensors`` and replaces the one before it.
+        rule: Whether ``"greater"`` or ``"less"`` is better; known by a name such as ``acc`` or ``loss`` unless given.
+        save_optimizer: Save the optimizer's state too. Without it the model can be loaded, but the run not resumed.
+        out_dir: The folder; the run's ``work_dir`` unless given.
+        filename_template: The names of the files: for `str.format`, called with the number, ``epoch`` and ``iter``.
+        save_last: Save when the run ends, unless that checkpoint exists already.
+
+    Attributes:
+        watched: The `Monitor` of the score; None without `save_best`, and for ``"auto"`` before the first validation.
+
+    Raises:
+        HookOptionError: An option has an impossible value, or the name does not show the rule.
+        HookTypeError: An option is of another type.
+
+    Example:
+        >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
+        >>> hook.kept, hook.best, hook.best_score
+        ((), None, None)
+        >>> CheckpointHook(save_best="f1")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: ...; give rule="greater" or rule="less"
+    """
+
+    priority: int | str = "NORMAL"  # any would do: the file is written after all hooks of the stage have run
+
+    def __init__(
+        self,
+        interval: int = 1,
+        *,
+        by_epoch: bool = True,
+        max_keep: int | None = None,
+        save_best: str | None = None,
+        rule: Rule | None = None,
+        save_optimizer: bool = True,
+        out_dir: str | os.PathLike[str] | None = None,
+        filename_template: str | None = None,
+        save_last: bool = True,
+    ) -> None:
+        who = "CheckpointHook"
+        self.interval = whole_number(who, "interval", interval, 0)
+        self.by_epoch = by_epoch
+        self.max_keep = None if max_keep is None else whole_number(who, "max_keep", max_keep, 1)
+        if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+            raise HookTypeError(f"{who}: save_best={brief(save_best)} is not the name of a score, 'auto' or None")
+        self.save_best = save_best
+        self._rule: Rule | None = None if rule is None else one_of(who, "rule", rule, RULES)
+        self.watched: Monitor | None = None
+        if save_best not in (None, "auto"):
+            self.watched = Monitor(who, save_best, self._rule)
+        self.save_optimizer = save_optimizer
+        self.out_dir = None if out_dir is None else Path(out_dir)
+        self.save_last = save_last
+        self._template = _template(filename_template, by_epoch)
+        self._key: str | None = None  # the name in the logs, once a score was found there
+        self._files: list[str] = []
+        self._best_files: list[str] = []
+        self._folder: Path | None = self.out_dir
+        self._running = False
+        # The iteration at which the run was last saved; None if a validation has changed it since.
+        self._saved_at: int | None = 0
+        self._saving: Path | None = None  # the file that this hook is writing
+
+    @property
+    def kept(self) -> tuple[Path, ...]:
+        """The files that are kept, the oldest first, without the best one."""
+        return tuple(self._path(name) for name in self._files)
+
+    @property
+    def best(self) -> Path | None:
+        """The file of the best checkpoint."""
+        return self._path(self._best_files[-1]) if self._best_files else None
+
+    @property
+    def best_score(self) -> float | None:
+        """The score of the best checkpoint."""
+        return self.watched.best if self.watched is not None and self._best_files else None
+
+    def _path(self, name: str) -> Path:
+        return Path(name) if self._folder is None else self._folder / name
+
+    # When
+
+    def before_run(self, runner: Run) -> None:
+        """Find the folder, and remove the old files that a killed run had no time to remove."""
+        self._folder = self.out_dir if self.out_dir is not None else runner.work_dir
+        if self._folder is None:
+            raise TrainingError(
+                "the CheckpointHook has no folder for its files; give Runner(..., work_dir=...) or "
+                "CheckpointHook(out_dir=...)"
+            )
+        self._prune(runner, self._files, self.max_keep)
+        self._prune(runner, self._best_files, 1)
+        self._running = True
+
+    def after_train_epoch(self, runner: Run) -> None:
+        """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
+        if self.by_epoch and runner.progress["inner_iter"] == 0:
+            self._plan(runner, due=self.every_n_epochs(runner, self.interval))
+
+    def after_train_iter(self, runner: Run) -> None:
+        """Save if it is due."""
+        if not self.by_epoch and self.every_n_iters(runner, self.interval):
+            self._plan(runner, due=True)
+
+    def after_val_epoch(self, runner: Run) -> None:
+        """Save if the score is the best so far; a validation outside a run does not count."""
+        if self._running:
+            self._saved_at = None  # the validation has changed the state of hooks, which the last file lacks
+            self._plan(runner, due=False, validated=True)
+
+    def _plan(self, runner: Run, *, due: bool, validated: bool = False) -> None:
+        """Read the score now, and save when the stage is over: all its hooks have run then."""
+        score = None if self.save_best is None else self._score(runner, validated)
+
+        def save() -> None:
+            if score is not None:
+                self._judge(runner, score)
+            if due:
+                self._save(runner)
+
+        if due or score is not None:
+            runner.after_stage(save)
+
+    def after_run(self, runner: Run) -> None:
+        """Save the last checkpoint."""
+        self._running = False
+        if self.save_last and self._saved_at != runner.progress["iter"]:
+            self._save(runner)
+        if self.save_best is not None and self._key is None:
+            runner.logger.warning(
+                "CheckpointHook(save_best=%r): no best checkpoint was saved, since no score of that name was logged; "
+                "the logs have %s",
+                self.save_best,
+                ", ".join(runner.logs) or "nothing",
+            )
+
+    def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
+        """Leave the optimizer out, unless `save_optimizer` is set."""
+        if self.save_optimizer or path != self._saving:
+            return None
+        return Args(checkpoint={**checkpoint, "optimizer": None})
+
+    # What
+
+    def _save(self, runner: Run) -> None:
+        before, self._saved_at = self._saved_at, runner.progress["iter"]
+        try:
+            self._put(runner, self._name(runner), self._files, self.max_keep)
+        except BaseException:
+            self._saved_at = before
+            raise
+
+    def _name(self, runner: Run) -> str:
+        """Return the file name of a checkpoint that is saved now."""
+        epoch, number = runner.progress["epoch"], runner.progress["iter"]
+        if not self.by_epoch:
+            return self._template.format(number, epoch=epoch, iter=number)
+        if runner.progress["inner_iter"] == 0:
+            return self._template.format(epoch, epoch=epoch, iter=number)
+        return f"iter_{number}.safetensors"
+
+    def _put(self, runner: Run, name: str, files: list[str], most: int | None) -> None:
+        """Save a checkpoint, add it to `files`, and remove the oldest of them beyond `most`."""
+        before = list(files)
+        files[:] = [*(one for one in files if one != name), name]
+        self._saving = self._path(name)
+        try:
+            runner.save_checkpoint(self._saving)
+        except BaseException:
+            files[:] = before
+            raise
+        finally:
+            self._saving = None
+        runner.logger.info("saved %s", self._path(name))
+        self._prune(runner, files, most)
+
+    def _prune(self, runner: Run, files: list[str], most: int | None) -> None:
+        for old in files[:-most] if most is not None else ():
+            if self._removed(runner, old):
+                files.remove(old)
+
+    def _removed(self, runner: Run, name: str) -> bool:
+        """Remove an old file if it still is a checkpoint; return False if that failed and is to be tried again."""
+        path = self._path(name)
+        if runner.rank != 0 or not is_checkpoint(path):
+            return True
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            runner.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
+            return False
+        return True
+
+    # The best
+
+    def _score(self, runner: Run, validated: bool) -> float | None:
+        """Return the score; None if it has not been logged yet."""
+        key = self._key = self._key or self._find(runner, validated)
+        if key is None:
+            return None
+        if self.watched is None:
+            self.watched = Monitor("CheckpointHook", key, self._rule)
+        self.watched.name = key  # which has the prefix of the validation, if there is one
+        return broadcast(_number(key, runner.logs))
+
+    def _judge(self, runner: Run, score: float) -> None:
+        """Save the checkpoint if its score is the best so far."""
+        assert self._key is not None
+        assert self.watched is not None
+        before = self.watched.best
+        if not self.watched.update(score):
+            return
+        try:
+            self._put(runner, f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}", self._best_files, 1)
+        except BaseException:
+            self.watched.best = before
+            raise
+        runner.logger.info("%s is %g, the best so far", self._key, score)
+
+    def _find(self, runner: Run, validated: bool) -> str | None:
+        """Return the name in the logs that `save_best` means; None if it has not been logged yet."""
+        assert self.save_best is not None
+        logs, wanted = runner.logs, self.save_best
+        if wanted == "auto":
+            names = [name for name in logs if name.startswith(_VAL)]
+        else:
+            names = [name for name in (f"{_VAL}{wanted}", wanted) if name in logs]
+        if validated:
+            if names:
+                return names[0]
+            raise TrainingError(
+                f"CheckpointHook(save_best={wanted!r}): the validation did not log this score; the logs have "
+                f"{', '.join(logs) or 'nothing'}{_near(wanted, logs)}"
+            )
+        if wanted not in logs or wanted.startswith(_VAL) or any(mode == "val" for mode, _ in runner.workflow):
+            return None
+        return wanted
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the files that are kept, and the best score."""
+        return {
+            "files": list(self._files),
+            "save_best": self.save_best,
+            "key": self._key,
+            "rule": None if self.watched is None else self.watched.rule,
+            "best_score": self.best_score,
+            "best_files": list(self._best_files),
+            "saved_at": self._saved_at,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same.
+
+        Raises:
+            TrainingError: It names files outside the folder, which this hook would later remove.
+        """
+        for name in (*state["files"], *state["best_files"]):
+            if not _is_inside(name):
+                raise TrainingError(
+                    f"the state of the CheckpointHook has the file {brief(name)}, which is outside its folder; no run "
+                    "saves such a state, so load another checkpoint"
+                )
+        self._files, self._saved_at = list(state["files"]), state["saved_at"]
+        rule = self._rule if self.watched is None else self.watched.rule
+        if state["save_best"] != self.save_best or rule not in (state["rule"], None):
+            return
+        self._key, self._best_files = state["key"], list(state["best_files"])
+        if state["rule"] is not None:
+            self.watched = Monitor("CheckpointHook", state["key"] or state["save_best"], state["rule"])
+            if state["best_score"] is not None:
+                self.watched.best = state["best_score"]
+
+
+@HOOKS.register
+class CheckpointLoaderHook(Hook):
+    """Load a checkpoint before the run begins; if the runner runs several times, before the first.
+
+    Args:
+        path: A file, or a folder whose newest checkpoint is loaded.
+        resume: Resume the run; otherwise load only the parameters of the model.
+        missing_ok: Start from scratch if there is no such file, or no checkpoint in the folder. A damaged file is
+            always an error.
+
+    Example:
+        >>> hook = CheckpointLoaderHook("runs/digits", missing_ok=True)
+        >>> hook.priority
+        'HIGHEST'
+    """
+
+    priority: int | str = "HIGHEST"  # before all hooks that read where the run is
+
+    def __init__(self, path: str | os.PathLike[str], *, resume: bool = True, missing_ok: bool = False) -> None:
+        self.path = Path(path)
+        self.resume = resume
+        self.missing_ok = missing_ok
+        self._done = False
+
+    def before_run(self, runner: Run) -> None:
+        """Load the checkpoint.
+
+        Raises:
+            TrainingError: It is missing, damaged, or made by another model.
+        """
+        if self._done:
+            return
+        file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None
+        if file is None:
+            self._start_from_scratch(runner)
+        elif self.resume:
+            runner.resume(file)
+            runner.logger.info("resumed from %s, after iteration %d", file, runner.iter)
+        else:
+            runner.load_checkpoint(file)
+            runner.logger.info("loaded %s", file)
+        self._done = True
+
+    def _start_from_scratch(self, runner: Run) -> None:
+        missing = f"there is no checkpoint in {self.path}" if self.path.is_dir() else f"there is no {self.path}"
+        if not self.missing_ok:
+            raise TrainingError(
+                f"CheckpointLoaderHook: {missing}; give another path, or missing_ok=True to start from scratch"
+            )
+        runner.logger.info("%s; starting from scratch", missing)
+
+
+def _template(given: str | None, by_epoch: bool) -> str:
+    if given is None:
+        return "epoch_{}.safetensors" if by_epoch else "iter_{}.safetensors"
+    try:
+        name = given.format(1, epoch=1, iter=1)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise HookOptionError(
+            f"CheckpointHook: filename_template={brief(given)} cannot be filled in ({brief(error)}); it may use {{}}, "
+            "{epoch} and {iter}"
+        ) from error
+    if not _is_inside(name):
+        raise HookOptionError(
+            f"CheckpointHook: filename_template={brief(given)} leads outside the folder; give the folder as out_dir"
+        )
+    return given
+
+
+def _is_inside(name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    path = PurePath(name)
+    return bool(path.name) and not path.is_absolute() and ".." not in path.parts
+
+
+def _number(key: str, logs: Mapping[str, Any]) -> float:
+    try:
+        return float(logs[key])
+    except (KeyError, TypeError, ValueError) as error:
+        raise TrainingError(
+            f"CheckpointHook chooses the best checkpoint by {key!r}, which is {brief(logs.get(key))} in the logs; log "
+            "a number"
+        ) from error
+
+
+def _near(wanted: str, logs: Mapping[str, Any]) -> str:
+    return nearest(wanted, [*logs, *(name.removeprefix(_VAL) for name in logs)])

@@ -1,0 +1,141 @@
+"""The hook that keeps NaN and infinite losses away from the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, isfinite, isnan
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from aspecthook._core.law.answers import Return
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import one_of, whole_number
+from aspecthook.training._ranks import any_rank
+
+from ._hook import HOOKS, Hook
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._run import Run
+
+Action: TypeAlias = Literal["raise", "skip", "stop"]
+
+_ACTIONS: tuple[Action, ...] = ("raise", "skip", "stop")
+
+
+class NanLossError(TrainingError, FloatingPointError):
+    """The loss or a gradient is NaN or infinite; the parameters were not changed by it."""
+
+
+NanLossError.__module__ = "aspecthook.training"
+
+
+@HOOKS.register
+class NanGuardHook(Hook):
+    """Keep a NaN or infinite loss away from the parameters.
+
+    The hook checks the loss before the backward pass. One bad batch spoils the whole step where several batches make
+    one, and one bad rank spoils the step of all ranks, which exchange a flag in each step to know. What the forward
+    pass has changed is not undone: the running averages of a batch normalisation have seen the batch.
+
+    Args:
+        action: ``"raise"`` an error before the backward pass, ``"skip"`` the step, or skip it and ``"stop"`` the run.
+        infinite: Treat an infinite loss like NaN, since its gradients are NaN.
+        gradients: Check the gradients too, which can overflow where the loss does not. This takes about as long as
+            clipping them. With float16 the scaler checks them, and this option does nothing.
+        max_skips: Raise an error after this many skipped steps in a row; None for never.
+
+    Attributes:
+        skipped: The number of steps that were skipped.
+
+    Raises:
+        HookOptionError: An option has an impossible value.
+
+    Example:
+        >>> guard = NanGuardHook("skip", max_skips=10)
+        >>> guard.skipped
+        0
+        >>> NanGuardHook("warn")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: NanGuardHook(action='warn'): give 'raise', 'skip' or 'stop'
+    """
+
+    priority: int | str = "HIGH"  # before OptimizerHook: it need not clip gradients that are thrown away
+
+    def __init__(
+        self,
+        action: Action = "raise",
+        *,
+        infinite: bool = True,
+        gradients: bool = False,
+        max_skips: int | None = None,
+    ) -> None:
+        self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
+        self.infinite = infinite
+        self.gradients = gradients
+        self.max_skips = None if max_skips is None else whole_number("NanGuardHook", "max_skips", max_skips, 1)
+        self.skipped = 0
+        self._in_row = 0
+        self._bad: float | None = None  # a bad loss among the batches of the present step
+
+    def before_backward(self, runner: Run, loss: Any) -> None:
+        """Check the loss.
+
+        Raises:
+            NanLossError: It is bad on some rank, and the action is ``"raise"``.
+        """
+        value = runner.backend.item(loss)
+        bad = isnan(value) or (self.infinite and not isfinite(value))
+        if self.action != "raise":
+            self._bad = value if bad else self._bad
+        elif any_rank(bad):
+            raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
+
+    def before_optimizer_step(self, runner: Run) -> Return[None] | None:
+        """Skip the step if the loss of one of its batches was bad, or a gradient is.
+
+        Raises:
+            NanLossError: A gradient is bad and the action is ``"raise"``, or too many steps were skipped in a row.
+        """
+        problem = None if self._bad is None else f"the loss is {self._bad}"
+        # A float16 scaler, which has a state, skips steps with bad gradients itself; bfloat16 has none.
+        scaled = runner.amp is not None and bool(runner.amp.state_dict())
+        if problem is None and self.gradients and not scaled:
+            norm = runner.backend.clip_gradients(runner.model, inf)  # clips nothing and returns the norm
+            problem = None if isfinite(norm) else f"the norm of the gradients is {norm}"
+        self._bad = None
+        if self.action == "raise" and not self.gradients:
+            return None
+        if not any_rank(problem is not None):
+            self._in_row = 0
+            return None
+        return self._skip(runner, problem or "the loss or a gradient of another rank is bad")
+
+    def _skip(self, runner: Run, problem: str) -> Return[None]:
+        if self.action == "raise":
+            raise NanLossError(_message(runner, problem))
+        self.skipped += 1
+        self._in_row += 1
+        runner.logger.warning("NanGuardHook: %s after iteration %d; the step is skipped", problem, runner.iter + 1)
+        if self.action == "stop":
+            runner.request_stop()
+        elif self.max_skips is not None and self._in_row >= self.max_skips:
+            raise NanLossError(_message(runner, f"{problem}, and {self._in_row} steps in a row were skipped"))
+        return Return(None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the counts of skipped steps, and a bad loss of the step that is under way."""
+        return {"skipped": self.skipped, "in_row": self._in_row, "bad": self._bad}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.skipped, self._in_row, self._bad = int(state["skipped"]), int(state["in_row"]), state["bad"]
+
+
+def _message(runner: Run, problem: str) -> str:
+    rates = ", ".join(f"{group['lr']:g}" for group in runner.optimizer.param_groups if "lr" in group)
+    return (
+        f"{problem} in epoch {runner.epoch + 1}, iteration {runner.inner_iter + 1} of it ({runner.iter + 1} of the "
+        f"run), with the learning rate {rates or 'unknown'}; the parameters were not changed. Lower the rate or warm "
+        "it up, clip the gradients with OptimizerHook(grad_clip={'max_norm': ...}), look for NaN in the data, or give "
+        "NanGuardHook(action='skip')"
+    )

@@ -1,0 +1,106 @@
+"""What a run of ours and Keras's callbacks pass each other, converted: data, predictions, logs, lists of callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._run_model import RunModel
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._run import Run
+
+    from ._callback import Callback
+
+# Any: models take and return what they like, and so do logs; a callback may be of any class.
+
+
+def is_any(value: Any, *kinds: type) -> bool:
+    """Whether a value is of one of these types; a type checker takes it for Any still, and not for a part of it."""
+    return isinstance(value, kinds)
+
+
+def runner_of(callback: Callback) -> Run | None:
+    """Return the run that a callback is on; None in a fit of Keras."""
+    model = callback.model
+    return model.runner if isinstance(model, RunModel) else None
+
+
+def writes(callback: Callback) -> bool:
+    """Whether this process is the one that writes files and lines."""
+    runner = runner_of(callback)
+    return runner is None or runner.rank == 0
+
+
+def flat(callbacks: Any) -> Iterator[Any]:
+    """Return the callbacks in lists of lists, one by one."""
+    if is_any(callbacks, list, tuple):
+        for item in callbacks:
+            yield from flat(item)
+    elif callbacks is not None:
+        yield callbacks
+
+
+def plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return logs sorted by name, without nested dicts, and with floats wherever a value can be made one.
+
+    Example:
+        >>> plain({"loss": "0.5", "by": {"class": [1, 2]}})
+        {'class': [1, 2], 'loss': 0.5}
+    """
+    result: dict[str, Any] = {}
+    for name, value in sorted((logs or {}).items()):
+        result.update(plain(value) if is_any(value, dict) else {name: _float(value)})
+    return result
+
+
+def _float(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # PyTorch raises one for a tensor of several numbers
+        return value
+
+
+def on_host(value: Any) -> Any:
+    """Return arrays for the tensors in a value, as Keras's `predict` does."""
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        return value.detach().cpu().numpy()
+    if is_any(value, dict):
+        return {name: on_host(value[name]) for name in value}
+    if type(value) in (list, tuple):
+        return type(value)(map(on_host, value))
+    return value
+
+
+def joined(batches: list[Any]) -> Any:
+    """Return one array for the arrays of several batches, also within dicts, lists and tuples.
+
+    What is not an array is returned as a list of batches.
+    """
+    kinds: set[Any] = {type(batch) for batch in batches}
+    if kinds == {dict}:
+        return {name: joined([batch[name] for batch in batches]) for name in batches[0]}
+    if kinds in ({list}, {tuple}):
+        return kinds.pop()(map(joined, map(list, zip(*batches, strict=True))))
+    if not all(is_array(batch) and len(batch.shape) for batch in batches):
+        return batches
+    import numpy as np
+
+    return np.concatenate(batches)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array or a tensor, of whatever library."""
+    return hasattr(value, "shape") and hasattr(value, "__getitem__")
+
+
+def loader_of(x: Any, y: Any, batch_size: int, *, shuffle: bool = False) -> Any:
+    """Return a loader of batches if `x` is an array; else `x`, which is a loader already."""
+    if not is_array(x):
+        return x
+    if shuffle:
+        from aspecthook.training.data._loading import ArrayDataset, DataLoader
+
+        return DataLoader(ArrayDataset(x, y), batch_size=batch_size, shuffle=True)
+    parts = [slice(start, start + batch_size) for start in range(0, len(x), batch_size)]
+    return [x[part] if y is None else (x[part], y[part]) for part in parts]

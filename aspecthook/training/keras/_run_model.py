@@ -1,0 +1,187 @@
+"""What ``self.model`` of a callback has on a run of ours: all that Keras's callbacks use of a ``keras.Model``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.loop._checks import length_of
+
+from ._optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from aspecthook.training.loop._run import Run
+
+# Any: weights are arrays, and models take and return what they like.
+
+
+class RunModel:
+    """A run, with the attributes and methods that callbacks use of a ``keras.Model``.
+
+    All other attributes are those of the model that is trained. A callback may set attributes of its own.
+
+    Args:
+        runner: The run.
+    """
+
+    built = True  # Keras's own callbacks ask
+    metrics: tuple[Any, ...] = ()  # Keras's monitors look here for metrics that it has compiled
+
+    def __init__(self, runner: Run) -> None:
+        # `vars`, since `__setattr__` puts all other attributes among the extras.
+        vars(self).update(_find=lambda: runner, _extras={"history": None})
+
+    @classmethod
+    def of(cls, runner: Run, extras: dict[str, Any] | None = None) -> Self:
+        """Return a model that does not keep the run alive: callbacks hold it, and they are hooks of the run.
+
+        Args:
+            runner: The run.
+            extras: The attributes that callbacks have set, to share those of another model.
+        """
+        model = cls(runner)
+        vars(model).update(_find=ref(runner), _extras=model.extras if extras is None else extras)
+        return model
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """The attributes that callbacks have set."""
+        extras: dict[str, Any] = vars(self)["_extras"]
+        return extras
+
+    @property
+    def runner(self) -> Run:
+        """The run.
+
+        Raises:
+            ReferenceError: The run is gone.
+        """
+        runner: Run | None = vars(self)["_find"]()
+        if runner is None:
+            raise ReferenceError("the run of this model is gone; keep a reference to the Runner")
+        return runner
+
+    # What is trained
+
+    @property
+    def stop_training(self) -> bool:
+        """Whether the run ends after this iteration; a callback may set it."""
+        return self.runner.stopping
+
+    @stop_training.setter
+    def stop_training(self, stop: bool) -> None:
+        if stop:
+            self.runner.request_stop()
+        else:
+            self.runner.stopping = False
+
+    @property
+    def optimizer(self) -> Any:  # Any: an Optimizer, which also has the attributes of the run's own
+        """The optimizer, with ``learning_rate`` and ``iterations``; None if the run has none."""
+        return None if self.runner.optimizer is None else Optimizer(lambda: self.runner)
+
+    @property
+    def name(self) -> str:
+        """The name of the model's class."""
+        return type(self.runner.model).__name__
+
+    @property
+    def weights(self) -> list[Any]:
+        """The parameters, not copied."""
+        return list(self.runner.backend.parameters(self.runner.model).values())
+
+    trainable_weights = trainable_variables = variables = weights
+
+    def count_params(self) -> int:
+        """Return how many numbers the parameters and buffers hold."""
+        return sum(array.size for array in self.get_weights())
+
+    def get_weights(self) -> list[Any]:
+        """Return copies of the parameters and buffers."""
+        return list(self.runner.backend.state(self.runner.model).values())
+
+    def set_weights(self, weights: Iterable[Any]) -> None:
+        """Set the parameters and buffers to what `get_weights` has returned.
+
+        Raises:
+            TrainingError: The weights are those of another model; nothing is changed.
+        """
+        names = list(self.runner.backend.state(self.runner.model))
+        given = list(weights)
+        if len(given) != len(names):
+            raise TrainingError(
+                f"{self.name} has {len(names)} weights, and {len(given)} were given; give those of its get_weights()"
+            )
+        self.runner.backend.load_state(self.runner.model, dict(zip(names, given, strict=True)))
+
+    # Files
+
+    def save(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
+        """Save a checkpoint of the run, whatever the suffix of the file.
+
+        Raises:
+            TrainingError: The file exists and may not be overwritten, or it cannot be written.
+        """
+        if not overwrite and os.path.exists(filepath):
+            raise TrainingError(f"{os.fspath(filepath)} exists already; give overwrite=True, or another name")
+        self.runner.save_checkpoint(filepath)
+
+    def save_weights(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
+        """Save a checkpoint as `save` does: weights of Keras have the state of the optimizer too."""
+        self.save(filepath, overwrite)
+
+    def load_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Load the parameters, and the state of the optimizer if the file has it, but not the progress of the run.
+
+        Raises:
+            TrainingError: The file is not a checkpoint, or it is that of another model.
+        """
+        from aspecthook.training.checkpoint._format import load
+
+        self.runner.load_checkpoint(filepath)
+        state = load(filepath).get("optimizer")
+        if state is not None and self.runner.optimizer is not None:
+            self.runner.backend.load_optimizer_state(self.runner.optimizer, state)
+
+    @property
+    def _initial_epoch(self) -> int:  # where a BackupAndRestore of Keras makes training continue
+        return self.runner.epoch
+
+    @_initial_epoch.setter
+    def _initial_epoch(self, epoch: int) -> None:
+        runner = self.runner
+        done = dict.fromkeys(runner.progress, 0)
+        done["epoch"], done["iter"] = epoch, epoch * (length_of(runner.loaders["train"]) or 0)
+        done["step"] = done["iter"] // runner.accumulate
+        done["begun"] = epoch if runner.by_epoch else done["iter"]
+        runner.progress = done
+
+    # All other attributes
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model that is trained."""
+        return self.runner.model(*args, **kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(type(self), name):
+            object.__setattr__(self, name, value)
+        else:
+            self.extras[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if "_extras" not in vars(self):  # `copy` looks for methods before the copy has attributes
+            raise AttributeError(name)
+        if name in self.extras:
+            return self.extras[name]
+        try:
+            return getattr(self.runner.model, name)
+        except AttributeError:
+            public = ", ".join(sorted(word for word in {*dir(type(self)), "history"} if not word.startswith("_")))
+            raise AttributeError(
+                f"the model of a callback on our runner has no {name!r}, nor has {self.name}; it has {public}"
+            ) from None

@@ -1,0 +1,163 @@
+"""Which methods of a hook mean something in its hook system, which are overridden, and which are misspelt.
+
+A hook system is a `Dialect`, the names of its methods, and a function `bindings(hook, run)` in a module of its own,
+which is loaded when the first hook of that system is registered. It returns what becomes of the methods: a list of
+`Binding`, functions and the stages that they become hooks on. No system has a list of hooks, an order or a priority of
+its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+
+from aspecthook import hooks
+from aspecthook._core.law.options import priority_of
+from aspecthook._errors import HookSignatureError, nearest
+
+from ._stages import Stage
+
+if TYPE_CHECKING:
+    from aspecthook._core.law.hook import Hook as Handle
+
+    from ._run import Run
+
+Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
+
+
+class Binding(NamedTuple):
+    """A function, and the stage that it becomes a hook on."""
+
+    stage: Stage
+    function: Method
+
+
+@final
+class Dialect:
+    """The names that a hook system calls the methods of its hooks by.
+
+    Args:
+        who: What its hooks are called in messages, ``"the session hook"``.
+        base: The class whose methods do nothing; or a function that returns that class for a hook, and None for a hook
+            that has no such base, of which every method counts as overridden.
+        names: The methods that are called.
+        general: For a method, the one that is called in its place unless it is overridden itself.
+        looks_like: A pattern. A method whose whole name matches, and is none of `names` or `others`, is a misspelling.
+        others: Names that look alike and mean something elsewhere.
+        listing: The names as messages list them; all of them unless given.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        base: type | Callable[[object], type | None],
+        names: Iterable[str],
+        *,
+        general: Mapping[str, str] | None = None,
+        looks_like: str = "(?!)",
+        others: Iterable[str] = (),
+        listing: str | None = None,
+    ) -> None:
+        self.who = who
+        self.names = tuple(names)
+        self._base = base
+        self._general = dict(general or {})
+        self._known = dict.fromkeys((*self.names, *self._general.values()))
+        self._looks_like = re.compile(looks_like)
+        self._others = frozenset(others)
+        self._listing = listing if listing is not None else ", ".join(self._known)
+
+    def overridden(self, hook: object, name: str) -> Method | None:
+        """Return a method of a hook if it does anything: its own, or the general one in its place."""
+        return self._own(hook, name) or (self._own(hook, self._general[name]) if name in self._general else None)
+
+    def methods(self, hook: object) -> dict[str, Method]:
+        """Return what is to be called of a hook, by name."""
+        found = {name: self.overridden(hook, name) for name in self.names}
+        return {name: method for name, method in found.items() if method is not None}
+
+    def _own(self, hook: object, name: str) -> Method | None:
+        method: Any = getattr(hook, name, None)
+        base = self._base if isinstance(self._base, type) else self._base(hook)
+        idle = base is not None and getattr(method, "__func__", method) is getattr(base, name, None)
+        return method if callable(method) and not idle else None
+
+    def misspelt(self, hook: object) -> str | None:
+        """Return a message if a method of a hook looks like one of the system, and would never be called."""
+        alike = (name for name in dir(type(hook)) if self._looks_like.fullmatch(name))
+        for name in alike:
+            if name not in self._known and name not in self._others and callable(getattr(hook, name, None)):
+                return (
+                    f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called; "
+                    f"the methods that are called: {self._listing}{nearest(name, list(self._known))}"
+                )
+        return None
+
+    def check(self, hook: object) -> None:
+        """Raise if a method of a hook is misspelt.
+
+        Raises:
+            HookSignatureError: The message names the nearest method.
+        """
+        message = self.misspelt(hook)
+        if message is not None:
+            raise HookSignatureError(message)
+
+
+def _having(*methods: str) -> Callable[[object], bool]:
+    return lambda hook: all(callable(getattr(hook, name, None)) for name in methods)
+
+
+def _derived_from(module: str) -> Callable[[object], bool]:
+    return lambda hook: any(cls.__module__ == module for cls in type(hook).__mro__)
+
+
+# How a hook of each system is recognized, and the module of the package that has `bindings` for it. A hook that is none
+# of the others is one of mm's kind.
+is_session_hook = _having("after_create_session", "end")
+_SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
+    (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._bindings"),
+    (is_session_hook, "session._bindings"),
+    (_derived_from("mmengine.hooks.hook"), "mmengine._bindings"),
+    (lambda _: True, "hooks._hook"),
+)
+
+
+def bindings_of(hook: object, run: Run) -> list[Binding]:
+    """Return what becomes of a hook of whichever system.
+
+    Raises:
+        HookSignatureError: A method is misspelt, or takes other arguments than it is called with.
+    """
+    module = next(module for is_theirs, module in _SYSTEMS if is_theirs(hook))
+    found: list[Binding] = import_module(f"aspecthook.training.{module}").bindings(hook, run)
+    return found
+
+
+def attach(
+    run: Run, hook: object, bindings: Iterable[Binding], priority: int | str | None, who: str
+) -> tuple[Handle, ...]:
+    """Add bindings to the stages of a run, all of them or none, with a priority or else the hook's own.
+
+    Raises:
+        HookSignatureError: A function asks for what its stage does not offer.
+        HookOptionError: The priority is out of range, or not the name of one.
+        HookTypeError: The priority is neither an int nor a string.
+    """
+    name = type(hook).__name__
+    own = getattr(hook, "priority", "NORMAL") if priority is None else priority
+    number = priority_of(own, f"the {who} {name}")
+    handles: list[Handle] = []
+    try:
+        for (method, kind), function in bindings:
+            # An end by Ctrl-C reaches exception hooks of a run too.
+            types = (BaseException,) if kind == "exception" else ()
+            mount = hooks(getattr(run, method))
+            handles.append(mount.add(kind, function, *types, name=name, priority=number, again=True))
+    except BaseException:
+        for handle in handles:
+            handle.remove()
+        raise
+    return tuple(handles)

@@ -1,0 +1,268 @@
+"""The parts of a report besides the numbers: the hooks of a run, its checkpoints, settings and environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import metadata
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aspecthook import Hook
+from aspecthook._errors import brief
+from aspecthook.training.hooks._checkpoint import CheckpointHook
+from aspecthook.training.hooks._evaluation import EvalHook
+from aspecthook.training.loop._state import named
+from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, place_of
+from aspecthook.training.profile._profile import WORDS
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._run import Run
+
+Facts = list[tuple[str, str]]
+
+# The stages within each stage.
+_INNER: dict[str, tuple[str, ...]] = {
+    "run": ("train_loop",),
+    "train_loop": ("train_epoch", "val_loop"),
+    "train_epoch": ("train_iter",),
+    "train_iter": ("forward", "backward", "optimizer_step"),
+    "val_loop": ("val_epoch",),
+    "val_epoch": ("val_iter",),
+    "test_loop": ("test_epoch",),
+    "test_epoch": ("test_iter",),
+    "predict_loop": ("predict_epoch",),
+    "predict_epoch": ("predict_iter",),
+    "save_checkpoint": ("write_checkpoint",),
+    "load_checkpoint": ("restore",),
+}
+_OUTER = ("run", "test_loop", "predict_loop", "save_checkpoint", "load_checkpoint")
+_TRAINING = ("run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step")
+_BEFORE = ("pre", "around")
+_LONGEST = 2000  # characters of a setting
+_MOST_SETTINGS = 400
+
+
+# Hooks
+
+
+class Chip(NamedTuple):
+    """A hook on a stage."""
+
+    label: str
+    priority: int
+    title: str
+
+
+class Stage(NamedTuple):
+    """A stage of the run, with its hooks in order and the stages within it."""
+
+    name: str
+    before: list[tuple[str, list[Chip]]]
+    inner: list[Stage]
+    after: list[tuple[str, list[Chip]]]
+
+
+def stages_of(runner: Run) -> list[Stage]:
+    """Return the stages of a run that have hooks, and all those of training."""
+    names = {id(hook): name for name, hook in named(runner)}
+    return [stage for outer in _OUTER for stage in _stages(runner, outer, names)]
+
+
+def _stages(runner: Run, name: str, names: Mapping[int, str]) -> list[Stage]:
+    """Return a stage, or only those within it if it has no hooks."""
+    inner = [stage for one in _INNER.get(name, ()) for stage in _stages(runner, one, names)]
+    kinds = {kind: [_chip(hook, names) for hook in ordered] for kind, ordered in hooks_on(runner, name)}
+    if not kinds and name not in _TRAINING and (not inner or name.endswith("_loop")):
+        return inner
+    before = [(WORDS[kind], chips) for kind, chips in kinds.items() if kind in _BEFORE]
+    after = [(WORDS[kind], chips) for kind, chips in kinds.items() if kind not in _BEFORE]
+    return [Stage(name, before, inner, after)]
+
+
+def _chip(hook: Hook, names: Mapping[int, str]) -> Chip:
+    label = label_of(hook, names)
+    title = ", ".join(filter(None, (label, f"priority {hook.priority}", place_of(hook))))
+    return Chip(names.get(id(owner_of(hook.function)), label), hook.priority, title)
+
+
+# Checkpoints
+
+
+class Saved(NamedTuple):
+    """A checkpoint on disk."""
+
+    path: str
+    size: str
+    note: str
+
+
+def checkpoints_of(runner: Run) -> list[Saved]:
+    """Return the checkpoints that the hooks of a run keep, the best ones first."""
+    savers: list[Any] = [hook.saver if isinstance(hook, EvalHook) else hook for hook in runner.hooks]
+    found: list[Saved] = []
+    for saver in savers:
+        if isinstance(saver, CheckpointHook):
+            if saver.best is not None and saver.watched is not None:
+                found.append(_saved(saver.best, f"the best {saver.watched.name}, {saver.watched.best:g}"))
+            found += [_saved(path, "") for path in reversed(saver.kept)]
+    if runner.work_dir is not None and (path := runner.work_dir / "interrupted.ckpt").exists():
+        found.append(_saved(path, "saved when the run was interrupted"))
+    return list(dict.fromkeys(found))
+
+
+def _saved(path: Path, note: str) -> Saved:
+    try:
+        size = f"{path.stat().st_size / 1e6:.2f} MB"
+    except OSError:
+        size = "deleted"
+    return Saved(str(path), size, note)
+
+
+# Settings
+
+
+def settings_of(config: Mapping[str, Any]) -> Facts:
+    """Return a config as rows of a dotted name and a value."""
+    rows = list(_flat(config, ""))
+    if len(rows) > _MOST_SETTINGS:
+        rows = [*rows[:_MOST_SETTINGS], ("…", f"and {len(rows) - _MOST_SETTINGS} more")]
+    return rows
+
+
+def _flat(value: object, name: str) -> Iterator[tuple[str, str]]:
+    # Any: isinstance cannot tell the types of the items.
+    given: Any = value
+    if isinstance(value, Mapping) and value:
+        for key, inner in given.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in given):
+        for place, inner in enumerate(given):
+            yield from _flat(inner, f"{name}[{place}]")
+    else:
+        yield name, _text(given)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError):
+            text = brief(value, _LONGEST)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+# Environment
+
+
+def environment_of(runner: Run) -> Facts:
+    """Return the environment of a run, without what is unknown."""
+    rows = [
+        ("command", shlex.join(sys.orig_argv)),
+        ("folder", _folder()),
+        ("git commit", commit()),
+        ("seed", "none" if runner.seed is None else str(runner.seed)),
+        ("model", _model(runner)),
+        ("optimizer", _optimizer(runner.optimizer)),
+        ("backend", _device(runner)),
+        ("ranks", str(runner.world_size)),
+        ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
+        ("platform", platform.platform()),
+        ("CPUs", _cpus()),
+        ("packages", ", ".join(versions())),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def _folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was deleted
+        return ""
+
+
+def _cpus() -> str:
+    count = os.cpu_count()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else count
+    return f"{count}" + (f", of which {usable} may be used" if usable != count else "")
+
+
+def versions() -> list[str]:
+    """Return the versions of this package, and of the packages it works with that are imported.
+
+    Example:
+        >>> versions()[0].startswith("aspecthook ")
+        True
+    """
+    names = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
+    return [found for name in names if name in sys.modules and (found := version(name))]
+
+
+@cache
+def version(name: str) -> str:
+    """Return the name and the version of a package; an empty string if it is not installed."""
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def commit() -> str:
+    """Return the git commit of the current folder; an empty string if there is none."""
+    revision = _git("rev-parse", "--short=12", "HEAD")
+    if not revision:
+        return ""
+    return revision + (", with changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(*words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *words], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _model(runner: Run) -> str:
+    name = type(runner.model).__name__
+    try:
+        count = sum(prod(map(int, one.shape)) for one in runner.backend.parameters(runner.model).values())
+    except Exception:  # not every model has parameters
+        return name
+    return f"{name}, {count:,} parameters" if count else name
+
+
+def _optimizer(optimizer: Any) -> str:
+    if optimizer is None:
+        return ""
+    groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
+    settings = [(name, value) for group in groups[:1] for name, value in group.items() if _is_plain(value)]
+    # Without the learning rate, which has a curve.
+    shown = ", ".join(f"{name}={_text(value)}" for name, value in settings if not name.endswith("lr"))
+    return f"{type(optimizer).__name__}({shown})"
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (int, float, tuple))
+
+
+def _device(runner: Run) -> str:
+    if runner.backend.name != "torch":
+        return runner.backend.name
+    parameters = list(runner.backend.parameters(runner.model).values())
+    device = str(parameters[0].device) if parameters else "cpu"
+    torch: Any = sys.modules.get("torch")
+    if not device.startswith("cuda"):
+        return f"torch on {device}, {torch.get_num_threads()} threads"
+    return f"torch on {device}, {torch.cuda.get_device_name(parameters[0].device)}"

@@ -1,0 +1,786 @@
+"""Law 3: a hook is given what it asks for, by name; what it cannot be given is refused when it is added."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import operator
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import (
+    Args,
+    Call,
+    HookAnswerError,
+    HookSignatureError,
+    HookWarning,
+    MountError,
+    MountPoint,
+    Return,
+    hookable,
+    hooks,
+)
+from aspecthook._core.law import law_sync as _law
+from aspecthook._core.law.order import Chain
+from tests.properties.worlds import signatures
+
+KINDS = ("pre", "around", "item", "exception", "post", "always")
+RESERVED = {  # the kinds in which a reserved word can be asked for
+    "call": KINDS,
+    "args": KINDS,
+    "kwargs": KINDS,
+    "result": ("post", "always"),
+    "exc": ("exception", "always"),
+    "proceed": ("around",),
+    "item": ("item",),
+}
+
+
+class Shop:
+    """The mount point `shop:price`, and one of a generator; `seen` is what hooks note."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+        @hookable(name="shop:price")
+        def price(item: object, qty: int = 1, /, *rest: int, rate: float = 1.0, **extra: object) -> object:
+            if qty < 0:
+                raise ValueError(qty)
+            return qty * rate
+
+        @hookable(name="shop:prices")
+        def prices(item: object, qty: int = 1, /, *rest: int, rate: float = 1.0, **extra: object) -> Any:
+            yield qty * rate
+
+        self.price, self.prices = price, prices
+
+    def run(self, kind: str, hook: Callable[..., Any]) -> Any:
+        """Add a hook of a kind, and call the target so that hooks of this kind run: it gives 2.0 or fails."""
+        f = self.prices if kind == "item" else self.price
+        hooks(f).add(kind, hook)  # type: ignore[arg-type]
+        if kind == "exception":
+            with pytest.raises(ValueError, match="-1"):
+                f("tea", -1, 7, rate=2.0, colour="green")
+            return None
+        made = f("tea", 1, 7, rate=2.0, colour="green")
+        return list(made) if kind == "item" else made
+
+    def note(self, **seen: object) -> None:
+        self.seen.append(seen)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def asking(shop: Shop, parameters: str, kind: str) -> Any:
+    """Write a hook that notes what its parameters were given."""
+    names = [part.strip("*/ ").partition("=")[0] for part in parameters.split(",")]
+    given = ", ".join(f"{name}={name}" for name in names if name)
+    after = "; return proceed()" if "proceed" in names else ""
+    if kind == "around" and "proceed" not in names:
+        parameters, after = f"proceed, {parameters}", "; return proceed()"
+    space = {"note": shop.note}
+    exec(f"def hook({parameters}):\n    note({given}){after}", space)
+    return space["hook"]
+
+
+# The parameters of the target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "value"), [("rate", 2.0), ("rest", (7,)), ("extra", {"colour": "green"}), ("qty", {"exception": -1})]
+)
+def test_every_kind_can_ask_for_the_parameters_of_the_target(shop: Shop, kind: str, name: str, value: Any) -> None:
+    shop.run(kind, asking(shop, name, kind))
+    assert shop.seen == [{name: value.get(kind, 1) if name == "qty" else value}]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "item"])
+def test_a_parameter_named_item_can_be_asked_for_where_there_are_no_items(shop: Shop, kind: str) -> None:
+    shop.run(kind, asking(shop, "item", kind))
+    assert shop.seen == [{"item": "tea"}]
+
+
+@pytest.mark.filterwarnings("ignore::aspecthook.HookWarning")
+def test_in_an_item_hook_item_is_the_item(shop: Shop) -> None:
+    shop.run("item", asking(shop, "item, call", "item"))
+    assert shop.seen[0]["item"] == 2.0
+    assert shop.seen[0]["call"].arguments["item"] == "tea"
+
+
+@st.composite
+def orders(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """Draw a target's parameters in some order, and a hook that asks for some of them by position or by keyword."""
+    names = draw(st.permutations(["a", "b", "c", "d"]))
+    asked = draw(st.lists(st.sampled_from(names), unique=True))
+    star = draw(st.integers(0, len(asked)))
+    return ", ".join(names), [*asked[:star], *(["*"] if star < len(asked) else []), *asked[star:]]
+
+
+@given(orders())
+def test_arguments_go_by_name_whatever_the_order(drawn: tuple[str, list[str]]) -> None:
+    parameters, asked = drawn
+    space: dict[str, Any] = {}
+    exec(f"def target({parameters}): pass\ndef hook({', '.join(asked)}): seen.update(locals())", space)
+    space["seen"] = {}
+    hookable(space["target"]).pre(space["hook"])
+    space["target"](a=1, b=2, c=3, d=4)
+    assert space["seen"] == {name: value for name, value in dict(a=1, b=2, c=3, d=4).items() if name in asked}
+
+
+def test_pre_hooks_see_defaults_filled_in(shop: Shop) -> None:
+    shop.price.pre(asking(shop, "qty, rate, rest, extra, args, kwargs", "pre"))
+    shop.price("tea")
+    assert shop.seen == [dict(qty=1, rate=1.0, rest=(), extra={}, args=("tea", 1), kwargs={"rate": 1.0})]
+
+
+def test_a_hook_sees_what_earlier_pre_hooks_have_replaced(shop: Shop) -> None:
+    shop.price.pre(lambda: Args(qty=5, rest=(8, 9), colour="red"))
+    shop.run("post", asking(shop, "qty, rest, extra, args, kwargs", "post"))
+    new = dict(rate=2.0, colour="red")
+    assert shop.seen == [dict(qty=5, rest=(8, 9), extra={"colour": "red"}, args=("tea", 5, 8, 9), kwargs=new)]
+
+
+# The reserved words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_args_and_kwargs_are_the_arguments_as_the_target_gets_them(shop: Shop, kind: str) -> None:
+    shop.run(kind, asking(shop, "args, kwargs", kind))
+    qty = -1 if kind == "exception" else 1
+    assert shop.seen == [dict(args=("tea", qty, 7), kwargs=dict(rate=2.0, colour="green"))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_call_is_the_call(shop: Shop, kind: str) -> None:
+    def look(call: Call) -> None:
+        shop.note(
+            function=call.function,
+            arguments=dict(call.arguments),
+            args=call.args,
+            kwargs=call.kwargs,
+            state=dict(call.state),
+        )
+
+    def around(proceed: Any, call: Call) -> Any:
+        look(call)
+        return proceed()
+
+    f = shop.prices if kind == "item" else shop.price
+    f.pre(lambda call: setattr(call.state, "started", 3))
+    shop.run(kind, around if kind == "around" else look)
+    qty = -1 if kind == "exception" else 1
+    assert shop.seen == [
+        dict(
+            function=f,
+            arguments=dict(item="tea", qty=qty, rate=2.0, rest=(7,), extra={"colour": "green"}),
+            args=("tea", qty, 7),
+            kwargs=dict(rate=2.0, colour="green"),
+            state=dict(started=3),
+        )
+    ]
+
+
+def test_the_hooks_of_one_call_share_its_state_and_those_of_another_do_not(shop: Shop) -> None:
+    shop.price.pre(lambda call: shop.note(at_first=dict(call.state), set=call.state.update(n=1)))
+    shop.price.always(lambda call: shop.note(in_the_end=call.state.n))
+    for _ in range(2):
+        shop.price("tea")
+    assert [seen.get("at_first", seen.get("in_the_end")) for seen in shop.seen] == [{}, 1, {}, 1]
+
+
+@pytest.mark.filterwarnings("ignore::aspecthook.HookWarning")
+@pytest.mark.parametrize("word", RESERVED)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "exception"])
+def test_a_reserved_word_means_the_reserved_thing_whatever_the_target_has(kind: str, word: str) -> None:
+    first, last = ("proceed, ", "; return proceed()") if kind == "around" and word != "proceed" else ("", "")
+    space: dict[str, Any] = {"seen": []}
+    exec(
+        f"def target({word}): yield 'first'\n"
+        f"def plain({first}{word}): seen.append({word}){last}\n"
+        f"def with_default({first}{word}='kept'): seen.append({word}){last}",
+        space,
+    )
+    mount: MountPoint = hooks(hookable(space["target"]))
+    if kind in RESERVED[word]:
+        mount.add(kind, space["plain"])  # type: ignore[arg-type]
+        list(space["target"]("argument"))
+        assert len(space["seen"]) == 1
+        assert space["seen"] != ["argument"]
+    elif word == "item":
+        mount.add(kind, space["plain"])  # type: ignore[arg-type]
+        list(space["target"]("argument"))
+        assert space["seen"] == ["argument"]
+    else:
+        with pytest.raises(HookSignatureError, match=rf"the argument of that name is call\.arguments\['{word}'\]"):
+            mount.add(kind, space["plain"])  # type: ignore[arg-type]
+        mount.add(kind, space["with_default"])  # type: ignore[arg-type]
+        list(space["target"]("argument"))
+        assert space["seen"] == ["kept"]
+
+
+# Defaults, *args and **kwargs, positional-only
+
+
+def test_a_parameter_with_a_default_that_matches_nothing_keeps_it(shop: Shop) -> None:
+    shop.run("pre", asking(shop, "rate, other='kept', qty=0, *, third='kept', args=()", "pre"))
+    assert shop.seen == [dict(rate=2.0, other="kept", qty=1, third="kept", args=("tea", 1, 7))]
+
+
+def test_star_args_and_star_kwargs_take_the_arguments_as_the_target_gets_them(shop: Shop) -> None:
+    shop.run("pre", lambda *args, **kwargs: shop.note(args=args, kwargs=kwargs))
+    assert shop.seen == [dict(args=("tea", 1, 7), kwargs=dict(rate=2.0, colour="green"))]
+
+
+def test_star_kwargs_leave_out_what_is_asked_for_by_name(shop: Shop) -> None:
+    shop.run("pre", lambda rate, **others: shop.note(rate=rate, others=others))
+    assert shop.seen == [dict(rate=2.0, others={"colour": "green"})]
+
+
+def test_star_args_behind_a_parameter_that_matches_nothing_are_refused(shop: Shop) -> None:
+    with pytest.raises(HookSignatureError, match="keyword-only"):
+        shop.run("pre", lambda other="kept", *args: None)
+
+
+def subject(shop: Shop, kind: str, given: Any) -> bool:
+    """Say whether this is what hooks of the kind are about."""
+    return {
+        "pre": given == dict(item="tea", qty=1, rest=(7,), rate=2.0, extra={"colour": "green"}),
+        "item": given == 2.0,
+        "exception": isinstance(given, ValueError),
+        "post": given == 2.0,
+        "around": callable(given),
+        "always": isinstance(given, Call),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_builtin_without_a_signature_is_given_the_subject_of_its_kind(shop: Shop, kind: str) -> None:
+    seen: list[Any] = []
+    shop.run(kind, seen.append)
+    assert len(seen) == 1
+    assert subject(shop, kind, seen[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_positional_only_parameter_is_given_the_subject_of_its_kind(shop: Shop, kind: str) -> None:
+    seen: list[Any] = []
+
+    def hook(it: Any, /, rate: float) -> Any:
+        seen.append((it, rate))
+        return it() if kind == "around" else None
+
+    shop.run(kind, hook)
+    assert len(seen) == 1
+    assert subject(shop, kind, seen[0][0])
+    assert seen[0][1] == 2.0
+
+
+def test_a_second_positional_only_parameter_keeps_its_default(shop: Shop) -> None:
+    # The parameter behind it was given by position, and so in the place of the second one.
+    def hook(it: Any, second: str = "kept", /, rate: float = 0.0) -> None:
+        shop.note(it=it, second=second, rate=rate)
+
+    shop.run("post", hook)
+    assert shop.seen == [dict(it=2.0, second="kept", rate=2.0)]
+
+
+def test_a_second_positional_only_parameter_without_default_is_refused(shop: Shop) -> None:
+    with pytest.raises(HookSignatureError, match="'second', but only one is given"):
+        shop.run("post", lambda it, second, /: None)
+
+
+# Callables of every sort
+
+
+class Counter:
+    """A hook that is a method, an object or a class."""
+
+    def __init__(self, qty: int) -> None:
+        self.qty = qty
+
+    def method(self, qty: int) -> Return[object]:
+        return Return(("method", self.qty, qty))
+
+    def __call__(self, rate: float) -> Return[object]:
+        return Return(("called", self.qty, rate))
+
+    @classmethod
+    def from_class(cls, rate: float) -> Return[object]:
+        return Return((cls.__name__, rate))
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def wrapper(*args: object, **kwargs: object) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@hookable
+def itself_hookable(rate: float) -> Return[object]:
+    return Return(("inner", rate))
+
+
+HOOKS: dict[str, tuple[Callable[..., Any], object]] = {
+    "lambda": (lambda qty: Return(-qty), -1),
+    "lambda without parameters": (lambda: Return("none"), "none"),
+    "bound method": (Counter(5).method, ("method", 5, 1)),
+    "bound classmethod": (Counter.from_class, ("Counter", 2.0)),
+    "staticmethod": (staticmethod(lambda rate: Return(-rate)), -2.0),
+    "callable object": (Counter(5), ("called", 5, 2.0)),
+    "partial": (partial(lambda a, rate: Return((a, rate)), 3), (3, 2.0)),
+    "partial by keyword": (partial(lambda rate, *, a: Return((a, rate)), a=3), (3, 2.0)),
+    "partial of a bound method": (partial(Counter(5).method), ("method", 5, 1)),
+    "wrapped": (logged(lambda rate: Return(-rate)), -2.0),
+    "wrapped twice": (logged(logged(lambda rate: Return(-rate))), -2.0),
+    "hookable": (itself_hookable, ("inner", 2.0)),
+}
+
+
+@pytest.mark.parametrize("sort", HOOKS)
+def test_a_callable_of_any_sort_is_given_what_its_parameters_ask_for(shop: Shop, sort: str) -> None:
+    hook, result = HOOKS[sort]
+    assert shop.run("pre", hook) == result
+
+
+def test_a_hook_that_itself_carries_hooks_asks_for_the_same_and_runs_them(shop: Shop) -> None:
+    mount = hooks(itself_hookable)
+    mount.add("post", lambda result: Return(Return(("hooked", *result.value))))
+    try:
+        assert shop.run("pre", itself_hookable) == ("hooked", "inner", 2.0)
+    finally:
+        mount.clear()
+    assert shop.price("tea", rate=3.0) == ("inner", 3.0)
+
+
+def test_a_class_is_a_hook_whose_answer_is_its_instance(shop: Shop) -> None:
+    result = shop.run("post", Counter)
+    assert (type(result), result.qty) == (Counter, 1)
+
+
+@pytest.mark.parametrize(("builtin", "result"), [(str, "2.0"), (bool, True), (abs, 2.0), (operator.neg, -2.0)])
+def test_a_builtin_after_the_target_transforms_the_result(shop: Shop, builtin: Any, result: object) -> None:
+    assert shop.run("post", builtin) == result
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("hook", "asked", "near"),
+    [(lambda qyt: None, "qyt", "qty"), (lambda *, rates: None, "rates", "rate"), (lambda cal: None, "cal", "call")],
+)
+def test_what_the_target_does_not_offer_is_refused_with_the_nearest_name(
+    shop: Shop, hook: Any, asked: str, near: str
+) -> None:
+    with pytest.raises(HookSignatureError) as caught:
+        shop.price.pre(name="clamp")(hook)
+    line = hook.__code__.co_firstlineno
+    assert str(caught.value) == (
+        f"shop:price: pre hook 'clamp' ({__file__}:{line}) asks for {asked!r}, but shop:price offers item, qty, rate, "
+        f"rest, extra (and every pre hook call, args, kwargs); did you mean {near!r}?"
+    )
+    assert len(hooks(shop.price)) == 0
+
+
+def test_what_is_like_nothing_is_refused_without_a_guess(shop: Shop) -> None:
+    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs\)$"):
+        shop.price.pre(lambda zzzzzz: None)
+
+
+@pytest.mark.parametrize("word", ["result", "exc", "proceed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reserved_word_of_other_kinds_is_refused_with_their_names(shop: Shop, kind: str, word: str) -> None:
+    f = shop.prices if kind == "item" else shop.price
+    if kind not in RESERVED[word]:
+        with pytest.raises(HookSignatureError, match=f"asks for '{word}', which only {' and '.join(RESERVED[word])}"):
+            hooks(f).add(kind, eval(f"lambda {word}: None"))  # type: ignore[arg-type]
+        assert len(hooks(f)) == 0
+
+
+def test_a_keyword_only_parameter_may_have_any_name_that_python_allows() -> None:
+    # The name cannot be written into source (the compiler would normalise it), and so the hook was refused.
+    space: dict[str, Any] = {"Args": Args}
+    exec("def area(größe): return größe\ndef clamp(*, größe): return Args(größe=max(größe, 1))", space)
+    hookable(space["area"]).pre(space["clamp"])
+    assert space["area"](0) == 1
+
+
+def test_a_c_function_as_a_hook_leaves_nothing_in_its_module() -> None:
+    # To read its text signature, `inspect` evaluates the defaults in the module, which leaves `__builtins__` there.
+    import zlib
+
+    vars(zlib).pop("__builtins__", None)
+
+    @hookable
+    def pack(text: bytes) -> bytes:
+        return text
+
+    pack.post(zlib.compress)
+    assert zlib.decompress(pack(b"tea")) == b"tea"
+    assert "__builtins__" not in vars(zlib)
+
+
+# What a method lends
+
+
+class Trainer:
+    epoch = 3
+
+    class model:
+        name = "net"
+
+    @hookable(lends={"trainer": "", "epoch": "epoch", "name": "model.name"})
+    def step(self, batch: int) -> int:
+        self.epoch += 1
+        return batch
+
+
+def test_hooks_ask_for_what_a_method_lends() -> None:
+    trainer, seen = Trainer(), list[Any]()
+    mount = hooks(trainer.step)
+    mount.add("pre", lambda trainer, epoch, name: seen.append((trainer, epoch, name)))
+    mount.add("pre", lambda: Args(batch=7), when=lambda epoch: epoch == 3)
+    mount.add("around", lambda proceed, epoch: proceed() + epoch)
+    mount.add("post", lambda result, epoch, *, call: seen.append((result, epoch)))
+    mount.add("always", lambda epoch, exc: seen.append(epoch))
+    assert trainer.step(1) == 10
+    assert seen == [(trainer, 3, "net"), (10, 4), 4]
+
+
+def test_what_is_lent_is_read_when_the_hook_is_called_by_the_interpreter_too() -> None:
+    trainer, seen = Trainer(), list[Any]()
+    mount = hooks(trainer.step)
+    for number in range(2):  # once one always hook has failed, the rest is interpreted
+        mount.add("always", lambda epoch, trainer, number=number: seen.append((number, epoch)) or 1 / (number * 0 + 0))
+    with pytest.raises(ZeroDivisionError):
+        trainer.step(1)
+    assert seen == [(0, 4), (1, 4)]
+
+
+def test_a_parameter_outranks_what_is_lent_and_a_default_does_not() -> None:
+    class Shadowed:
+        batch, size = "lent", "lent"
+
+        @hookable(lends=["batch", "size"])
+        def step(self, batch: str) -> None: ...
+
+    shadowed, seen = Shadowed(), list[Any]()
+    hooks(shadowed.step).add("pre", lambda batch, size="kept": seen.append((batch, size)))
+    shadowed.step("given")
+    assert seen == [("given", "lent")]
+
+
+def test_what_is_not_lent_is_refused_with_all_that_is_offered() -> None:
+    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name .* did you mean 'epoch'"):
+        hooks(Trainer.step).add("pre", lambda epcoh: None)
+
+
+@pytest.mark.parametrize(
+    "lends", [{"a b": "x"}, {"x": "a-b"}, {"x": "a;b"}, ["call"], ["result"], "3", {"": "x"}, {"class": "x"}]
+)
+def test_what_hooks_could_not_ask_for_cannot_be_lent(lends: Any) -> None:
+    def step(self: object) -> None: ...
+
+    with pytest.raises(MountError, match="cannot lend"):
+        hookable(lends=lends)(step)
+    with pytest.raises(MountError, match="no first argument"):
+        hookable(lends="x")(lambda: None)
+    assert not vars(step)
+
+
+# What a wrapper shows
+
+
+def plainly(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def with_self(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(first: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(first, *args, **kwargs)
+
+    return wrapper
+
+
+def by_position_alone(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+def with_hidden_parameters(function: Any) -> Any:  # as beartype makes them
+    @functools.wraps(function)
+    def wrapper(*args: Any, __hidden: Any = len, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def with_a_signature(function: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    wrapper.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return wrapper
+
+
+def pydantic_wrapper(function: Any) -> Any:
+    return pytest.importorskip("pydantic").validate_call(function)
+
+
+def beartype_wrapper(function: Any) -> Any:
+    return pytest.importorskip("beartype").beartype(function)
+
+
+def typeguard_wrapper(function: Any) -> Any:
+    return pytest.importorskip("typeguard").typechecked(function)
+
+
+WRAPPERS = [plainly, with_self, with_hidden_parameters, with_a_signature, lambda function: plainly(plainly(function))]
+LIBRARIES = [pydantic_wrapper, beartype_wrapper, typeguard_wrapper]
+
+
+def sold(item: str, qty: int = 1, *, gift: bool = False) -> tuple[str, int, bool]:
+    return item, qty, gift
+
+
+@pytest.mark.parametrize("wrap", [*WRAPPERS, *LIBRARIES])
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (("tea",), {}),
+        (("tea", 2), {}),
+        (("tea",), {"qty": 2}),
+        ((), {"item": "tea", "gift": True}),
+        (("tea", 2), {"gift": True}),
+    ],
+    ids=str,
+)
+def test_hooks_of_a_wrapper_are_given_what_it_shows(wrap: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    # It offered `args` and `kwargs` alone.
+    if wrap is with_self and not args:
+        pytest.skip("its own parameter has another name")
+    seen: list[Any] = []
+    sell = hookable(wrap(sold))
+    sell.pre(lambda qty, item, gift: seen.append((item, qty, gift)))
+    sell.pre(lambda *, gift, qty=7, nothing="kept": seen.append((qty, gift, nothing)))
+    sell.pre(lambda call: seen.append(dict(call.arguments)))
+    sell.pre(seen.append)
+    sell.around(lambda proceed, item: proceed(item=item + "!"), when=lambda item: bool(item))
+    sell.post(lambda result, qty: seen.append((result, qty)))
+    expected = sold(*args, **kwargs)
+    result = ("tea!", *expected[1:])
+    assert sell(*args, **kwargs) == result
+    arguments = dict(zip(("item", "qty", "gift"), expected, strict=True))
+    assert seen == [expected, (*expected[1:], "kept"), arguments, arguments, (result, expected[1])]
+    hooks(sell).clear()
+    assert sell(*args, **kwargs) == expected
+    sell.pre(lambda item: seen.append(item))  # the second time, `hooks` has left its traces
+    sell(*args, **kwargs)
+    assert seen[-1] == "tea"
+
+
+@pytest.mark.parametrize("wrap", [*WRAPPERS, by_position_alone, *LIBRARIES])
+@pytest.mark.parametrize("changes", [{"qty": 5}, {"item": "cake"}, {"qty": 5, "item": "cake"}, {"gift": True}], ids=str)
+@pytest.mark.parametrize(("args", "kwargs"), [(("tea",), {}), (("tea", 2), {}), (("tea",), {"qty": 2})], ids=str)
+def test_arguments_of_a_wrapper_are_replaced_where_the_call_has_them(
+    wrap: Any, args: Any, kwargs: Any, changes: Any
+) -> None:
+    if wrap is by_position_alone and (kwargs or "gift" in changes):
+        pytest.skip("it takes no keywords")
+    sell = hookable(wrap(sold))
+    sell.pre(lambda: Args(**changes))
+    seen: list[Any] = []
+    sell.pre(lambda item, qty: seen.append((item, qty)))
+    expected = {**dict(zip(("item", "qty", "gift"), sold(*args, **kwargs), strict=True)), **changes}
+    assert sell(*args, **kwargs) == tuple(expected.values())
+    assert seen == [(expected["item"], expected["qty"])]
+
+
+@given(signatures(), st.data())
+def test_a_hook_of_a_wrapper_is_given_what_one_of_the_function_in_it_is_given(
+    drawn: tuple[str, list[str], list[int], dict[str, int]], data: st.DataObject
+) -> None:
+    text, names, args, kwargs = drawn
+    asked = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    replaceable = [name for name in names if name not in ("rest", "extra")]
+    changed = data.draw(st.lists(st.sampled_from(replaceable), max_size=1)) if replaceable else []
+    outcomes = []
+    for wrap in (lambda function: function, plainly, with_hidden_parameters):
+        seen: list[Any] = []
+        space: dict[str, Any] = {"seen": seen}
+        exec(f"def target({text}): return {', '.join([*names, 'None'])}", space)
+        exec(f"def hook({', '.join(asked)}): seen.append(({', '.join([*asked, 'None'])}))", space)
+        target = hookable(wrap(space["target"]))
+        hooks(target).pre(space["hook"])
+        hooks(target).pre(lambda: Args(**dict.fromkeys(changed, 99)))
+        hooks(target).post(space["hook"], again=True)
+        seen.append(target(*args, **kwargs))
+        real = hooks(target)
+        original = real._place.original  # type: ignore[union-attr]
+        site = real._get_site()
+        bound = inspect.signature(original, follow_wrapped=False).bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = tuple(bound.arguments[name] for name in site.signature.names)
+        seen.append(_law.run(Chain(tuple(real)), Call(site, values), original))
+        outcomes.append(seen)
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes[0][:3] == outcomes[0][3:]
+
+
+def test_a_wrapper_that_takes_other_arguments_than_it_shows_runs_as_ever() -> None:
+    # `mock.patch` adds an argument to the call.
+    @mock.patch("math.sqrt")
+    def root(n: int, sqrt: Any = None) -> Any:
+        return n, sqrt is math.sqrt
+
+    @functools.wraps(sold)
+    def shows_more(*args: Any) -> Any:
+        return args
+
+    target, seen = hookable(root), []
+    target.pre(lambda n, sqrt="mine": seen.append((n, sqrt)))
+    assert target(4) == (4, True)
+    assert seen == [(4, None)]
+    other = hookable(shows_more)
+    other.pre(lambda qty=0: seen.append(qty))
+    other.pre(lambda item="mine": seen.append(item))
+    other.always(lambda call: seen.append(dict(call.arguments)))
+    assert other() == () and other(1, 2, 3) == (1, 2, 3)
+    assert seen[1:] == [1, "mine", {"qty": 1, "gift": False}, 2, 1, {"args": (1, 2, 3)}]
+
+
+def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with_a_word() -> None:
+    @functools.wraps(sold)
+    def wrapper(*args: Any) -> Any:
+        return args
+
+    target = hookable(wrapper, name="shop:sold")
+    target.pre(lambda item: None, name="looks")
+    assert target("tea") == ("tea",)
+    message = (
+        r"^shop:sold: pre hook 'looks' \(.*\) asks for 'item', which shop:sold shows as a parameter, and this call has"
+    )
+    with pytest.raises(HookSignatureError, match=message):
+        target()
+
+
+def test_what_a_wrapper_does_not_show_is_refused_with_what_it_shows() -> None:
+    target = hookable(plainly(sold), name="shop:sold")
+    with pytest.raises(
+        HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift \(.*mean 'qty'"
+    ):
+        target.pre(lambda qyt: None)
+
+
+@pytest.mark.parametrize("changes", [{"gift": True}, {"rest": 3}], ids=str)
+def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(changes: Any) -> None:
+    def many(item: str, *rest: int, gift: bool = False) -> None: ...
+
+    target = hookable(by_position_alone(many), name="shop:many")
+    target.pre(lambda: Args(**changes))
+    with pytest.raises(
+        HookAnswerError, match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', for which"
+    ):
+        target("tea")
+
+
+def test_a_wrapper_that_nobody_asks_is_not_looked_at() -> None:
+    program = (
+        "import sys, functools\n"
+        "from aspecthook import hookable\n"
+        "def inner(item, qty=1): return item\n"
+        "def wrapper(*args, **kwargs): return inner(*args, **kwargs)\n"
+        "f = hookable(functools.wraps(inner)(wrapper))\n"
+        "f.pre(lambda: None); f.post(lambda: None)\n"
+        "assert f('tea') == 'tea'\n"
+        "print('inspect' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+# Reserved words that are parameters too
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "given"),
+    [
+        ("post", "result", "the result of the call"),
+        ("exception", "exc", "the exception"),
+        ("pre", "call", "the call object"),
+        ("pre", "args", "the positional arguments"),
+        ("always", "kwargs", "the keyword arguments"),
+        ("around", "proceed", "what runs the inside"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda function: function, plainly])
+def test_a_reserved_word_that_the_target_has_a_parameter_called_like_is_warned_of(
+    wrap: Any, kind: Any, word: str, given: str
+) -> None:
+    # Which of the two it was given was said nowhere.
+    space: dict[str, Any] = {}
+    exec(f"def target({word}): return {word}", space)
+    exec(f"def hook({word}): return None", space)
+    target = hookable(wrap(space["target"]), name="shop:price")
+    message = (
+        rf"^shop:price: {kind} hook 'hook' \(.*\) asks for '{word}' and is given {given}; shop:price has a parameter "
+        rf"called '{word}' too, which is call.arguments\['{word}'\]$"
+    )
+    with pytest.warns(HookWarning, match=message) as caught:
+        hooks(target).add(kind, space["hook"])
+    assert [one.filename for one in caught] == [__file__]
+    seen: list[object] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        target.pre(lambda call: seen.append(call.arguments[word]), priority=0)
+    if kind in ("post", "always"):
+        target(7)
+        assert seen == [7]
+
+
+def test_a_warning_of_a_reserved_word_that_is_an_error_leaves_the_hook_off() -> None:
+    @hookable
+    def target(result: int) -> int:
+        return result
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        target.post(lambda call: None)
+        with pytest.raises(HookWarning):
+            target.post(lambda result: None)
+    assert len(hooks(target)) == 1
+
+
+def test_catch_all_parameters_are_no_parameters_called_like_reserved_words() -> None:
+    @hookable
+    def target(*args: Any, **kwargs: Any) -> None: ...
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        target.pre(lambda args, kwargs: None)
+        wrapper = hookable(plainly(target))
+        wrapper.pre(lambda args, kwargs: None)

@@ -1,0 +1,599 @@
+"""What is shown of a call: by `explain`, by tracebacks and by debuggers, which all show the source that runs."""
+
+from __future__ import annotations
+
+import bdb
+import gc
+import inspect
+import io
+import linecache
+import logging
+import os
+import pdb
+import re
+import subprocess
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from aspecthook import AspecthookError, WeaveError, event, explain, hookable, hooks, weave
+
+
+def clamp(qty: int) -> Any: ...
+
+
+def report() -> None: ...
+
+
+def timed(proceed: Callable[..., Any]) -> Any:
+    return proceed()
+
+
+def one_yield() -> Iterator[None]:
+    yield
+
+
+def place(function: Callable[..., Any]) -> str:
+    """Say where a hook is written, as `explain` does."""
+    return f"{function.__name__}, test_explain.py:{function.__code__.co_firstlineno}"
+
+
+def price(item: str, qty: int = 1) -> int:
+    if qty < 0:
+        raise ValueError(qty)
+    return qty
+
+
+def new_price(where: str = "local") -> Any:
+    """Make a mount point: functions that live as long as their module are linked in another way than closures."""
+
+    def local(item: str, qty: int = 1) -> int:
+        if qty < 0:
+            raise ValueError(qty)
+        return qty
+
+    code = (price if where == "module" else local).__code__.replace(co_name="price")
+    return hookable(FunctionType(code, globals(), "price", (1,)), name="shop:price")
+
+
+@pytest.fixture(params=["module", "local"])
+def f(request: pytest.FixtureRequest) -> Any:
+    return new_price(request.param)
+
+
+def shown() -> set[str]:
+    """Give the names of the generated sources that `linecache` has."""
+    for _ in range(3):  # without the GIL, what one round frees another one finds
+        gc.collect()
+    return {name for name in list(linecache.cache) if name.startswith("<aspecthook ") and linecache.getlines(name)}
+
+
+def explained(function: Any) -> str:
+    file = io.StringIO()
+    explain(function, file=file)
+    return file.getvalue()
+
+
+# explain
+
+
+def test_explain_shows_each_hook_with_its_name_file_and_line_beside_the_line_that_calls_it(f: Any) -> None:
+    f.pre(clamp)
+    f.around(timed, name="timer")
+    f.exception(ValueError)(report)
+    f.post(report, priority=10, name="first")
+    f.post(report, again=True)
+    f.always(report)
+    lines = explained(f).splitlines()
+    notes = {code.strip(): note for code, _, note in (line.partition("  # ") for line in lines) if note}
+    assert notes["answer = pre_1(qty)"] == place(clamp)
+    assert notes["answer = around_1(proceed)"] == place(timed).replace("timed", "timer")
+    assert notes["answer = exception_1()"] == place(report)
+    assert notes["answer = post_1()"] == place(report).replace("report", "first")
+    assert notes["answer = post_2()"] == place(report)
+    assert notes["answer = always_1()"] == place(report)
+
+
+def test_explain_names_the_mount_point_and_writes_the_head_of_the_target(f: Any) -> None:
+    f.pre(clamp)
+    header, head, *_ = explained(f).splitlines()
+    assert header == "# shop:price, 1 hook"
+    assert head == "def price(item, qty):"
+
+
+def test_what_explain_shows_is_python(f: Any) -> None:
+    for kind, hook in (("pre", clamp), ("around", timed), ("exception", report), ("always", report)):
+        hooks(f).add(kind, hook)  # type: ignore[arg-type]
+    compile(explained(f), "<explained>", "exec")
+
+
+def test_explain_says_so_if_there_are_no_hooks_or_all_are_paused(f: Any) -> None:
+    nothing = "# shop:price carries no hooks: a call runs the function itself\n"
+    assert explained(f) == nothing
+    f.pre(clamp)
+    assert explained(f) != nothing
+    with hooks(f).paused():
+        assert explained(f) == nothing
+
+
+def test_explain_takes_a_mount_point_too_and_prints_by_default(f: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    f.pre(clamp)
+    explain(hooks(f))
+    assert capsys.readouterr().out == explained(f) == hooks(f).explain()
+
+
+def test_explain_changes_nothing(f: Any) -> None:
+    f.pre(clamp)
+    f("tea")
+    code, names = f.__code__, shown()
+    explained(f)
+    assert f.__code__ is code
+    assert shown() == names
+
+
+def test_a_long_row_of_hooks_of_one_shape_is_shown_as_a_loop_with_the_first_and_the_last(f: Any) -> None:
+    for number in range(100):
+        f.pre(clamp, name=f"n{number}", again=True)
+    source = explained(f)
+    line = clamp.__code__.co_firstlineno
+    assert f"# n0, test_explain.py:{line}, ..., n99, test_explain.py:{line}\n" in source
+    assert "n1," not in source
+
+
+@pytest.mark.parametrize("name", ["a\nimport os", "a\rb", "a\x0cb", "a\u2028b"])
+def test_the_name_of_a_hook_cannot_break_its_line(f: Any, name: str) -> None:
+    f.pre(clamp)
+    lines = len(explained(f).splitlines())
+    hooks(f).clear()
+    f.pre(clamp, name=name)
+    assert len(explained(f).splitlines()) == lines
+
+
+def test_a_hook_that_is_a_builtin_is_shown_by_its_name_alone(f: Any) -> None:
+    f.post([].append)
+    assert "answer = post_1(result)  # append\n" in explained(f)
+
+
+def test_a_hook_that_is_a_class_is_shown_with_where_it_is_written(f: Any) -> None:
+    class Check:
+        def __init__(self, qty: int) -> None: ...
+
+    f.always(Check)
+    assert "always_1(qty)  # Check, test_explain.py:" in explained(f)
+
+
+def test_a_target_with_a_parameter_named_as_the_generated_function_is_shown_under_its_own_name() -> None:
+    @hookable
+    def target(hooked: int) -> None: ...
+
+    target.pre(report)
+    assert "def target(hooked):" in explained(target)
+
+
+# Tracebacks
+
+
+def frames(failing: Callable[..., Any], *args: object) -> list[traceback.FrameSummary]:
+    """Give the frames from the call of the target to where it failed."""
+    try:
+        failing(*args)
+    except Exception as error:
+        return list(traceback.extract_tb(error.__traceback__))[1:]
+    raise AssertionError("nothing failed")
+
+
+def segment(frame: traceback.FrameSummary) -> str:
+    """Give what the carets below a line of a traceback point to."""
+    line = linecache.getline(frame.filename, frame.lineno or 0)
+    assert frame.lineno == frame.end_lineno
+    return line.encode()[frame.colno : frame.end_colno].decode()
+
+
+def fail(qty: int) -> None:
+    raise LookupError(qty)
+
+
+def fail_always() -> None:
+    raise LookupError
+
+
+def fail_around(proceed: Callable[..., Any]) -> Any:
+    raise LookupError
+
+
+@pytest.mark.parametrize(
+    ("kind", "hook", "call"),
+    [
+        ("pre", fail, "pre_1(qty)"),
+        ("around", fail_around, "around_1(proceed)"),
+        ("post", fail, "post_1(qty)"),
+        ("exception", fail, "exception_1(qty)"),
+        ("always", fail_always, "always_1()"),
+    ],
+)
+def test_the_traceback_of_a_failing_hook_shows_the_line_that_called_it_and_who_it_is(
+    f: Any, kind: str, hook: Any, call: str
+) -> None:
+    hooks(f).add(kind, hook)  # type: ignore[arg-type]
+    amount = -1 if kind == "exception" else 1
+    for turn in range(3):  # in the first call, the chain is linked
+        found = frames(f, "tea", amount)
+        *_, caller, inner = found
+        assert caller.line == f"answer = {call}  # {place(hook)}", turn
+        assert segment(caller) == call
+        assert caller.filename.startswith("<aspecthook shop:price#")
+        assert (inner.name, inner.filename) == (hook.__name__, __file__)
+        assert found[0].name == "price"
+
+
+def test_after_the_first_call_a_traceback_has_one_frame_of_ours_between_the_caller_and_the_hook(f: Any) -> None:
+    f.pre(fail)
+    frames(f, "tea")
+    assert [frame.name for frame in frames(f, "tea")] == ["price", "fail"]
+
+
+def test_the_traceback_of_a_failing_target_shows_the_line_that_called_it(f: Any) -> None:
+    f.pre(clamp)
+    f.exception(report)
+    f.always(report)
+    f("tea")
+    ours, target = frames(f, "tea", -1)
+    assert (ours.line, segment(ours)) == ("result = target(item, qty)", "target(item, qty)")
+    assert (target.line, target.filename) == ("raise ValueError(qty)", __file__)
+
+
+def test_the_traceback_shows_the_source_of_the_chain_as_it_is_after_each_change(f: Any) -> None:
+    # The layers of around hooks were linked under a name that was never registered, once their shape had been seen.
+    def other(proceed: Callable[..., Any]) -> Any:
+        raise LookupError
+
+    for hook in (fail_around, other, fail_around):
+        f.around(hook)
+        for _ in range(2):
+            caller = frames(f, "tea")[-2]
+            assert (caller.name, caller.line) == ("layer_1", f"answer = around_1(proceed)  # {place(hook)}")
+        hooks(f).clear()
+
+
+def test_the_traceback_of_a_hook_in_a_loop_shows_the_line_that_called_it(f: Any) -> None:
+    for number in range(99):
+        f.pre(clamp, name=f"n{number}", again=True)
+    f.pre(fail, name="last")
+    f.post(fail)
+    caller = frames(f, "tea")[-2]
+    line = clamp.__code__.co_firstlineno
+    last = f"last, test_explain.py:{fail.__code__.co_firstlineno}"
+    assert caller.line is not None
+    assert caller.line.endswith(f"# n0, test_explain.py:{line}, ..., {last}")
+
+
+@pytest.mark.parametrize("name", ["a\nimport os", "a\x0cb"])
+def test_a_traceback_shows_the_right_line_whatever_the_names_of_hooks_are(f: Any, name: str) -> None:
+    f.pre(clamp, name=name)
+    f.post(fail)
+    assert frames(f, "tea")[-2].line == f"answer = post_1(qty)  # {place(fail)}"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_generated_code_has_a_file_name_that_the_file_system_can_be_asked_for(name: str) -> None:
+    # linecache asks. A ValueError here came out of every traceback that was to be shown.
+    f = hookable(lambda: 3, name=name)
+    f.pre(report)
+    assert f() == 3
+    with pytest.raises(FileNotFoundError):
+        os.stat(f.__code__.co_filename)
+
+
+def test_the_traceback_of_a_coroutine_shows_the_line_that_awaited() -> None:
+    @hookable
+    async def fetch(url: str) -> str:
+        return url
+
+    async def failing(url: str) -> None:
+        raise LookupError
+
+    fetch.post(failing)
+    caller = frames(fetch("x").send, None)[-2]
+    assert caller.line == f"answer = await post_1(url)  # {place(failing)}"
+
+
+# Tools that look at file names
+
+
+def test_debuggers_show_the_generated_source_and_not_a_file_of_that_name(f: Any) -> None:
+    # Of a name without the closing bracket, bdb made a path, and pdb showed lines of an unrelated file.
+    f.pre(fail)
+    filename = frames(f, "tea")[-2].filename
+    assert bdb.Bdb().canonic(filename) == filename
+    session = pdb.Pdb(stdin=io.StringIO("list\nquit\n"), stdout=(printed := io.StringIO()))
+    session.runcall(f, "tea")
+    assert f"answer = pre_1(qty)  # {place(fail)}" in printed.getvalue()
+
+
+CHAINS: dict[str, Callable[[Any], object]] = {
+    "pre and post": lambda mount: (mount.pre(lambda: None), mount.post(lambda: None)),
+    "one yield": lambda mount: mount.around(one_yield),
+    "every kind": lambda mount: [
+        mount.add(kind, hook)
+        for kind, hook in [("pre", report), ("around", one_yield), ("exception", report), ("always", report)]
+    ],
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("turn", ["first call", "second call"])
+def test_warnings_and_log_records_of_a_hooked_function_name_the_line_that_called_it(
+    f: Any, chain: str, turn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # They named a line of generated code: warnings of different callers became one, and a DeprecationWarning that the
+    # default filters show for __main__ was hidden.
+    @hookable
+    def old() -> None:
+        warnings.warn("old", DeprecationWarning, stacklevel=2)
+        logging.getLogger("aspecthook.tests").warning("old", stacklevel=2)
+
+    CHAINS[chain](hooks(old))
+    if turn == "second call":
+        with pytest.warns(DeprecationWarning, match="old"):
+            old()
+        caplog.clear()
+    line = inspect.currentframe().f_lineno + 2  # type: ignore[union-attr]
+    with pytest.warns(DeprecationWarning, match="old") as caught:
+        old()
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line)
+    assert (caplog.records[0].pathname, caplog.records[0].lineno) == (__file__, line)
+
+
+# linecache
+
+code_can_die = pytest.mark.skipif(
+    "free-threading" in sys.version, reason="code is immortal there, as its constants are"
+)
+
+
+def test_the_source_is_in_linecache_while_hooks_are_attached_and_goes_with_them(f: Any) -> None:
+    # The code that stands in until the first call, and that of closures, was kept for the next time.
+    before = shown()
+    f.pre(clamp)
+    f("tea")
+    assert f.__code__.co_filename in shown() - before
+    hooks(f).clear()
+    assert shown() <= before
+
+
+def test_the_source_of_a_chain_goes_when_the_chain_changes(f: Any) -> None:
+    f.pre(clamp)
+    f("tea")
+    counts = []
+    for _ in range(3):
+        hook = hooks(f).add("post", report)
+        f("tea")
+        hook.remove()
+        f("tea")
+        counts.append(len(shown()))
+    assert counts[0] == counts[-1]
+    assert linecache.getlines(f.__code__.co_filename)
+
+
+@code_can_die
+def test_the_source_goes_with_the_function() -> None:
+    before = shown()
+    f = new_price()
+    f.pre(clamp)
+    f("tea")
+    assert shown() - before
+    del f
+    assert shown() <= before
+
+
+@code_can_die
+def test_the_source_stays_as_long_as_a_traceback_can_show_it(f: Any) -> None:
+    f.pre(fail)
+    with pytest.raises(LookupError) as caught:
+        f("tea")
+    hooks(f).clear()
+    gc.collect()
+    assert f"answer = pre_1(qty)  # {place(fail)}" in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_source_survives_that_linecache_checks_its_files(f: Any) -> None:
+    f.pre(fail)
+    with pytest.raises(LookupError):
+        f("tea")
+    linecache.checkcache()
+    caller = frames(f, "tea")[-2]
+    assert caller.line == f"answer = pre_1(qty)  # {place(fail)}"
+
+
+@code_can_die
+def test_code_that_is_collected_takes_no_entry_out_of_linecache() -> None:
+    # `linecache.checkcache`, which debuggers call, failed when an entry vanished while it looked at another one.
+    f = new_price()
+    f.pre(clamp)
+    f("tea")
+    filename, before = f.__code__.co_filename, set(linecache.cache)
+    assert filename in before
+    del f
+    gc.collect()
+    assert set(linecache.cache) == before
+    assert not linecache.getlines(filename)
+    again = new_price()
+    again.pre(clamp)  # a change takes it out
+    assert filename not in linecache.cache
+
+
+def test_explain_prints_the_source_that_tracebacks_show(f: Any) -> None:
+    f.pre(clamp)
+    f.around(timed)
+    f("tea")
+    _, source = explained(f).split("\n", 1)
+    assert source == "".join(linecache.getlines(f.__code__.co_filename))
+
+
+# What tracebacks show
+
+
+HIDDEN = """
+import asyncio
+import math
+
+from aspecthook import Args, hookable, hooks, weave
+
+
+@hookable
+def price(item, qty=1):
+    return 1 / qty
+
+@price.pre
+def no_tea(qty):
+    return Args(qty=0)
+
+@price.around
+def around(proceed):
+    return proceed()
+
+@price.always
+def first():
+    pass
+
+@price.exception(KeyError)
+def second():
+    pass
+
+def test_function():
+    price("tea")
+
+def test_closure():
+    @hookable
+    def fails():
+        raise ValueError
+    fails.around(lambda proceed: proceed())
+    fails()
+
+def test_generator():
+    @hookable
+    def items():
+        yield 1
+        raise ValueError
+    items.item(lambda item: None)
+    items.around(lambda proceed: proceed())
+    list(items())
+
+def test_async():
+    @hookable
+    async def fails():
+        raise ValueError
+    @fails.around
+    async def around(proceed):
+        return await proceed()
+    fails.around(lambda: (yield))
+    asyncio.run(fails())
+
+def test_c_function():
+    with weave("math:sqrt", pre=lambda: None):
+        math.sqrt(-1)
+
+def test_two_failures():
+    hooks(price).always(lambda: 1 / 0)
+    hooks(price).always(lambda: None, name="last", priority=100)
+    price("tea")
+
+def test_answer():
+    @hookable
+    def f(a):
+        return a
+    f.pre(lambda a: 2)
+    f(1)
+
+def test_refused():
+    price.pre(lambda qyt: None)
+
+def test_refused_decorator():
+    @price.post(priority=3000)
+    def hook():
+        pass
+
+def test_refused_weaving():
+    weave("math:sqrrt", pre=lambda: None)
+"""
+
+
+def test_frames_of_the_library_are_not_in_the_tracebacks_of_pytest(tmp_path: Path) -> None:
+    # There were three generated frames for one of the user's, and nine of the library for a refusal.
+    file = tmp_path / "test_hidden.py"
+    file.write_text(HIDDEN)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-n0", str(file)]
+    output = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path).stdout
+    assert "10 failed" in output
+    places = [line.partition(":")[0] for line in output.splitlines() if re.match(r"\S+:\d+: in ", line)]
+    assert "test_hidden.py" in places
+    ours = (os.path.dirname(hookable.__code__.co_filename), "<aspecthook")
+    assert not [place for place in places if place.startswith(ours)]
+
+
+def add_refused(function: Any) -> None:
+    function.pre(lambda qyt: None)
+
+
+REFUSED: dict[str, Callable[[Any], object]] = {
+    "f.pre": add_refused,
+    "f.pre(...)": lambda function: function.pre(priority="x")(report),
+    "hooks(f).pre": lambda function: hooks(function).pre(lambda qyt: None),
+    "add": lambda function: hooks(function).add("pre", report, priority=300),
+    "remove": lambda function: hooks(function).remove("nobody"),
+    "index": lambda function: hooks(function)["nobody"],
+    "hooks": lambda _: hooks(len),
+    "hookable": lambda _: hookable(len),
+    "hookable(...)": lambda _: hookable(name="x")(len),
+    "event": lambda _: event(len),  # type: ignore[type-var]
+    "event(...)": lambda _: event(name="x")(len),  # type: ignore[type-var]
+    "weave": lambda _: weave("math:sqrrt", pre=report),
+}
+
+
+@pytest.mark.parametrize("way", REFUSED)
+def test_a_refusal_has_one_frame_of_the_library(f: Any, way: str) -> None:
+    with pytest.raises(AspecthookError) as caught:
+        REFUSED[way](f)
+    ours = [frame for frame in traceback.extract_tb(caught.tb) if "aspecthook/" in frame.filename]
+    assert len(ours) == 1
+
+
+def test_a_refusal_in_code_of_the_user_that_the_library_calls_keeps_its_frames(f: Any) -> None:
+    def where(_: object) -> bool:
+        add_refused(f)
+        return True
+
+    with pytest.raises(AspecthookError) as caught:
+        weave("math:sqrt", pre=report, where=where)
+    assert [frame.name for frame in traceback.extract_tb(caught.tb) if frame.filename == __file__][1:] == [
+        "where",
+        "add_refused",
+    ]
+
+
+def test_a_refusal_keeps_its_cause(f: Any) -> None:
+    cause = ValueError("why")
+
+    def where(_: object) -> bool:
+        raise WeaveError("no") from cause
+
+    with pytest.raises(WeaveError) as caught:
+        weave("math:sqrt", pre=report, where=where)
+    assert caught.value.__cause__ is cause
+
+
+def test_completion_of_a_mount_point_shows_what_a_user_may_use() -> None:
+    @hookable
+    def f(x: int) -> int:
+        return x
+
+    public = {"add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove"}
+    assert set(dir(hooks(f))) == public | {"pre", "around", "on", "item", "exception", "post", "always"}
+    assert all(hasattr(hooks(f), name) for name in dir(hooks(f)))

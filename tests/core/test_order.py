@@ -1,0 +1,531 @@
+"""Law 2 by examples: how `priority`, `before` and `after` are written, and what they mean."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from aspecthook import (
+    Hook,
+    HookOptionError,
+    HookOrderError,
+    HookTypeError,
+    MountPoint,
+    Priority,
+    event,
+    hookable,
+    hooks,
+    weave,
+)
+
+
+class Line:
+    """A mount point whose pre hooks note their names as they run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+        @hookable(name="shop:price")
+        def price() -> None: ...
+
+        self.call = price
+        self.mount: MountPoint = hooks(price)
+
+    def noting(self, name: str) -> Callable[[], None]:
+        def hook() -> None:
+            self.ran.append(name)
+
+        hook.__name__ = name
+        return hook
+
+    def add(self, name: str, /, *, kind: str = "pre", **options: Any) -> Hook:
+        return self.mount.add(kind, self.noting(name), **options)  # type: ignore[arg-type]
+
+    def order(self) -> str:
+        self.ran.clear()
+        self.call()
+        return " ".join(self.ran)
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+# Priority
+
+
+def test_the_lowest_priority_runs_first(line: Line) -> None:
+    line.add("last", priority=100)
+    line.add("first", priority=0)
+    line.add("middle")
+    assert line.order() == "first middle last"
+
+
+def test_among_equals_the_first_added_runs_first(line: Line) -> None:
+    for name in ("a", "b", "c"):
+        line.add(name, priority=30)
+    assert line.order() == "a b c"
+
+
+def test_a_hook_that_is_added_again_goes_behind_its_equals(line: Line) -> None:
+    first = line.add("a")
+    line.add("b")
+    first.remove()
+    line.mount.add("pre", first.function)
+    assert line.order() == "b a"
+
+
+@pytest.mark.parametrize("name", Priority.__members__)
+def test_a_priority_is_a_name_in_any_case_or_a_member_or_its_number(line: Line, name: str) -> None:
+    number = Priority[name].value
+    forms = [name, name.lower(), Priority[name], number]
+    assert [line.add("hook", priority=form).priority for form in forms] == [number] * 4
+
+
+def test_the_names_of_priorities_stand_for_the_numbers_of_the_law() -> None:
+    assert {one.name: one.value for one in Priority} == {
+        "HIGHEST": 0,
+        "VERY_HIGH": 10,
+        "HIGH": 30,
+        "ABOVE_NORMAL": 40,
+        "NORMAL": 50,
+        "BELOW_NORMAL": 60,
+        "LOW": 70,
+        "VERY_LOW": 90,
+        "LOWEST": 100,
+    }
+
+
+def test_a_hook_is_of_normal_priority_unless_it_says_so(line: Line) -> None:
+    assert line.add("hook").priority == Priority.NORMAL
+
+
+# What a constraint may name
+
+
+def test_before_and_after_outrank_priority(line: Line) -> None:
+    line.add("a", priority=0)
+    line.add("b", priority=100, before="a")
+    line.add("c", priority=0, after="b")
+    assert line.order() == "b a c"
+
+
+def test_a_hook_held_back_delays_no_other(line: Line) -> None:
+    line.add("a", priority=0, after="z")
+    line.add("b", priority=10)
+    line.add("z", priority=90)
+    assert line.order() == "b z a"
+
+
+def test_a_hook_is_named_after_its_function_unless_it_is_given_a_name(line: Line) -> None:
+    line.add("plain")
+    line.add("given", name="other")
+    line.add("x", before="plain")
+    line.add("y", before="given")  # nobody's name
+    line.add("z", before="other")
+    assert line.order() == "x plain y z given"
+
+
+def test_a_constraint_can_name_the_function(line: Line) -> None:
+    function = line.noting("a")
+    line.mount.add("pre", function, name="renamed")
+    line.add("b", before=function)
+    assert line.order() == "b a"
+
+
+def test_a_constraint_can_name_the_handle(line: Line) -> None:
+    handle = line.add("a")
+    line.add("b", before=handle)
+    assert line.order() == "b a"
+
+
+def test_a_handle_means_that_hook_alone_and_a_function_every_hook_of_it(line: Line) -> None:
+    function = line.noting("a")
+    line.mount.add("pre", function)
+    second = line.mount.add("pre", function, again=True)
+    line.add("b", before=second)
+    assert line.order() == "a b a"
+    line.add("c", before=function)
+    assert line.order() == "b c a a"  # the first `a` waits for c, which is the last that was added
+
+
+def test_a_constraint_can_name_a_bound_method(line: Line) -> None:
+    class Audit:
+        def note(self) -> None:
+            line.ran.append("note")
+
+    audit, other = Audit(), Audit()
+    line.mount.add("pre", audit.note, name="renamed")
+    line.add("x", priority=90, before=other.note)
+    line.add("y", before=audit.note)  # a new bound method object, the same method of the same object
+    assert line.order() == "y note x"
+
+
+@pytest.mark.parametrize("several", [list, tuple, set, frozenset])
+def test_a_constraint_can_name_several(line: Line, several: Any) -> None:
+    function = line.noting("c")
+    line.add("a")
+    line.mount.add("pre", function)
+    line.add("b", before=several(["a", function]))
+    assert line.order() == "b a c"
+
+
+def test_a_name_that_several_bear_means_all_of_them(line: Line) -> None:
+    line.add("a", name="log")
+    line.add("b", name="log")
+    line.add("c", before="log")
+    line.add("d", name="log")
+    assert line.order() == "c a b d"
+
+
+def test_a_name_that_nobody_bears_constrains_nothing_until_one_does(line: Line) -> None:
+    line.add("a", after="late")
+    line.add("b")
+    assert line.order() == "a b"
+    late = line.add("late")
+    assert line.order() == "b late a"
+    late.remove()
+    assert line.order() == "a b"
+
+
+def test_a_constraint_looks_at_the_hooks_of_its_own_kind_alone(line: Line) -> None:
+    line.add("a", kind="post", after="b")
+    line.add("b", before="a")
+    line.add("a", before="b", kind="always")
+    assert line.order() == "b a a"
+
+
+def test_a_hook_of_another_mount_point_constrains_nothing(line: Line) -> None:
+    stranger = Line().add("stranger")
+    line.add("a", before=stranger)
+    line.add("b", after=stranger)
+    assert line.order() == "a b"
+
+
+# Cycles
+
+
+def test_a_cycle_is_refused_and_spelt_out_with_where_to_look(line: Line) -> None:
+    line.add("a", before="b")
+    line.add("b", before="c")
+    with pytest.raises(HookOrderError) as caught:
+        line.add("c", before="a")
+    message = str(caught.value)
+    assert message.startswith("shop:price: ")
+    cycles = [" before ".join(map(repr, cycle)) for cycle in ("abca", "bcab", "cabc")]
+    assert any(cycle in message for cycle in cycles)
+    assert message.count(f"({__file__}:") == 3
+    assert line.order() == "a b"
+
+
+def test_a_hook_that_is_to_run_before_itself_is_refused(line: Line) -> None:
+    with pytest.raises(HookOrderError, match="'a' before 'a'"):
+        line.add("a", before="a")
+    assert len(line.mount) == 0
+
+
+def test_a_cycle_through_a_name_that_several_bear_is_refused(line: Line) -> None:
+    line.add("a", name="log")
+    line.add("b", name="log", after="c")
+    with pytest.raises(HookOrderError):
+        line.add("c", after="log")
+    assert line.order() == "a b"
+
+
+def test_a_cycle_through_a_name_that_a_removed_hook_named_too_is_refused(line: Line) -> None:
+    line.add("a", before="c")
+    line.add("b", before="c").remove()
+    with pytest.raises(HookOrderError):
+        line.add("c", before="a")
+    assert line.order() == "a"
+
+
+def test_a_refused_hook_is_out_of_the_way_of_the_next(line: Line) -> None:
+    line.add("a", before="b")
+    with pytest.raises(HookOrderError):
+        line.add("b", before="a")
+    line.add("b")
+    assert line.order() == "a b"
+
+
+def test_a_cycle_is_refused_with_hooks_that_are_paused(line: Line) -> None:
+    first = line.add("a", before="b")
+    line.mount.set_paused((first,), paused=True)
+    with pytest.raises(HookOrderError):
+        line.add("b", before="a")  # else it would be there once `a` is resumed
+    assert line.order() == ""
+
+
+class Shop:
+    """A class whose instances carry hooks of their own."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def price(self) -> None: ...
+
+
+def _noting(name: str) -> Callable[[Shop], None]:
+    return lambda self: self.ran.append(name)
+
+
+@pytest.fixture
+def shop() -> Any:
+    hookable(Shop.price)
+    yield Shop()
+    hooks(Shop.price).clear()
+
+
+def test_the_hooks_of_a_function_and_of_an_instance_run_in_one_order(shop: Shop) -> None:
+    hooks(shop.price).add("pre", _noting("own"), name="own", priority=60)
+    hooks(Shop.price).add("pre", _noting("equal"), priority=60)
+    hooks(Shop.price).add("pre", _noting("late"), priority=70)
+    hooks(Shop.price).add("pre", _noting("early"), priority=40)
+    hooks(Shop.price).add("pre", _noting("held"), priority=0, after="own")
+    shop.price()
+    assert shop.ran == ["early", "own", "held", "equal", "late"]
+
+
+@pytest.mark.parametrize("first_on_instance", [True, False])
+def test_a_cycle_between_the_hooks_of_a_function_and_of_an_instance_is_refused(
+    shop: Shop, first_on_instance: bool
+) -> None:
+    mounts = [hooks(shop.price), hooks(Shop.price)][:: 1 if first_on_instance else -1]
+    mounts[0].add("pre", _noting("a"), name="a", before="b")
+    with pytest.raises(HookOrderError, match=r"before '.' before"):
+        mounts[1].add("pre", _noting("b"), name="b", before="a")
+    shop.price()
+    assert shop.ran == ["a"]
+
+
+# One callable is one hook
+
+
+class Observer:
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def note(self, n: int) -> None:
+        self.seen.append(n)
+
+
+@hookable
+def counted(n: int) -> int:
+    return n
+
+
+@pytest.fixture
+def point() -> Iterator[MountPoint]:
+    yield hooks(counted)
+    hooks(counted).clear()
+
+
+def same_function() -> Callable[[], Any]:
+    seen: list[int] = []
+
+    def note(n: int) -> None:
+        seen.append(n)
+
+    return lambda: note
+
+
+def same_method() -> Callable[[], Any]:
+    observer = Observer()
+    return lambda: observer.note  # a new bound method each time
+
+
+def same_builtin() -> Callable[[], Any]:
+    seen: list[object] = []
+    return lambda: seen.append
+
+
+@pytest.mark.parametrize("look", [same_function, same_method, same_builtin])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"priority": 10},
+        {"weak": True},
+        {"before": "x", "after": ["y", "z"]},
+        {"when": bool, "times": 3, "every": 2},
+    ],
+    ids=str,
+)
+def test_a_callable_that_is_added_twice_is_one_hook(
+    point: MountPoint, look: Callable[[], Callable[[], Any]], options: Any
+) -> None:
+    # It ran twice in each call.
+    made = look()
+    if look is same_builtin:
+        options = {name: value for name, value in options.items() if name != "weak"}  # no list can be held weakly
+    assert point.pre(made(), **options) == made()
+    first = point.pre[0]
+    assert point.add("pre", made(), **options) is first
+    assert point.pre(**options)(made()) == made()
+    assert [*point] == [first]
+    again = point.add("pre", made(), again=True, **options)
+    assert [*point] == [first, again]
+    first.remove()
+    assert point.add("pre", made(), **options) is not first
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"priority": 10}, "priority"),
+        ({"name": "other"}, "name"),
+        ({"before": "x"}, "before"),
+        ({"after": ["x"], "times": 2}, "after, times"),
+        ({"when": bool}, "when"),
+        ({"once": True}, "times"),
+        ({"isolate": True, "reentrant": False}, "reentrant, isolate"),
+        ({"weak": True}, "weak"),
+    ],
+    ids=str,
+)
+def test_a_callable_that_is_added_again_with_other_options_is_refused(
+    point: MountPoint, options: dict[str, Any], named: str
+) -> None:
+    observer = Observer()
+    point.pre(observer.note)
+    before = [*point]
+    message = rf"pre hook 'note' .* is added already, with another {named}; .* again=True"
+    with pytest.raises(HookOptionError, match=message):
+        point.pre(observer.note, **options)
+    assert [*point] == before
+    point.pre(observer.note, again=True, **options)
+    assert len(point) == 2
+
+
+def test_one_callable_may_be_a_hook_of_several_kinds_and_for_several_exceptions(point: MountPoint) -> None:
+    def note() -> None: ...
+
+    for kind in ("pre", "post", "always"):
+        point.add(kind, note)  # type: ignore[arg-type]
+    for types in ((KeyError,), (ValueError,), (KeyError, ValueError), (ValueError, KeyError)):
+        point.exception(*types)(note)
+    assert [hook.types for hook in point.exception] == [(KeyError,), (ValueError,), (KeyError, ValueError)]
+    assert len(point) == 6
+
+
+def test_what_is_added_to_a_function_and_to_an_instance_is_two_hooks() -> None:
+    class Shop:
+        @hookable
+        def sell(self, n: int) -> int:
+            return n
+
+    observer, shop = Observer(), Shop()
+    for _ in range(2):
+        hooks(Shop.sell).pre(observer.note)
+        hooks(shop.sell).pre(observer.note)
+    shop.sell(1)
+    assert observer.seen == [1, 1]
+
+
+def test_a_method_of_the_instance_itself_that_is_added_twice_is_one_hook() -> None:
+    class Shop:
+        sold = 0
+
+        @hookable
+        def sell(self) -> None: ...
+
+        def note(self) -> None:
+            self.sold += 1
+
+    shop = Shop()
+    first = hooks(shop.sell).add("pre", shop.note)
+    assert hooks(shop.sell).add("pre", shop.note) is first
+    shop.sell()
+    assert shop.sold == 1
+
+
+def test_a_subscriber_that_is_added_twice_is_told_of_the_past_once() -> None:
+    @event(replay=True)
+    def changed(n: int) -> None: ...
+
+    observer = Observer()
+    changed(1)
+    for _ in range(2):
+        changed.on(observer.note)
+    changed(2)
+    assert observer.seen == [1, 2]
+
+
+def test_what_is_added_and_woven_is_two_hooks_and_each_goes_by_itself(point: MountPoint) -> None:
+    observer = Observer()
+    with weave(counted, pre=observer.note, priority=10):
+        point.pre(observer.note)
+        counted(1)
+        assert observer.seen == [1, 1]
+    counted(2)
+    assert observer.seen == [1, 1, 2]
+
+
+def test_a_weak_hook_whose_object_is_gone_is_not_taken_for_a_new_one_in_its_place(point: MountPoint) -> None:
+    for _ in range(50):  # a new object often gets the address of the one that has gone
+        observer = Observer()
+        point.pre(observer.note, weak=True)
+        counted(1)
+        assert observer.seen == [1]
+        del observer
+        gc.collect()
+
+
+def test_a_callable_that_threads_add_at_once_is_one_hook(point: MountPoint) -> None:
+    observer = Observer()
+    with ThreadPoolExecutor(8) as pool:
+        handles = {*pool.map(lambda _: point.add("pre", observer.note), range(200))}
+    assert handles == {*point} and len(point) == 1
+
+
+@pytest.mark.parametrize("again", ["yes", 1, None])
+def test_again_is_true_or_false(point: MountPoint, again: Any) -> None:
+    with pytest.raises(HookTypeError, match="again=.*; give True or False"):
+        point.pre(print, again=again)
+
+
+# Names that nobody bears
+
+
+def test_what_before_and_after_name_and_no_hook_bears_is_printed_with_the_nearest_name(point: MountPoint) -> None:
+    # A misspelt name showed nowhere.
+    def audit() -> None: ...
+
+    def log() -> None: ...
+
+    def gone() -> None: ...
+
+    point.pre(audit, after=gone)
+    point.pre(log, before=["audti", "audit"], after="cleanup")
+    point.post(lambda: None, name="cleanup")
+    lines = str(point).splitlines()
+    assert lines[0].endswith(":counted, 3 hooks")
+    assert [line.strip() for line in lines if line.startswith("    ")] == [
+        "before='audti': no pre hook has that name; did you mean 'audit'?",
+        "after='cleanup': no pre hook has that name; post hooks do, which run by themselves",
+        "after='gone': no pre hook has that name",
+    ]
+    assert [line.partition(" (")[0] for line in lines[1:] if not line.startswith("    ")] == [
+        "  pre hook 'log'",
+        "  pre hook 'audit'",
+        "  post hook 'cleanup'",
+    ]
+    point.pre(gone)
+    assert "gone'" not in str(point).replace("hook 'gone'", "")
+
+
+def test_a_name_of_a_hook_of_the_function_is_borne_for_those_of_an_instance() -> None:
+    class Shop:
+        @hookable
+        def sell(self) -> None: ...
+
+    shop = Shop()
+    hooks(Shop.sell).pre(lambda: None, name="audit")
+    hooks(shop.sell).pre(lambda: None, name="log", before="audit", after="adit")
+    assert "before" not in str(hooks(shop.sell))
+    assert "after='adit': no pre hook has that name; did you mean 'audit'?" in str(hooks(shop.sell))

@@ -1,0 +1,1202 @@
+"""Registries: what a config builds, whose value counts, and what is said of a config that cannot be built."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import fractions
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial, wraps
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import (
+    AspecthookError,
+    ConfigError,
+    HookLookupError,
+    HookOptionError,
+    HookTypeError,
+    Priority,
+    hookable,
+    hooks,
+)
+from aspecthook._core.law.options import priority_of
+from aspecthook._core.mount.lock import is_changing
+from aspecthook.plugins import Registry, load_toml
+from tests.threads import at_once
+
+
+class Kept:
+    """Keeps what it is built from."""
+
+    priority: object = "HIGH"
+
+    def __init__(self, **options: object) -> None:
+        self.options = options
+
+
+class Ema:
+    def __init__(self, momentum: float = 0.1, *, warmup: int = 0) -> None:
+        self.momentum = momentum
+        self.warmup = warmup
+
+
+class Ranked:
+    """Takes its priority itself."""
+
+    def __init__(self, priority: object = "NORMAL") -> None:
+        self.given = priority
+
+
+class Saver:
+    def __init__(self, folder: str, *, every: int) -> None:
+        self.folder = folder
+        self.every = every
+
+
+@dataclass(frozen=True)
+class Frozen:
+    size: int = 1
+
+
+class Slotted:
+    __slots__ = ()
+    priority = "HIGH"
+
+
+class Pair(NamedTuple):
+    left: int = 0
+    right: int = 0
+
+
+@pytest.fixture
+def registry() -> Registry:
+    made = Registry("hooks", imports=True)
+    for one in (Ema, Ranked, Saver):
+        made.register(one)
+    return made
+
+
+def message(error: type[BaseException], call: Callable[[], object]) -> str:
+    """Give the message of what a call must raise."""
+    with pytest.raises(error) as caught:
+        call()
+    assert caught.type is error
+    return str(caught.value)
+
+
+def attempt(call: Callable[[], Any]) -> tuple[Any, AspecthookError | None]:
+    """Give what a call gives, and what it is refused with."""
+    try:
+        return call(), None
+    except AspecthookError as error:
+        return None, error
+
+
+def line_of(target: type) -> int:
+    """Give the line of a class of this file."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if re.match(rf"class {target.__name__}\b", line))
+
+
+# Laws
+
+words = st.text("abcdefgh_", min_size=1, max_size=4)
+values = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()) | st.builds(object)
+
+
+@given(st.dictionaries(st.text().filter(lambda key: key not in {"type", "priority", "self"}), values))
+def test_what_goes_in_comes_out_and_the_config_stays_as_it_was(options: dict[str, object]) -> None:
+    registry = Registry("hooks", imports=__name__)
+    registry.register(Kept)
+    for kind in ("Kept", Kept, f"{__name__}:Kept"):
+        config = {"type": kind, **options}
+        before = list(config.items())
+        built = registry.build_from_config(config)
+        assert type(built) is Kept
+        assert list(built.options) == list(options)
+        assert all(built.options[key] is value for key, value in options.items())
+        assert all(now is then for now, then in zip(config.values(), dict(before).values(), strict=True))
+        assert list(config) == [key for key, _ in before]
+
+
+some = st.dictionaries(st.sampled_from(["a", "b", "c", "priority"]), st.integers(0, 100))
+
+
+@given(own=some, defaults=some, config=some)
+def test_the_config_goes_before_the_defaults_and_these_before_the_classes_own(
+    own: dict[str, int], defaults: dict[str, int], config: dict[str, int]
+) -> None:
+    class Hook:
+        priority = own.get("priority")
+
+        def __init__(self, a: object = own.get("a"), b: object = own.get("b"), *, c: object = own.get("c")) -> None:
+            self.a, self.b, self.c = a, b, c
+
+    built = Registry("hooks").build_from_config({"type": Hook, **config}, **defaults)
+    expected = {**own, **defaults, **config}
+    assert [getattr(built, key) for key in ("a", "b", "c", "priority")] == [
+        expected.get(key) for key in ("a", "b", "c", "priority")
+    ]
+
+
+@given(
+    value=st.none() | st.booleans() | st.integers(-10, 110) | st.sampled_from(list(Priority)) | st.text() | st.floats()
+)
+def test_a_priority_that_is_set_is_one_that_hooks_may_have_and_is_kept_as_it_was_given(value: object) -> None:
+    def build() -> Any:
+        return Registry("hooks").build_from_config({"type": Kept, "priority": value})
+
+    _, error = attempt(lambda: priority_of(value, "it"))
+    if error is not None:
+        assert message(type(error), build).startswith(f"registry 'hooks': the type {Kept!r} has ")
+    else:
+        built = build()
+        assert built.priority is value
+        assert built.options == {}
+    assert Kept.priority == "HIGH"
+
+
+class Doing(NamedTuple):
+    """One step of a history of a registry."""
+
+    names: list[str]
+    target: type | None
+    force: bool
+
+
+steps = st.builds(
+    Doing, st.lists(words, min_size=1, max_size=3), st.none() | st.sampled_from([Ema, Saver, dict]), st.booleans()
+)
+
+
+@given(st.lists(steps, max_size=12))
+def test_a_registry_is_a_dict_whose_names_are_not_taken_unless_forced(history: list[Doing]) -> None:
+    registry = Registry("hooks")
+    model: dict[str, type] = {}
+    for names, target, force in history:
+        if target is None:
+            if names[0] in model:
+                del model[names[0]]
+                registry.unregister(names[0])
+            else:
+                assert names[0] not in registry
+                message(HookLookupError, partial(registry.unregister, names[0]))
+        elif force or all(model.get(name, target) is target for name in names):
+            model.update(dict.fromkeys(names, target))
+            assert registry.register(target, name=names, force=force) is target
+        else:
+            message(ConfigError, partial(registry.register, target, name=names))
+        assert list(registry) == list(model)
+        assert len(registry) == len(model)
+        assert all(registry[name] is kept and name in registry for name, kept in model.items())
+
+
+@given(st.lists(words, unique=True, min_size=1), st.data())
+def test_unregistering_takes_registering_back(names: list[str], data: st.DataObject) -> None:
+    registry = Registry("hooks")
+    new = data.draw(st.sampled_from(names))
+    for name in names:
+        if name != new:
+            registry.register(Saver, name=name)
+    before = [(name, registry[name]) for name in registry]
+    registry.register(Ema, name=new)
+    assert registry[new] is Ema
+    registry.unregister(new)
+    assert [(name, registry[name]) for name in registry] == before
+
+
+plain = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text([chr(code) for code in range(32, 127)]),
+)
+tables = st.dictionaries(words.filter(lambda key: key not in {"type", "priority"}), plain, max_size=4)
+
+
+@given(st.lists(tables, min_size=1, max_size=5))
+def test_a_toml_file_builds_what_its_tables_as_configs_build(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]
+) -> None:
+    registry = Registry("hooks")
+    registry.register(Kept)
+    bodies = ["".join(f"{key} = {json.dumps(value)}\n" for key, value in row.items()) for row in rows]
+    path = tmp_path_factory.getbasetemp() / "law.toml"
+    path.write_text(
+        "".join(f'[[run.list]]\ntype = "Kept"\n{body}' for body in bodies)
+        + "".join(f'[named.n{number}]\ntype = "Kept"\n{body}' for number, body in enumerate(bodies))
+    )
+    expected = [registry.build_from_config({"type": "Kept", **row}).options for row in rows]
+    assert expected == rows
+    assert [one.options for one in registry.build_from_toml(path, "run.list")] == expected
+    assert [one.options for one in registry.build_from_toml(path, "named")] == expected
+
+
+anything = st.recursive(
+    values | st.sampled_from(["Ema", "a:b", ":", ".", "a.b:c"]), lambda more: st.lists(more), max_leaves=3
+)
+keys: st.SearchStrategy[object] = (
+    st.sampled_from(["type", "momentum", "priority"]) | st.text() | st.integers() | st.none()
+)
+
+
+@given(anything | st.dictionaries(keys, anything))
+def test_no_config_does_anything_but_build_or_be_refused_by_name(config: Any) -> None:
+    registry = Registry("hooks")
+    registry.register(Ema)
+    built, error = attempt(lambda: registry.build_from_config(config))
+    if error is not None:
+        assert str(error).startswith("registry 'hooks': ")
+        assert not hasattr(error, "__notes__")
+    else:
+        assert type(built) is Ema
+        assert config == "Ema" or set(config) <= {"type", "momentum", "priority"}
+
+
+@given(st.binary() | st.text("[]{}ab='\".,#\n0").map(str.encode))
+def test_no_bytes_do_anything_but_read_or_be_refused_by_file(
+    tmp_path_factory: pytest.TempPathFactory, raw: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_bytes(raw)
+    read, error = attempt(lambda: load_toml(path))
+    if error is not None:
+        assert str(error).startswith(f"{path} is not valid TOML: ")
+    else:
+        assert type(read) is dict
+
+
+# Registering
+
+
+def test_register_gives_back_what_it_is_given_in_each_of_its_forms() -> None:
+    registry = Registry("hooks")
+    assert registry.register(Ema) is Ema
+    assert registry.register()(Saver) is Saver
+    assert registry.register(name="ema")(Ema) is Ema
+    assert registry.register(Ema, name=["average", "mean"]) is Ema
+    assert registry.register(Frozen, name=None) is Frozen
+    assert list(registry) == ["Ema", "Saver", "ema", "average", "mean", "Frozen"]
+
+
+def test_the_same_thing_may_be_registered_twice_a_bound_method_too() -> None:
+    registry = Registry("hooks")
+    kept = Kept()
+
+    class Maker:
+        def make(self) -> Kept:
+            return kept
+
+    maker, other = Maker(), Maker()
+    registry.register(maker.make)
+    registry.register(maker.make)
+    assert registry.build_from_config("make") is kept
+    message(ConfigError, lambda: registry.register(other.make))
+
+
+def test_a_name_that_is_taken_is_refused_saying_where_the_first_is_defined(registry: Registry) -> None:
+    assert message(ConfigError, lambda: registry.register(Kept, name=["fresh", "Ema"])) == (
+        f"registry 'hooks': {__name__}.Kept ({__file__}:{line_of(Kept)}) cannot have the name 'Ema': "
+        f"{__name__}.Ema ({__file__}:{line_of(Ema)}) has it; give another by name=, or replace that one with force=True"
+    )
+    assert "fresh" not in registry
+    assert registry["Ema"] is Ema
+    registry.register(Kept, name=["fresh", "Ema"], force=True)
+    assert registry["Ema"] is registry["fresh"] is Kept
+    assert list(registry) == ["Ema", "Ranked", "Saver", "fresh"]
+
+
+def test_what_has_no_file_is_told_by_its_name() -> None:
+    registry = Registry("hooks")
+    registry.register(dict, name="x")
+    registry.register(type("Made", (), {"__module__": "nowhere"}), name="y")
+    assert "builtins.dict has it" in message(ConfigError, lambda: registry.register(Ema, name="x"))
+    assert "nowhere.Made has it" in message(ConfigError, lambda: registry.register(Ema, name="y"))
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda r: r.register(5), "5 is not callable; register a class or a function"),
+        (lambda r: r.register(None), "None is not callable; register a class or a function"),
+        (
+            lambda r: r.register("ema"),
+            "'ema' is not callable; register a class or a function; to give a name, write name='ema'",
+        ),
+        (lambda r: r.register(name="ema")(5), "5 is not callable; register a class or a function"),
+        (lambda r: r.register(Ema, name=""), "something is given the name ''; give a string that is not empty"),
+        (lambda r: r.register(name=7), "something is given the name 7; give a string that is not empty"),
+        (lambda r: r.register(Ema, name=()), "something is given the name (); give a string that is not empty"),
+        (
+            lambda r: r.register(Ema, name=["a", None]),
+            "something is given the name None; give a string that is not empty",
+        ),
+        (
+            lambda r: r.unregister(5),
+            "unregister is given the name 5; give a string that is not empty",
+        ),
+        (
+            lambda r: r.load_entry_points(""),
+            "load_entry_points is given the group ''; give a string that is not empty",
+        ),
+    ],
+)
+def test_what_cannot_be_registered_is_refused(call: Callable[[Registry], object], expected: str) -> None:
+    registry = Registry("hooks")
+    assert message(HookTypeError, lambda: call(registry)) == f"registry 'hooks': {expected}"
+    assert list(registry) == []
+
+
+@pytest.mark.parametrize("target", [lambda: None, partial(Ema)], ids=["lambda", "partial"])
+def test_what_has_no_name_of_its_own_is_given_one(target: Callable[..., object]) -> None:
+    registry = Registry("hooks")
+    shown = "<functools.partial object>" if isinstance(target, partial) else f"<function {__name__}:<lambda>>"
+    expected = f"registry 'hooks': {shown} has no name of its own; give one by name="
+    assert message(HookTypeError, lambda: registry.register(target)) == expected
+    assert registry.register(target, name="it") is target
+    assert registry["it"] is target
+
+
+@pytest.mark.parametrize("name", ["", None, 5])
+def test_a_registry_has_a_name(name: Any) -> None:
+    expected = f"a registry has the name {name!r}; give a string that is not empty"
+    assert message(HookTypeError, lambda: Registry(name)) == expected
+
+
+def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(registry: Registry) -> None:
+    expected = (
+        "registry 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you mean 'Ema'?"
+    )
+    assert message(HookLookupError, lambda: registry["Emma"]) == expected
+    assert message(HookLookupError, lambda: registry.unregister("Emma")) == expected
+    assert message(ConfigError, lambda: registry.build_from_config("Emma")) == expected
+    assert message(HookLookupError, lambda: Registry("empty")["x"]) == (
+        "registry 'empty': 'x' is not registered; registered are: nothing"
+    )
+
+
+def test_a_registry_shows_its_names_is_a_snapshot_when_iterated_and_can_be_copied(registry: Registry) -> None:
+    assert repr(registry) == "<Registry 'hooks': 'Ema', 'Ranked', 'Saver'>"
+    assert repr(Registry("empty")) == "<Registry 'empty': nothing>"
+    twin = copy.deepcopy(registry)
+    for name in registry:
+        registry.unregister(name)
+    assert (len(registry), len(twin)) == (0, 3)
+    for other in (twin, pickle.loads(pickle.dumps(twin))):
+        assert other.register(Ema) is other["Ema"] is Ema
+        assert "Saver" not in registry
+        assert repr(other) == "<Registry 'hooks': 'Ema', 'Ranked', 'Saver'>"
+
+
+def test_of_threads_that_register_one_name_one_gets_it() -> None:
+    registry = Registry("hooks")
+    won: list[int] = []
+
+    def work(number: int) -> None:
+        target = partial(Kept, number=number)
+        for turn in range(50):
+            registry.register(target, name=f"own_{number}_{turn}")
+        try:
+            registry.register(target, name=("shared", f"with_{number}"))
+        except ConfigError:
+            return
+        won.append(number)
+
+    at_once(*[partial(work, number) for number in range(8)])
+    assert len(won) == 1
+    assert registry.build_from_config("shared").options == {"number": won[0]}
+    assert [name for name in registry if name.startswith("with_")] == [f"with_{won[0]}"]
+    assert len(registry) == 8 * 50 + 2
+
+
+def test_a_registration_that_another_one_overtakes_is_not_lost_nor_is_the_other() -> None:
+    registry = Registry("hooks")
+    overtaking = iter(["while it is compared"])
+
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> Any:
+            if name == "__class__":  # as isinstance asks
+                for other in overtaking:
+                    registry.register(Ema, name=other)
+            return super().__getattribute__(name)
+
+    class Slow(metaclass=Meta): ...
+
+    registry.register(Slow, name="slow")
+    assert list(registry) == ["while it is compared", "slow"]
+
+
+def test_no_code_of_a_user_runs_under_the_lock() -> None:
+    held: list[bool] = []
+
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> Any:
+            held.append(is_changing())
+            return super().__getattribute__(name)
+
+        def __eq__(cls, other: object) -> bool:
+            held.append(is_changing())
+            return cls is other
+
+        __hash__ = type.__hash__
+
+    class Watched(metaclass=Meta):
+        def __init__(self) -> None:
+            held.append(is_changing())
+
+    class Name(str):
+        def __hash__(self) -> int:
+            held.append(is_changing())
+            return super().__hash__()
+
+    class Other(metaclass=Meta): ...
+
+    registry = Registry("hooks")
+    registry.register(Watched)
+    registry.register(Watched, name=Name("w"))
+    message(ConfigError, lambda: registry.register(Other, name=Name("w")))
+    registry.register(Other, name="w2")
+    registry.register(Watched, name="w2", force=True)
+    registry.unregister(Name("Watched"))
+    registry.build_from_config("w")
+    assert Name("w") in registry
+    assert len(held) > 5
+    assert not any(held)
+
+
+# Building
+
+
+def test_a_config_is_a_mapping_of_any_sort_or_a_string(registry: Registry) -> None:
+    assert registry.build_from_config("Ema").momentum == 0.1
+    for config in (
+        MappingProxyType({"type": "Ema"}),
+        collections.UserDict(type="Ema"),
+        collections.ChainMap({"type": "Ema"}),
+    ):
+        assert type(registry.build_from_config(config)) is Ema
+
+
+def test_the_type_may_be_a_default_and_a_default_may_be_named_as_the_parameters_of_build_are() -> None:
+    registry = Registry("hooks")
+    built = registry.build_from_config({"x": 1}, type=Kept, config=2, defaults=3)
+    assert built.options == {"x": 1, "config": 2, "defaults": 3}
+
+
+def test_a_factory_function_builds_too_and_what_is_called_need_not_be_registered(registry: Registry) -> None:
+    @registry.register
+    def pair(left: int, *, right: int) -> tuple[int, int]:
+        return left, right
+
+    assert registry.build_from_config({"type": "pair", "left": 1, "right": 2}) == (1, 2)
+    assert registry.build_from_config({"type": partial(pair, right=5), "left": 1}) == (1, 5)
+    assert registry.build_from_config({"type": "fractions:Fraction", "numerator": 3}) == fractions.Fraction(3)
+    assert registry.build_from_config("json:decoder.JSONDecoder").decode("[1]") == [1]
+    assert "fractions:Fraction" not in registry
+
+
+def test_a_registered_name_goes_before_an_import_path(registry: Registry) -> None:
+    registry.register(Ema, name="fractions:Fraction")
+    assert type(registry.build_from_config("fractions:Fraction")) is Ema
+
+
+def test_a_factory_that_has_hooks_takes_what_it_took_before() -> None:
+    seen: list[int] = []
+
+    @hookable
+    def make(size: int) -> Frozen:
+        return Frozen(size)
+
+    hooks(make).add("pre", lambda size: seen.append(size))
+    registry = Registry("hooks")
+    registry.register(make)
+    assert registry.build_from_config({"type": "make", "size": 3}) == Frozen(3)
+    assert seen == [3]
+    assert "takes no 'sice'; what it takes: 'size'; did you mean 'size'?" in message(
+        ConfigError, lambda: registry.build_from_config({"type": "make", "sice": 3})
+    )
+    hooks(make).clear()
+
+
+def test_a_decorated_factory_is_asked_for_what_is_inside_it() -> None:
+    @wraps(Frozen)
+    def make(*args: Any, **kwargs: Any) -> Frozen:
+        return Frozen(*args, **kwargs)
+
+    assert "takes no 'sice'" in message(
+        ConfigError, lambda: Registry("hooks").build_from_config({"type": make, "sice": 3})
+    )
+
+
+def test_a_class_without_a_signature_is_just_called() -> None:
+    registry = Registry("hooks")
+    assert registry.build_from_config({"type": dict, "a": 1}) == {"a": 1}
+    with pytest.raises(TypeError) as caught:
+        registry.build_from_config({"type": int, "x": 3})
+    assert caught.value.__notes__ == ["registry 'hooks': while building {'type': the class int, 'x': an int}"]
+
+
+def test_a_signature_that_cannot_be_told_does_not_matter() -> None:
+    class Odd(Kept):
+        @property
+        def __signature__(self) -> object:
+            raise NameError("Model")
+
+        def __call__(self, **options: object) -> Kept:
+            return Kept(**options)
+
+    assert Registry("hooks").build_from_config({"type": Odd(), "size": 2}).options == {"size": 2}
+
+
+def test_a_constructor_that_takes_a_priority_is_given_it_as_it_is(registry: Registry) -> None:
+    built = registry.build_from_config({"type": "Ranked", "priority": 1000})
+    assert built.given == 1000
+    assert not hasattr(built, "priority")
+    assert registry.build_from_config("Ranked").given == "NORMAL"
+
+
+def test_another_priority_is_set_on_what_was_built_also_if_any_keyword_is_taken() -> None:
+    registry = Registry("hooks")
+    built = registry.build_from_config({"type": Kept, "priority": "low"})
+    assert (built.priority, built.options) == ("low", {})
+    assert registry.build_from_config({"type": Kept}).priority == "HIGH"
+
+
+def test_a_bad_priority_is_refused_before_anything_is_built(registry: Registry) -> None:
+    built: list[Any] = []
+    config = {"type": lambda: built.append(1), "priority": "LOWW"}
+    assert message(HookOptionError, lambda: registry.build_from_config(config)).endswith("; did you mean 'LOW'?")
+    assert message(HookTypeError, lambda: registry.build_from_config({"type": "Ema", "priority": None})) == (
+        "registry 'hooks': the type 'Ema' has a priority of type NoneType; give an int from 0 to 100 or a name"
+    )
+    assert built == []
+
+
+@pytest.mark.parametrize("kind", [Frozen, Slotted, Pair, lambda: None, dict], ids=lambda kind: kind.__name__)
+def test_a_priority_that_cannot_be_set_is_one_clear_error(kind: Callable[[], object]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Registry("hooks").build_from_config({"type": kind, "priority": 3})
+    assert re.fullmatch(
+        r"registry 'hooks': the type <.+> made .+, whose attribute 'priority' cannot be set; remove 'priority' from "
+        r"the config, or have the constructor take it",
+        str(caught.value),
+    )
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+def test_what_the_constructor_raises_is_let_through_with_a_note(registry: Registry) -> None:
+    raised = KeyError("folder")
+
+    @registry.register
+    def broken(size: int) -> None:
+        raise raised
+
+    with pytest.raises(KeyError) as caught:
+        registry.build_from_config({"type": "broken", "size": 3, "priority": "LOW"})
+    assert caught.value is raised
+    assert raised.__notes__ == [
+        "registry 'hooks': while building {'type': 'broken', 'size': an int, 'priority': a str}",
+    ]
+
+
+def test_an_exception_that_takes_no_note_is_let_through_all_the_same() -> None:
+    @dataclass(frozen=True)
+    class Sealed(Exception):
+        code: int
+
+    def broken() -> None:
+        raise Sealed(3)
+
+    with pytest.raises(Sealed) as caught:
+        Registry("hooks").build_from_config({"type": broken})
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_keyboard_interrupt_is_nobodys_business() -> None:
+    def broken() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        Registry("hooks").build_from_config({"type": broken})
+    assert not hasattr(caught.value, "__notes__")
+
+
+def positional(folder: str, /, **rest: object) -> None: ...
+
+
+def typed(type: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (None, "None is not a config; give a mapping with a 'type', or a name alone"),
+        ([("type", "Ema")], "a list of 1 item is not a config; give a mapping with a 'type', or a name alone"),
+        ({}, "the config has no 'type'; what it has: nothing; say what to build"),
+        ({"typ": "Ema", "x": 1}, "the config has no 'type'; what it has: 'typ', 'x'; say what to build"),
+        (
+            {"type": "Ema", 3: 1},
+            "the config has the key 3; keys name arguments and must be strings",
+        ),
+        (
+            {"type": 5},
+            "the type is an int, which is not callable; give a registered name, a class or function, or an import path",
+        ),
+        (
+            {"type": "shop.hooks.Ema"},
+            "'shop.hooks.Ema' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; an import path is written "
+            "'shop.hooks:Ema'",
+        ),
+        (
+            {"type": "Ema", "momentun": 1},
+            "the type 'Ema' takes no 'momentun'; what it takes: 'momentum', 'warmup'; did you mean 'momentum'?",
+        ),
+        ({"type": "Ema", "self": 1}, "the type 'Ema' takes no 'self'; what it takes: 'momentum', 'warmup'"),
+        ({"type": object, "x": 1}, "the type <class 'object'> takes no 'x'; what it takes: nothing"),
+        ({"type": "Saver", "folder": "x"}, "the type 'Saver' needs 'every', which the config does not give; add it"),
+        (
+            {"type": f"{__name__}:positional", "folder": "x"},
+            f"the type '{__name__}:positional' needs 'folder', which a config cannot give; register a function that "
+            "passes it",
+        ),
+        (
+            {"type": f"{__name__}:typed"},
+            f"the type '{__name__}:typed' needs 'type', which a config cannot give; register a function that passes it",
+        ),
+        ("", "'' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
+        ("x.", "'x.' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
+        (":Ema", "the type ':Ema' is neither registered nor an import path of the form 'package.module:Class'"),
+        ("a:b:c", "the type 'a:b:c' is neither registered nor an import path of the form 'package.module:Class'"),
+        ("..a:b", "the type '..a:b' is neither registered nor an import path of the form 'package.module:Class'"),
+        ("fractionz:F", "there is no module 'fractionz' for the type 'fractionz:F'; did you mean 'fractions'?"),
+        (
+            "collections.abd:F",
+            "there is no module 'collections.abd' for the type 'collections.abd:F'; did you mean 'collections.abc'?",
+        ),
+        ("fractions.x.y:F", "there is no module 'fractions.x' for the type 'fractions.x.y:F'"),
+        (
+            "sys:maxsize",
+            "the type 'sys:maxsize' is an int, which is not callable; give the path of a class or function",
+        ),
+    ],
+)
+def test_what_cannot_be_built_is_refused(registry: Registry, config: Any, expected: str) -> None:
+    before = copy.copy(config)
+    assert message(ConfigError, lambda: registry.build_from_config(config)) == f"registry 'hooks': {expected}"
+    assert config == before
+
+
+def test_a_default_that_is_not_taken_is_refused_as_if_the_config_had_it(registry: Registry) -> None:
+    expected = "registry 'hooks': the type 'Ema' takes no 'model'; what it takes: 'momentum', 'warmup'"
+    assert message(ConfigError, lambda: registry.build_from_config("Ema", model=1)) == expected
+
+
+def test_a_module_without_the_name_is_answered_with_the_nearest(registry: Registry) -> None:
+    assert re.fullmatch(
+        r"registry 'hooks': <module 'fractions'.+ has no 'Fractoin' for the type 'fractions:Fractoin'; did you mean "
+        r"'Fraction'\?",
+        message(ConfigError, lambda: registry.build_from_config("fractions:Fractoin")),
+    )
+
+
+def test_errors_say_what_is_imported_and_are_value_errors() -> None:
+    assert ConfigError.__module__ == "aspecthook"
+    assert issubclass(ConfigError, (AspecthookError,))
+    assert issubclass(ConfigError, ValueError)
+
+
+# TOML
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "run.toml"
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_a_list_of_tables_is_built_in_the_order_of_the_file(registry: Registry, run: Callable[[str], Path]) -> None:
+    path = run("""
+        seed = 1
+
+        [[hooks]]
+        type = "Saver"
+        folder = "out"
+        every = 2
+        priority = "LOW"
+
+        [[hooks]]
+        type = "Ema"
+        """)
+    saver, ema = registry.build_from_toml(path)
+    assert (saver.folder, saver.every, saver.priority) == ("out", 2, "LOW")
+    assert (type(ema), ema.momentum) == (Ema, 0.1)
+    assert [type(one) for one in registry.build_from_toml(str(path), table="hooks")] == [Saver, Ema]
+
+
+def test_a_table_of_tables_names_the_types_unless_they_say_otherwise(
+    registry: Registry, run: Callable[[str], Path]
+) -> None:
+    path = run("""
+        [train.hooks.slow]
+        type = "Ema"
+        momentum = 0.01
+
+        [train.hooks.Ranked]
+        priority = 7
+
+        [train.hooks.Ema]
+        """)
+    slow, ranked, ema = registry.build_from_toml(path, "train.hooks")
+    assert (slow.momentum, ranked.given, ema.momentum) == (0.01, 7, 0.1)
+
+
+@pytest.mark.parametrize(("text", "count"), [("hooks = []", 0), ("[hooks]", 0), ("hooks = ['Ema', {type = 'Ema'}]", 2)])
+def test_a_table_may_be_empty_or_a_list_in_one_line(
+    registry: Registry, run: Callable[[str], Path], text: str, count: int
+) -> None:
+    assert [type(one) for one in registry.build_from_toml(run(text))] == [Ema] * count
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "expected"),
+    [
+        ("", "hooks", ": there is no table 'hooks'; its tables: nothing"),
+        (
+            "[[train.hooks]]\n[model]\nsize = 1",
+            "hooks",
+            ": there is no table 'hooks'; its tables: 'train', 'train.hooks', 'model'; did you mean 'train.hooks'?",
+        ),
+        (
+            "[[hooks]]",
+            "hooks",
+            ", entry 1 of 'hooks': the config has no 'type'; what it has: nothing; say what to build",
+        ),
+        (
+            "hooks = ['Ema', 'Emma']",
+            "hooks",
+            ", entry 2 of 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you "
+            "mean 'Ema'?",
+        ),
+        (
+            "[hooks.Ema]\nmomentun = 1",
+            "hooks",
+            ", table 'hooks.Ema': the type 'Ema' takes no 'momentun'; what it takes: 'momentum', 'warmup'; did you "
+            "mean 'momentum'?",
+        ),
+        ("hooks = 5", "hooks", ": 'hooks' is not a table; write [[hooks]], each with its type, or [hooks.TYPE]"),
+        (
+            "[a.hooks]\ntype = 'Ema'",
+            "a.hooks",
+            ": 'a.hooks.type' is not a table; write [[a.hooks]], each with its type, or [a.hooks.TYPE]",
+        ),
+        (
+            "[[hooks.Ema]]",
+            "hooks",
+            ": 'hooks.Ema' is not a table; write [[hooks]], each with its type, or [hooks.TYPE]",
+        ),
+        ("[a]\nb = 1", "a.b.c", ": there is no table 'a.b.c'; its tables: 'a'"),
+    ],
+)
+def test_what_a_file_has_wrong_is_told_with_its_place(
+    registry: Registry, run: Callable[[str], Path], text: str, table: str, expected: str
+) -> None:
+    path = run(text)
+    assert message(ConfigError, lambda: registry.build_from_toml(path, table)) == f"registry 'hooks', {path}{expected}"
+
+
+@pytest.mark.parametrize("table", ["", None])
+def test_a_table_is_named_by_a_string(registry: Registry, run: Callable[[str], Path], table: Any) -> None:
+    path = run("")
+    expected = f"registry 'hooks', {path}: the table is {table!r}; give a string that is not empty"
+    assert message(HookTypeError, lambda: registry.build_from_toml(path, table)) == expected
+
+
+def test_what_a_constructor_raises_for_a_file_has_a_note_with_the_place(
+    registry: Registry, run: Callable[[str], Path]
+) -> None:
+    path = run("[[hooks]]\ntype = 'fractions:Fraction'\nnumerator = 'x'")
+    with pytest.raises(ValueError, match="Invalid literal") as caught:
+        registry.build_from_toml(path)
+    assert caught.value.__notes__ == [
+        f"registry 'hooks', {path}, entry 1 of 'hooks': while building "
+        "{'type': 'fractions:Fraction', 'numerator': a str}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"a = 1\nb = \n", "Invalid value (at line 2, column 5); correct it there"),
+        (b"a = 1\nb = 2\n\xff = 3\n", "line 3 is not UTF-8; save it as UTF-8"),
+        (b"a = " + b"[" * 20_000, "its values are nested too deeply; correct it"),
+        (b"a = " + b"9" * 5_000, "Exceeds the limit"),
+    ],
+    ids=["syntax", "encoding", "depth", "digits"],
+)
+def test_what_is_no_toml_is_told_with_file_and_line(tmp_path: Path, raw: bytes, expected: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(raw)
+    for read in (load_toml, Registry("hooks").build_from_toml):
+        assert message(ConfigError, partial(read, path)).startswith(f"{path} is not valid TOML: {expected}")
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_have_lines_of_windows(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(b"\xef\xbb\xbfa = 1\r\nb = 2\r\n")
+    assert load_toml(path) == load_toml(str(path)) == {"a": 1, "b": 2}
+
+
+def test_a_file_that_is_not_there_is_the_systems_own_error(tmp_path: Path) -> None:
+    for read in (load_toml, Registry("hooks").build_from_toml):
+        assert "none.toml" in message(FileNotFoundError, partial(read, tmp_path / "none.toml"))
+
+
+# Entry points
+
+GROUP = "aspecthook.tests.registry"
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Put real distributions on the path, whose modules begin with `registry_plugin_`."""
+
+    def install(name: str, points: Mapping[str, str], modules: Mapping[str, str], *, group: str = GROUP) -> None:
+        folder = tmp_path / name
+        info = folder / f"{name}-1.2.dist-info"
+        info.mkdir(parents=True)
+        info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+        lines = [f"{key} = {value}" for key, value in points.items()]
+        info.joinpath("entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+        for module, source in modules.items():
+            folder.joinpath(f"{module}.py").write_text(textwrap.dedent(source))
+        monkeypatch.syspath_prepend(str(folder))
+
+    yield install
+    for module in [one for one in sys.modules if one.startswith("registry_plugin_")]:
+        del sys.modules[module]
+
+
+PLUGIN = """
+    class Cosine:
+        def __init__(self, steps=10):
+            self.steps = steps
+"""
+
+
+def test_an_entry_point_is_imported_at_its_first_use(registry: Registry, install: Install) -> None:
+    install("cosine", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    assert registry.load_entry_points(GROUP) == ("Cosine",)
+    assert registry.load_entry_points(GROUP) == ("Cosine",)  # anew, not once more
+    assert list(registry) == ["Ema", "Ranked", "Saver", "Cosine"]
+    assert "Cosine" in registry
+    assert "registry_plugin_a" not in sys.modules
+    built = registry.build_from_config({"type": "Cosine", "steps": 3, "priority": "LOW"})
+    assert (built.steps, built.priority) == (3, "LOW")
+    assert registry["Cosine"] is sys.modules["registry_plugin_a"].Cosine
+
+
+def test_an_entry_point_that_its_distribution_gives_twice_is_one(registry: Registry, install: Install) -> None:
+    twice = "registry_plugin_a:Cosine\nCosine = registry_plugin_a:Cosine"
+    install("cosine", {"Cosine": twice}, {"registry_plugin_a": PLUGIN})
+    assert registry.load_entry_points(GROUP) == ("Cosine",)
+    assert registry.build_from_config("Cosine").steps == 10
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_registered_goes_before_an_entry_point_whichever_came_first(
+    registry: Registry, install: Install, first: bool
+) -> None:
+    install("cosine", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    if first:
+        registry.register(Ema, name="Cosine")
+    registry.load_entry_points(GROUP)
+    if not first:
+        registry.register(Ema, name="Cosine")
+    assert registry["Cosine"] is Ema
+    assert len(registry) == 4
+    registry.unregister("Cosine")
+    assert registry["Cosine"] is sys.modules["registry_plugin_a"].Cosine
+    registry.unregister("Cosine")
+    assert "Cosine" not in registry
+
+
+BROKEN = {
+    "missing": ("registry_plugin_none:A", {}, ModuleNotFoundError),
+    "raises": ("registry_plugin_b:A", {"registry_plugin_b": "1 / 0"}, ZeroDivisionError),
+    "syntax": ("registry_plugin_b:A", {"registry_plugin_b": "def"}, SyntaxError),
+    "attribute": ("registry_plugin_b:A", {"registry_plugin_b": "B = 1"}, AttributeError),
+    "malformed": ("!", {}, Exception),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_package_breaks_only_who_uses_it_and_is_named(registry: Registry, install: Install, case: str) -> None:
+    value, modules, cause = BROKEN[case]
+    install("wreck", {"Broken": value}, modules)
+    registry.load_entry_points(GROUP)
+    assert type(registry.build_from_config("Ema")) is Ema
+    for use in (registry.__getitem__, registry.build_from_config):
+        with pytest.raises(ConfigError) as caught:
+            use("Broken")
+        text = str(caught.value)
+        assert text.startswith(f"registry 'hooks': entry point Broken = {value} of wreck 1.2 fails with ")
+        assert text.endswith("; fix or uninstall it")
+        assert isinstance(caught.value.__cause__, cause)
+
+
+def test_a_malformed_entry_point_of_others_hides_no_others(registry: Registry, install: Install) -> None:
+    """Since 3.15 Python gives none at all then, and a bare ValueError came out."""
+    install("wreck", {"Broken": "!", "Whole": "fractions:Fraction"}, {}, group="another.group")
+    install("other", {"Fine": "fractions:Fraction", "Odd": "?"}, {})
+    assert sorted(registry.load_entry_points(GROUP)) == ["Fine", "Odd"]
+    assert registry["Fine"].__name__ == "Fraction"
+    assert sorted(registry.load_entry_points("another.group")) == ["Broken", "Whole"]
+
+
+def test_a_line_that_is_no_entry_point_is_named(registry: Registry, install: Install, tmp_path: Path) -> None:
+    """A line without `=` came out as a bare TypeError."""
+    install("wreck", {"Fine": "fractions:Fraction"}, {})
+    info = tmp_path / "wreck" / "wreck-1.2.dist-info" / "entry_points.txt"
+    info.write_text(f"# all of it\n[{GROUP}]\nBroken\nFine = fractions:Fraction\n\n[other]\nx = y\n")
+    assert sorted(registry.load_entry_points(GROUP)) == ["Broken", "Fine"]
+    assert message(ConfigError, lambda: registry["Broken"]).startswith(
+        "registry 'hooks': entry point Broken =  of wreck 1.2 fails with ValueError"
+    )
+
+
+def test_an_entry_point_that_cannot_be_called_is_refused(registry: Registry, install: Install) -> None:
+    install("wreck", {"Five": "registry_plugin_b:A"}, {"registry_plugin_b": "A = 5"})
+    registry.load_entry_points(GROUP)
+    assert message(ConfigError, lambda: registry["Five"]) == (
+        "registry 'hooks': entry point Five = registry_plugin_b:A of wreck 1.2 is an int, which is not callable; fix "
+        "or uninstall it"
+    )
+
+
+def test_one_name_of_two_distributions_is_refused_when_it_is_used(registry: Registry, install: Install) -> None:
+    install("one", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    install("two", {"Cosine": "registry_plugin_b:Cosine"}, {"registry_plugin_b": PLUGIN}, group=f"{GROUP}.more")
+    assert registry.load_entry_points(GROUP) == registry.load_entry_points(f"{GROUP}.more") == ("Cosine",)
+    assert list(registry)[3:] == ["Cosine"]
+    assert message(ConfigError, lambda: registry["Cosine"]) == (
+        "registry 'hooks': 2 entry points have the same name: entry point Cosine = registry_plugin_a:Cosine of "
+        "one 1.2; "
+        "entry point Cosine = registry_plugin_b:Cosine of two 1.2; uninstall all but one, or register 'Cosine' "
+        "yourself, which comes before them"
+    )
+    assert not {"registry_plugin_a", "registry_plugin_b"} & set(sys.modules)
+    registry.register(Ema, name="Cosine")
+    assert registry["Cosine"] is Ema
+
+
+def test_one_name_of_two_distributions_in_one_group_is_refused_too(registry: Registry, install: Install) -> None:
+    for name in ("one", "two"):
+        install(name, {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    assert registry.load_entry_points(GROUP) == ("Cosine",)
+    text = message(ConfigError, lambda: registry.build_from_config("Cosine"))
+    assert "of one 1.2; " in text
+    assert "of two 1.2; " in text
+
+
+def test_a_group_that_is_gone_is_gone_when_it_is_read_again(
+    registry: Registry, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("cosine", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    assert registry.load_entry_points(GROUP) == ("Cosine",)
+    monkeypatch.setattr(sys, "path", sys.path[1:])
+    assert registry.load_entry_points(GROUP) == ()
+    assert "Cosine" not in registry
+
+
+def test_what_a_module_raises_as_it_is_imported_by_a_path_is_let_through(registry: Registry, install: Install) -> None:
+    install("wreck", {}, {"registry_plugin_a": "1 / 0", "registry_plugin_b": "import registry_plugin_none"})
+    with pytest.raises(ZeroDivisionError) as caught:
+        registry.build_from_config("registry_plugin_a:A")
+    assert caught.value.__notes__ == ["registry 'hooks': while importing 'registry_plugin_a:A'"]
+    with pytest.raises(ModuleNotFoundError, match="registry_plugin_none"):
+        registry.build_from_config("registry_plugin_b:A")
+
+
+# What configs may import
+
+
+PARTS = {
+    "parts": "import os\nfrom os import system\nfrom fractions import Fraction",
+    "parts/inner": "from functools import partial\nclass Own: ...\nbound = partial(Own)\ndef make(): return Own()",
+    "parts_of_others": "class Own: ...",
+}
+
+
+@pytest.fixture
+def parts(install: Install, tmp_path: Path) -> Iterator[None]:
+    install("parts", {}, {"parts_of_others": PARTS["parts_of_others"]})
+    package = tmp_path / "parts" / "parts"
+    package.mkdir()
+    package.joinpath("__init__.py").write_text(PARTS["parts"])
+    package.joinpath("inner.py").write_text(PARTS["parts/inner"])
+    yield
+    for name in [one for one in sys.modules if one.split(".")[0].startswith("parts")]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("kind", ["os:system", "parts:system", "parts", "parts.inner", "parts.inner:Own", "parts:"])
+def test_a_registry_imports_nothing_unless_it_is_told_to(kind: str) -> None:
+    """`Registry("allowed")` ran `os:system`, and imported what it then refused."""
+    registry = Registry("allowed")
+    registry.register(Ema)
+    assert registry.imports is False
+    text = message(ConfigError, lambda: registry.build_from_config({"type": kind, "command": "exit 1"}))
+    assert text.startswith("registry 'allowed': ") and "registered" in text
+    assert not {"parts", "parts.inner"} & set(sys.modules)
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("imports", ["parts", "parts.", ("parts.inner", "parts"), ["parts"], True])
+def test_a_registry_imports_what_it_is_told_to(imports: Any) -> None:
+    registry = Registry("allowed", imports=imports)
+    assert type(registry.build_from_config("parts.inner:Own")).__qualname__ == "Own"
+    assert type(registry.build_from_config("parts.inner:make")).__qualname__ == "Own"
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize(
+    ("imports", "kind", "says"),
+    [
+        ("parts", "os:system", "is defined in 'os', and only what is defined in 'parts' may be imported"),
+        ("parts", "parts_of_others:Own", "is defined in 'parts_of_others', and only"),
+        ("parts.inner", "parts:make", "is defined in 'parts', and only"),
+        # A module has what it has imported, and every object leads to others.
+        ("parts", "parts:system", f"is defined in '{os.system.__module__}', and only"),
+        ("parts", "parts:os.system", f"is defined in '{os.system.__module__}', and only"),
+        ("parts", "parts:Fraction", "is defined in 'fractions', and only"),
+        ("parts", "parts.inner:bound", "is defined in 'functools', and only"),
+        ("parts", "parts.inner:Own.__class__", "is defined in 'builtins', and only"),
+        ("parts", "parts.inner:Own.__subclasses__", "is defined in None, and only"),
+        ("parts", "parts.inner:make.__globals__.get", "is defined in None, and only"),
+        ("parts", "parts.inner:make.__call__", "is defined in None, and only"),
+        ("parts", "parts:__loader__.get_data", "is defined in "),
+    ],
+)
+def test_a_registry_builds_only_what_is_defined_where_it_may_import_from(imports: str, kind: str, says: str) -> None:
+    registry = Registry("allowed", imports=imports)
+    text = message(ConfigError, lambda: registry.build_from_config({"type": kind, "command": "exit 1"}))
+    assert f"the type {kind!r} {says}" in text and "parts_of_others" not in sys.modules
+
+
+def test_a_name_without_a_colon_is_never_imported() -> None:
+    for imports in (True, "this_module"):
+        registry = Registry("any", imports=imports)
+        with pytest.raises(ConfigError, match="is not registered"):
+            registry.build_from_config("antigravity")
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("imports", [5, None, "", [""], [5], {}])
+def test_what_a_registry_imports_is_true_or_false_or_packages(imports: Any) -> None:
+    assert "imports has the package" in message(HookTypeError, lambda: Registry("hooks", imports=imports))
+
+
+# What messages show
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"type": "Login", "password": "hunter2"},
+        {"type": "Login", "password": "hunter2", "more": ["hunter2"], "also": {"hunter2": "hunter2"}},
+        {"type": "Login", "pasword": "hunter2"},
+        {"type": ["hunter2"]},
+        {"type": {"type": "hunter2"}, "password": "hunter2"},
+        {"type": "Login", "password": "hunter2", "priority": ["hunter2"]},
+        ["hunter2"],
+        b"hunter2",
+        {"password": "hunter2"},
+        {b"type": "hunter2"},
+    ],
+)
+def test_no_message_shows_what_a_config_gives(config: Any) -> None:
+    registry = Registry("hooks")
+
+    @registry.register
+    class Login:
+        def __init__(self, password: str, **more: object) -> None:
+            raise ValueError("refused")
+
+    with pytest.raises((AspecthookError, ValueError, TypeError)) as caught:
+        registry.build_from_config(config)
+    said = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "hunter2" not in said and said
+
+
+def test_what_was_built_of_a_large_config_is_said_in_a_line() -> None:
+    def broken(**options: object) -> None:
+        raise ValueError
+
+    config = {"type": broken, **{f"option {number}": "x" * 10**6 for number in range(1000)}}
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        Registry("hooks").build_from_config(config)
+    assert len(caught.value.__notes__[0]) < 500
+
+
+# Paths, and what is deep
+
+
+@pytest.mark.parametrize("path", ["no\0file", "no\nfile\0", "\ud800/no file"])
+def test_what_is_no_path_is_one_line(path: str) -> None:
+    for read in (load_toml, Registry("hooks").build_from_toml):
+        with pytest.raises((ConfigError, FileNotFoundError)) as caught:
+            read(path)
+        if isinstance(caught.value, ConfigError):
+            assert "cannot be the path of a file: " in str(caught.value) and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 200 + "]" * 200,
+        "[" + "a." * 5000 + "a]",
+        "a." * 5000 + "a = 1",
+        "a = " + "{b=" * 150 + "1" + "}" * 150,
+    ],
+    ids=["arrays", "a table", "a key", "tables"],
+)
+def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str) -> None:
+    """A RecursionError came out, of the parser or of what went through the file."""
+    path = tmp_path / "deep.toml"
+    path.write_text(text)
+    for read in (load_toml, Registry("hooks").build_from_toml):
+        text = message(ConfigError, partial(read, path))
+        assert text == f"{path} is not valid TOML: its values are nested too deeply; correct it"
+
+
+# What it costs
+
+
+def test_importing_it_loads_nothing_that_it_may_not_need() -> None:
+    root = str(Path(__file__).parents[2])
+    program = f"import sys; sys.path.insert(0, {root!r}); import aspecthook.plugins; print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", program]
+    loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert "aspecthook.plugins" in loaded
+    assert loaded.isdisjoint({"inspect", "tomllib", "importlib.metadata", "pathlib", "pkgutil", "difflib"})

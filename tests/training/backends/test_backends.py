@@ -1,0 +1,677 @@
+"""The two back ends by one suite, and what is special about each."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import subprocess
+import sys
+from collections import namedtuple
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from aspecthook.training import TrainingError  # noqa: E402
+from aspecthook.training import numpy as nn  # noqa: E402
+from aspecthook.training.backends._choose import backend_of  # noqa: E402
+from aspecthook.training.backends._state import map_leaves  # noqa: E402
+from aspecthook.training.checkpoint import load, save  # noqa: E402
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+LIBRARIES = ["numpy", pytest.param("torch", marks=[pytest.mark.torch, needs_torch])]
+both = pytest.mark.parametrize("library", LIBRARIES)
+
+
+class Library:
+    """Models, optimizers and losses of one of the libraries, with the same weights for the same seed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        if name == "torch":
+            import torch
+
+            self.nn, self.optim = torch.nn, torch.optim
+
+    def model(self, seed: int = 0, hidden: int = 4, dropout: float = 0.0) -> Any:
+        nn.manual_seed(seed)
+        ours = nn.Sequential(nn.Linear(3, hidden), nn.BatchNorm1d(hidden), nn.Dropout(dropout), nn.Linear(hidden, 2))
+        if self.name == "numpy":
+            return ours
+        import torch
+
+        layers = [self.nn.Linear(3, hidden), self.nn.BatchNorm1d(hidden)]
+        theirs = self.nn.Sequential(*layers, self.nn.Dropout(dropout), self.nn.Linear(hidden, 2))
+        theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()})
+        return theirs
+
+    def optimizer(self, model: Any, kind: str = "Adam", **options: Any) -> Any:
+        made: Any = getattr(nn if self.name == "numpy" else self.optim, kind)
+        return made(model.parameters(), **{"lr": 0.1, **options})
+
+    def array(self, *shape: int, seed: int = 0) -> Any:
+        numbers = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+        if self.name == "numpy":
+            return numbers
+        import torch
+
+        return torch.tensor(numbers)
+
+    def loss(self, model: Any, seed: int = 0) -> Any:
+        x, y = self.array(5, 3, seed=seed), self.array(5, 2, seed=seed + 1)
+        return nn.mse(model(x), y) if self.name == "numpy" else self.nn.functional.mse_loss(model(x), y)
+
+    def train(self, model: Any, optimizer: Any, steps: int = 3) -> None:
+        for step in range(steps):
+            optimizer.zero_grad()
+            self.loss(model, step).backward()
+            optimizer.step()
+
+
+@pytest.fixture
+def lib(library: str) -> Library:
+    return Library(library)
+
+
+def through_a_file(state: dict[str, Any], folder: Path) -> dict[str, Any]:
+    save(folder / "state.safetensors", state)
+    return load(folder / "state.safetensors")
+
+
+# Which one
+
+
+@both
+def test_a_model_finds_its_back_end(lib: Library) -> None:
+    assert backend_of(lib.model()).name == lib.name
+
+
+@both
+def test_an_object_that_holds_models_has_their_back_end_and_their_parameters(lib: Library) -> None:
+    """A GAN, say, with a train_step of its own: its checkpoints had no weights."""
+
+    class Pair:
+        def __init__(self) -> None:
+            self.generator, self.judge = lib.model(0), lib.model(1)
+            self.optimizer = lib.optimizer(self.judge)
+
+    pair, other = Pair(), Pair()
+    backend = backend_of(pair)
+    assert backend.name == lib.name
+    state = backend.state(pair)
+    assert {name.split(".")[0] for name in state} == {"generator", "judge"}
+    assert set(backend.parameters(pair)) < set(state)
+    lib.train(other.judge, other.optimizer)
+    backend.load_state(other, state)
+    np.testing.assert_equal(backend.state(other), state)
+
+
+def test_whatever_else_is_trained_has_a_back_end_too() -> None:
+    class Model:
+        def train_step(self, batch: Any, optimizer: Any) -> Any: ...
+
+    backend = backend_of(Model())
+    assert backend.name == "numpy"
+    assert backend.parameters(Model()) == backend.state(Model()) == backend.gradients(Model()) == {}
+    assert backend.clip_gradients(Model(), 1.0) == 0.0
+    assert backend.optimizer_state(object()) == {}
+    backend.load_optimizer_state(object(), {})
+    backend.place(Model())
+
+
+def test_a_numpy_model_imports_no_pytorch_and_the_package_imports_nothing() -> None:
+    code = (
+        "import sys, aspecthook, aspecthook.training, aspecthook.training.backends._choose\n"
+        "assert not {'numpy', 'torch', 'autograd'} & set(sys.modules), 'imported'\n"
+        "from aspecthook.training.backends._choose import backend_of\n"
+        "from aspecthook.training.numpy import Linear\n"
+        "import aspecthook.training.data, aspecthook.training.data\n"
+        "model = Linear(2, 2)\n"
+        "backend = backend_of(model)\n"
+        "backend.state(model), backend.rng_state(), backend.seed(1)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Parameters and state
+
+
+@both
+def test_parameters_are_live_and_states_are_copies(lib: Library) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    state = backend.state(model)
+    assert list(backend.parameters(model)) == ["0.weight", "0.bias", "1.weight", "1.bias", "3.weight", "3.bias"]
+    assert set(state) == {*backend.parameters(model), "1.running_mean", "1.running_var", "1.num_batches_tracked"}
+    before = copy.deepcopy(state)
+    lib.train(model, lib.optimizer(model))
+    np.testing.assert_equal(state, before)
+    assert (np.asarray(backend.parameters(model)["0.weight"].data) != state["0.weight"]).any()
+
+
+@both
+def test_a_state_comes_back_bit_by_bit(lib: Library) -> None:
+    model, other = lib.model(0), lib.model(1)
+    backend = backend_of(model)
+    lib.train(model, lib.optimizer(model))
+    state = backend.state(model)
+    for array in state.values():
+        array.flags.writeable = False  # as arrays of a file are
+    backend.load_state(other, state)
+    np.testing.assert_equal(backend.state(other), state)
+    assert {name: array.dtype for name, array in backend.state(other).items()} == {
+        name: array.dtype for name, array in state.items()
+    }
+
+
+@both
+def test_a_state_of_another_model_is_refused_with_all_that_differs(lib: Library) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    before, state = backend.state(model), backend.state(lib.model(hidden=7))
+    state["head.weight"] = state.pop("3.weight")
+    with pytest.raises(TrainingError) as caught:
+        backend.load_state(model, state)
+    said = str(caught.value)
+    assert "not the tensors of Sequential" in said
+    assert "missing: 3.weight; unexpected: head.weight; of another shape: 0.weight is 7×3, and 4×3 here" in said
+    assert "1.running_var is 7, and 4 here" in said and "num_batches_tracked" not in said
+    np.testing.assert_equal(backend.state(model), before)
+
+
+# Gradients
+
+
+@both
+def test_gradients_are_given_by_name(lib: Library) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    assert set(backend.gradients(model).values()) == {None}
+    lib.loss(model).backward()
+    assert {name: g.shape for name, g in backend.gradients(model).items()} == {
+        name: tuple(parameter.shape) for name, parameter in backend.parameters(model).items()
+    }
+
+
+@both
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, float("inf")])
+@pytest.mark.parametrize("share", [0.1, 3.0])
+def test_gradients_are_clipped_to_a_norm(lib: Library, norm_type: float, share: float) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    lib.loss(model).backward()
+    before = backend.gradients(model)
+    whole = np.linalg.norm(np.concatenate([g.ravel() for g in before.values()]), norm_type)
+    given_norm = backend.clip_gradients(model, float(whole) * share, norm_type)
+    assert isinstance(given_norm, float) and given_norm == pytest.approx(whole, rel=1e-5)
+    for name, gradient in backend.gradients(model).items():
+        np.testing.assert_allclose(gradient, before[name] * min(share, 1.0), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.torch
+@needs_torch
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_gradients_that_are_no_numbers_are_clipped_as_pytorch_clips_them(bad: float) -> None:
+    made = []
+    for name in ("numpy", "torch"):
+        lib = Library(name)
+        model = lib.model()
+        backend = backend_of(model)
+        (lib.loss(model) * bad).backward()
+        made.append((backend.clip_gradients(model, 1.0), backend.gradients(model)))
+    np.testing.assert_equal(made[0], made[1])
+
+
+# Averages
+
+
+@both
+@given(weight=st.floats(0, 1), steps=st.integers(1, 3))
+@settings(max_examples=30)
+def test_mixing_is_the_formula_in_place(library: str, weight: float, steps: int) -> None:
+    lib = Library(library)
+    model = lib.model()
+    backend = backend_of(model)
+    arrays = backend.state(model)
+    held = dict(arrays)
+    expected = copy.deepcopy(arrays)
+    optimizer = lib.optimizer(model)
+    for _ in range(steps):
+        lib.train(model, optimizer, 1)
+        backend.mix(model, arrays, weight)
+        for name, value in backend.state(model).items():
+            whole = value.dtype == np.int64
+            expected[name] = value if whole else (1 - weight) * expected[name] + weight * value
+    for name, array in arrays.items():
+        assert array is held[name] and array.dtype == expected[name].dtype
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6)
+    assert arrays["1.num_batches_tracked"] == steps
+
+
+@both
+def test_swapping_twice_changes_nothing(lib: Library) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    average, own = backend.state(lib.model(1)), backend.state(model)
+    held, before = dict(average), copy.deepcopy(average)
+    backend.swap(model, average)
+    np.testing.assert_equal((backend.state(model), average), (before, own))
+    backend.swap(model, average)
+    np.testing.assert_equal((backend.state(model), average), (own, before))
+    assert all(array is held[name] for name, array in average.items())
+
+
+@both
+def test_a_parameter_with_two_names_is_swapped_once(lib: Library) -> None:
+    """Swapped once for each name, the model kept the average after swapping back."""
+    model = lib.model(hidden=2)
+    model[3].weight = model[0].weight
+    backend = backend_of(model)
+    own = backend.state(model)
+    average = {name: array + 1 for name, array in own.items()}
+    assert {"0.weight", "3.weight"} <= set(own)
+    backend.swap(model, average)
+    np.testing.assert_equal(backend.state(model)["3.weight"], own["3.weight"] + 1)
+    backend.swap(model, average)
+    np.testing.assert_equal(backend.state(model), own)
+
+
+@both
+def test_averages_of_some_parameters_will_do_and_those_of_others_are_refused(lib: Library) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    backend.mix(model, {"0.bias": np.zeros(4, np.float32)}, 0.5)
+    for use in (lambda arrays: backend.mix(model, arrays, 0.5), lambda arrays: backend.swap(model, arrays)):
+        with pytest.raises(TrainingError, match=r"unexpected: head; of another shape: 0.bias is 5, and 4 here"):
+            use({"head": np.zeros(2), "0.bias": np.zeros(5)})
+
+
+# Optimizers
+
+
+@both
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("SGD", {}),
+        ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        ("Adam", {"betas": (0.8, 0.9)}),
+        ("AdamW", {"lr": np.float32(0.01)}),
+    ],
+)
+def test_an_optimizer_goes_on_bit_by_bit(lib: Library, kind: str, options: Any, tmp_path: Path) -> None:
+    whole, parted = lib.model(), lib.model()
+    backend = backend_of(whole)
+    lib.train(whole, both_steps := lib.optimizer(whole, kind, **options), 3)
+    lib.train(parted, first := lib.optimizer(parted, kind, **options), 3)
+    first.param_groups[0]["initial_lr"] = 0.5
+    resumed = lib.model(5)
+    second = lib.optimizer(resumed, kind)
+    backend.load_state(resumed, backend.state(parted))
+    backend.load_optimizer_state(second, through_a_file(backend.optimizer_state(first), tmp_path))
+    assert {**second.param_groups[0], "params": 0} == {**first.param_groups[0], "params": 0}
+    lib.train(whole, both_steps, 4)
+    lib.train(resumed, second, 4)
+    np.testing.assert_equal(backend.state(resumed), backend.state(whole))
+
+
+@both
+def test_the_state_of_another_optimizer_is_refused(lib: Library) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    state = backend.optimizer_state(lib.optimizer(model, "SGD"))
+    with pytest.raises(TrainingError, match=r"optimizer SGD, and the run's is Adam"):
+        backend.load_optimizer_state(lib.optimizer(model), state)
+    small = model[0]
+    with pytest.raises(TrainingError, match=r"groups of \[6\] parameters, and the run's has \[2\]"):
+        backend.load_optimizer_state(lib.optimizer(small, "SGD"), state)
+
+
+trees = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.just("$array"), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(trees)
+def test_a_tree_is_copied(tree: Any) -> None:
+    made = map_leaves(lambda leaf: leaf, tree)
+    assert repr(made) == repr(tree)
+    assert made is not tree or type(tree) not in (dict, list)
+
+
+def test_the_leaves_of_a_tree_are_replaced() -> None:
+    assert map_leaves(lambda leaf: -leaf, {"a": [1, (2,)], 3: {"b": 4}}) == {"a": [-1, (-2,)], 3: {"b": -4}}
+
+
+# Numbers, batches
+
+
+@both
+def test_values_are_given_as_numbers(lib: Library) -> None:
+    model = lib.model()
+    backend = backend_of(model)
+    loss = lib.loss(model)
+    for value in (loss, 2, 0.5, np.float32(3), np.array([1.0]), lib.array(1)):
+        assert type(backend.item(value)) is float
+        assert not backend.is_nan(value)
+    for value in (loss * float("nan"), float("nan"), np.array([1.0, np.nan]), lib.array(3) * np.nan):
+        assert backend.is_nan(value)
+    assert not backend.is_nan(loss * float("inf"))
+
+
+@both
+def test_nothing_is_kept_for_gradients_in_no_grad(lib: Library) -> None:
+    model = lib.model()
+    with backend_of(model).no_grad():
+        loss = lib.loss(model)
+    with pytest.raises(RuntimeError):
+        loss.backward()
+
+
+Batch = namedtuple("Batch", "inputs names")
+
+
+@both
+def test_batches_come_as_the_model_takes_them(lib: Library) -> None:
+    model = lib.model()
+    inputs = np.ones((2, 3), np.float32)
+    inputs.flags.writeable = False
+    batch = {"pair": [inputs, (np.arange(2),)], "batch": Batch(inputs, np.array(["a", "b"])), "n": 3}
+    made = backend_of(model).to_device(batch, model)
+    assert type(made["batch"]) is Batch and made["batch"].names.tolist() == ["a", "b"] and made["n"] == 3
+    assert type(made["pair"]) is list and type(made["pair"][1]) is tuple
+    kind = type(lib.array(1))
+    assert type(made["pair"][0]) is type(made["pair"][1][0]) is type(made["batch"].inputs) is kind
+    model(made["pair"][0])
+
+
+# Random numbers
+
+
+@both
+def test_all_generators_come_back(lib: Library) -> None:
+    model = lib.model(dropout=0.5)
+    backend = backend_of(model)
+
+    def drawn() -> Any:
+        return (
+            random.random(),
+            random.gauss(0, 1),
+            np.random.rand(),
+            np.random.randn(),
+            nn.Dropout(0.5)(np.ones(40)).tolist(),
+            np.asarray(backend.gradients(model)["3.weight"]).tolist(),
+        )
+
+    def draw() -> Any:
+        model.zero_grad()
+        lib.loss(model).backward()
+        return drawn()
+
+    random.gauss(0, 1)
+    np.random.randn()  # each keeps a second number for the next call
+    state = backend.rng_state()
+    first = draw()
+    assert draw() != first
+    backend.set_rng_state(plain_copy(state))
+    assert draw() == first
+    for _ in range(2):
+        backend.seed(2**40 + 3)
+        seeded = draw()
+    backend.seed(2**40 + 3)
+    assert draw() == seeded != first
+
+
+@both
+@given(st.data())
+@settings(max_examples=12)
+def test_a_run_goes_on_bit_by_bit_wherever_it_was_cut(library: str, data: Any) -> None:
+    """In the middle of an epoch, with shuffling, dropout, momentum and batch normalisation."""
+    from aspecthook.training.data import ArrayDataset, DataLoader
+
+    lib = Library(library)
+    rng = np.random.default_rng(0)
+    arrays = rng.normal(size=(14, 3)).astype(np.float32), rng.normal(size=(14, 2)).astype(np.float32)
+
+    def made(seed: int) -> Any:
+        model = lib.model(seed, dropout=0.5)
+        return model, lib.optimizer(model, "SGD", momentum=0.9), DataLoader(ArrayDataset(*arrays), 3, shuffle=True)
+
+    def run(model: Any, optimizer: Any, loader: Any, steps: int) -> None:
+        backend = backend_of(model)
+        while steps:
+            for batch in loader:
+                x, y = backend.to_device(batch, model)
+                optimizer.zero_grad()
+                loss = nn.mse(model(x), y) if lib.name == "numpy" else lib.nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+                steps -= 1
+                if not steps:
+                    break
+
+    cut = data.draw(st.integers(1, 13))
+    whole, parted, resumed = made(0), made(0), made(1)
+    backend = backend_of(whole[0])
+    backend.seed(5)
+    run(*whole, 14)
+    backend.seed(5)
+    run(*parted, cut)
+    state = backend.state(parted[0]), backend.optimizer_state(parted[1]), backend.rng_state(), parted[2].state_dict()
+    backend.seed(99)
+    backend.load_state(resumed[0], state[0])
+    backend.load_optimizer_state(resumed[1], state[1])
+    backend.set_rng_state(plain_copy(state[2]))
+    resumed[2].load_state_dict(state[3])
+    run(*resumed, 14 - cut)
+    np.testing.assert_equal(backend.state(resumed[0]), backend.state(whole[0]))
+
+
+def plain_copy(tree: Any) -> Any:
+    """Through JSON, arrays aside."""
+    if isinstance(tree, dict):
+        assert all(isinstance(key, str) for key in tree)
+        return {key: plain_copy(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [plain_copy(value) for value in tree]
+    return tree.copy() if isinstance(tree, np.ndarray) else json.loads(json.dumps(tree))
+
+
+# Mixed precision
+
+
+def test_numpy_has_no_mixed_precision() -> None:
+    with pytest.raises(TrainingError, match="amp=True: mixed precision is PyTorch's"):
+        backend_of(nn.Linear(1, 1)).amp()
+
+
+def test_a_numpy_model_stays_on_the_cpu() -> None:
+    model = nn.Linear(1, 1)
+    backend_of(model).place(model, "cpu")
+    with pytest.raises(TrainingError, match="runs on the CPU"):
+        backend_of(model).place(model, "cuda")
+
+
+@pytest.mark.torch
+@needs_torch
+@pytest.mark.parametrize("kind", [True, "bf16", "fp16"])
+def test_mixed_precision_trains_and_its_state_comes_back(kind: bool | str) -> None:
+    lib = Library("torch")
+    model = lib.model()
+    backend = backend_of(model)
+    amp, optimizer = backend.amp(kind, model), lib.optimizer(model)
+    with amp.autocast():
+        out = model(lib.array(5, 3))
+    assert str(out.dtype) == ("torch.float16" if kind == "fp16" else "torch.bfloat16")
+    before = backend.state(model)
+    amp.scale(lib.loss(model)).backward()
+    amp.unscale(optimizer)
+    amp.unscale(optimizer)
+    assert backend.clip_gradients(model, 1.0) < 100, "unscaled, once"
+    amp.step(optimizer)
+    assert (backend.state(model)["0.weight"] != before["0.weight"]).any()
+    state = json.loads(json.dumps(amp.state_dict()))
+    other = backend.amp(kind, model)
+    other.load_state_dict(state)
+    assert other.state_dict() == amp.state_dict()
+    assert bool(state) == (kind == "fp16")
+
+
+@pytest.mark.torch
+@needs_torch
+def test_mixed_precision_goes_on_after_a_step_that_was_left_out() -> None:
+    """The scaler took the next unscaling for a second one of the same step."""
+    lib = Library("torch")
+    model = lib.model()
+    amp, optimizer = backend_of(model).amp("fp16", model), lib.optimizer(model)
+    norms = []
+    for left_out in (True, False, True, True, False):
+        optimizer.zero_grad()
+        amp.scale(lib.loss(model)).backward()
+        amp.unscale(optimizer)
+        norms.append(backend_of(model).clip_gradients(model, 1e9))
+        if not left_out:
+            amp.step(optimizer)
+    assert all(norm < 100 for norm in norms)
+
+
+@pytest.mark.torch
+@needs_torch
+def test_mixed_precision_leaves_out_a_step_that_overflows_and_lowers_the_scale() -> None:
+    lib = Library("torch")
+    model = lib.model()
+    backend = backend_of(model)
+    amp, optimizer = backend.amp("fp16", model), lib.optimizer(model)
+    before, scale = backend.state(model)["0.weight"], amp.state_dict()["scale"]
+    amp.scale(lib.loss(model) * float("inf")).backward()
+    amp.step(optimizer)
+    np.testing.assert_array_equal(backend.state(model)["0.weight"], before)
+    assert amp.state_dict()["scale"] == scale / 2
+
+
+@pytest.mark.torch
+@needs_torch
+def test_unknown_precision_is_refused() -> None:
+    model = Library("torch").model()
+    with pytest.raises(TrainingError, match="give True, 'fp16' or 'bf16'"):
+        backend_of(model).amp("fp8", model)
+
+
+# PyTorch alone
+
+
+@pytest.mark.torch
+@needs_torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_what_wraps_a_model_changes_no_names() -> None:
+    import torch
+
+    model = Library("torch").model()
+    backend = backend_of(model)
+    state = backend.state(model)
+    for wrapped in (torch.nn.DataParallel(model), torch.compile(model)):
+        assert backend_of(wrapped).name == "torch"
+        np.testing.assert_equal(backend.state(wrapped), state)
+        assert list(backend.parameters(wrapped)) == list(backend.parameters(model))
+        backend.load_state(wrapped, state)
+
+
+@pytest.mark.torch
+@needs_torch
+def test_a_model_of_several_processes_has_the_names_of_one(tmp_path: Any) -> None:
+    import torch
+
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch was built without torch.distributed")
+    model = Library("torch").model()
+    backend = backend_of(model)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        wrapped = torch.nn.parallel.DistributedDataParallel(model)
+        np.testing.assert_equal(backend.state(wrapped), backend.state(model))
+        assert list(backend.parameters(wrapped)) == list(backend.parameters(model))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.torch
+@needs_torch
+def test_numbers_of_sixteen_bits_come_back() -> None:
+    import torch
+
+    for dtype in (torch.bfloat16, torch.float16):
+        model, other = torch.nn.Linear(3, 3).to(dtype), torch.nn.Linear(3, 3).to(dtype)
+        backend = backend_of(model)
+        backend.load_state(other, backend.state(model))
+        assert torch.equal(model.weight, other.weight) and other.weight.dtype == dtype
+        backend.mix(model, {"weight": np.zeros((3, 3), np.float32)}, 0.5)
+
+
+@pytest.mark.torch
+@needs_torch
+def test_averages_may_be_tensors() -> None:
+    """Those of a model on a GPU stay there."""
+    lib = Library("torch")
+    model = lib.model()
+    backend = backend_of(model)
+    arrays = backend.state(lib.model(1))
+    tensors: Any = {name: as_tensor(array) for name, array in arrays.items()}
+    backend.mix(model, tensors, 0.25)
+    backend.mix(model, arrays, 0.25)
+    np.testing.assert_equal({name: tensor.numpy() for name, tensor in tensors.items()}, arrays)
+
+
+def as_tensor(array: Any) -> Any:
+    import torch
+
+    return torch.tensor(array)
+
+
+@pytest.mark.torch
+@needs_torch
+def test_state_that_is_no_tensor_is_refused() -> None:
+    import torch
+
+    class Odd(torch.nn.Module):
+        def get_extra_state(self) -> Any:
+            return {"a": object()}
+
+        def set_extra_state(self, state: Any) -> None: ...
+
+    model = torch.nn.Sequential(Odd())
+    with pytest.raises(
+        TrainingError, match=r"0\._extra_state in the state of Sequential is of type dict, and a checkpoint keeps only"
+    ):
+        backend_of(model).state(model)
+
+
+@pytest.mark.torch
+@needs_torch
+def test_a_model_is_placed_on_the_gpu_if_there_is_one() -> None:
+    import torch
+
+    model = Library("torch").model()
+    backend = backend_of(model)
+    backend.place(model)
+    device = next(model.parameters()).device.type
+    assert device == ("cuda" if torch.cuda.is_available() else "cpu")
+    made = backend.to_device((np.ones((2, 3), np.float32), torch.ones(2)), model)
+    assert [one.device.type for one in made] == [device, device]
+    assert type(made) is tuple
+    backend.place(backend_of_meta := torch.nn.Linear(2, 2, device="meta"), "cpu")
+    assert backend_of_meta.weight.device.type == "meta", "what was placed is left where it is"

@@ -1,0 +1,562 @@
+"""The NumPy back end: what it computes, beside PyTorch, and how it behaves."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+np = pytest.importorskip("numpy")
+autograd = pytest.importorskip("autograd")
+
+from aspecthook.training import TrainingError  # noqa: E402
+from aspecthook.training.numpy import (  # noqa: E402
+    SGD,
+    Adam,
+    AdamW,
+    BatchNorm1d,
+    Buffer,
+    Dropout,
+    Flatten,
+    Linear,
+    Loss,
+    Module,
+    Parameter,
+    ReLU,
+    Sequential,
+    Tanh,
+    cross_entropy,
+    detach,
+    manual_seed,
+    mse,
+    no_grad,
+)
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+seeds = st.integers(0, 2**32 - 1)
+
+
+def with_torch(test: Any) -> Any:
+    skip = pytest.mark.skipif(find_spec("torch") is None, reason="compares with PyTorch, which is not installed")
+    return pytest.mark.torch(skip(test))
+
+
+# Beside PyTorch
+
+
+@st.composite
+def models(draw: Any) -> list[Any]:
+    """A list of rows, each a layer of both libraries."""
+    sizes = draw(st.lists(st.integers(1, 7), min_size=2, max_size=4))
+    rows: list[Any] = []
+    for inputs, outputs in pairwise(sizes):
+        rows.append(("Linear", inputs, outputs, draw(st.booleans())))
+        if draw(st.booleans()):
+            rows.append(("BatchNorm1d", outputs))
+        rows.append((draw(st.sampled_from(["ReLU", "Tanh"])),))
+    return [*rows, ("Linear", sizes[-1], draw(st.integers(1, 5)), True)]
+
+
+def both(rows: list[Any]) -> tuple[Any, Any]:
+    """The same model of both libraries, in double precision, with the same weights."""
+    import torch
+
+    ours, theirs = [], []
+    for kind, *sizes in rows:
+        bias = {"bias": sizes[2]} if len(sizes) == 3 else {}
+        typed = {"dtype": np.float64} if sizes else {}
+        ours.append({t.__name__: t for t in (Linear, BatchNorm1d, ReLU, Tanh)}[kind](*sizes[:2], **bias, **typed))
+        theirs.append(getattr(torch.nn, kind)(*sizes[:2], **bias))
+    their = torch.nn.Sequential(*theirs).double()
+    our = Sequential(*ours)
+    assert list(our.state_dict()) and set(our.state_dict()) == set(their.state_dict())
+    their.load_state_dict({name: torch.tensor(value) for name, value in our.state_dict().items()})
+    return our, their
+
+
+@st.composite
+def losses(draw: Any) -> Any:
+    """A function of a library's outputs, targets and functions, and a maker of the targets."""
+    kind = draw(st.sampled_from(["classes", "probabilities", "numbers"]))
+    options = {"reduction": draw(st.sampled_from(["mean", "sum"]))}
+    if kind != "numbers":
+        options["label_smoothing"] = draw(st.sampled_from([0.0, 0.1, 1.0]))
+    return kind, options
+
+
+def targets_of(kind: str, rng: Any, size: int, classes: int) -> Any:
+    if kind == "classes":
+        return rng.integers(0, classes, size)
+    numbers = rng.random((size, classes))
+    return numbers / numbers.sum(1, keepdims=True) if kind == "probabilities" else numbers
+
+
+@with_torch
+@settings(max_examples=100)
+@given(models(), losses(), seeds, st.integers(2, 9), st.booleans())
+def test_outputs_losses_and_gradients_are_those_of_pytorch(
+    rows: Any, loss: Any, seed: int, size: int, training: bool
+) -> None:
+    import torch
+
+    manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    our, their = both(rows)
+    our.train(training)
+    their.train(training)
+    kind, options = loss
+    x = rng.normal(size=(size, rows[0][1]))
+    y = targets_of(kind, rng, size, rows[-1][2])
+    out, their_out = our(x), their(torch.tensor(x))
+    ours = (mse if kind == "numbers" else cross_entropy)(out, y, **options)
+    functions = torch.nn.functional
+    theirs = (functions.mse_loss if kind == "numbers" else functions.cross_entropy)(
+        their_out, torch.tensor(y), **options
+    )
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-10, abs=1e-10)
+    (ours * 0.5 + ours**2 - 1).backward()
+    (theirs * 0.5 + theirs**2 - 1).backward()
+    for (name, parameter), (their_name, theirs_parameter) in zip(
+        our.named_parameters(), their.named_parameters(), strict=True
+    ):
+        assert name == their_name
+        np.testing.assert_allclose(parameter.grad, theirs_parameter.grad.numpy(), rtol=1e-9, atol=1e-9, err_msg=name)
+    with no_grad():
+        np.testing.assert_allclose(
+            our(x), their_out.detach().numpy() if not training else their(torch.tensor(x)).detach(), **CLOSE
+        )
+    for name, value in their.state_dict().items():
+        np.testing.assert_allclose(our.state_dict()[name], value.numpy(), err_msg=name, **CLOSE)
+
+
+rates = st.sampled_from([0.001, 0.01, 0.1])
+decays = st.sampled_from([0.0, 0.01, 0.3])
+
+
+@st.composite
+def optimizers(draw: Any) -> tuple[str, dict[str, Any]]:
+    kind = draw(st.sampled_from(["SGD", "Adam", "AdamW"]))
+    options = {"lr": draw(rates), "weight_decay": draw(decays)}
+    if kind != "SGD":
+        betas = draw(st.sampled_from([(0.9, 0.999), (0.0, 0.5), (0.8, 0.0)]))
+        return kind, {**options, "betas": betas, "eps": draw(st.sampled_from([1e-8, 1e-3]))}
+    options["momentum"] = draw(st.sampled_from([0.0, 0.5, 0.9]))
+    if options["momentum"] and draw(st.booleans()):
+        return kind, {**options, "nesterov": True}
+    return kind, {**options, "dampening": draw(st.sampled_from([0.0, 0.1]))}
+
+
+@with_torch
+@settings(max_examples=100)
+@given(optimizers(), st.lists(st.integers(0, 4), max_size=2), seeds)
+def test_fifty_steps_along_the_same_gradients_are_those_of_pytorch(optimizer: Any, shape: list[int], seed: int) -> None:
+    import torch
+
+    rng = np.random.default_rng(seed)
+    start = rng.normal(size=shape)
+    our, their = Parameter(start), torch.nn.Parameter(torch.tensor(start))
+    kind, options = optimizer
+    ours = {"SGD": SGD, "Adam": Adam, "AdamW": AdamW}[kind]([our], **options)
+    theirs = getattr(torch.optim, kind)([their], **options)
+    for step in range(50):
+        for group in (ours.param_groups[0], theirs.param_groups[0]):
+            group["lr"] = options["lr"] * (1 - step / 50)
+        gradient = rng.normal(size=shape)
+        our.grad, their.grad = np.array(gradient), torch.tensor(gradient)
+        if step % 7 == 6:  # one step without a gradient
+            our.grad = their.grad = None
+        ours.step()
+        theirs.step()
+    np.testing.assert_allclose(our.data, their.detach().numpy(), **CLOSE)
+
+
+# Without those that make of a gradient near 0 little more than its sign, and so of a rounding error a whole step.
+steady = optimizers().filter(lambda made: made[1].get("betas", (0.9, 0.999)) == (0.9, 0.999))
+
+
+@with_torch
+@settings(max_examples=40)
+@given(models(), steady, seeds)
+def test_fifty_steps_of_training_are_those_of_pytorch(rows: Any, optimizer: Any, seed: int) -> None:
+    """Tanh alone: at the kink of ReLU, too, a rounding error decides which way it goes."""
+    import torch
+
+    manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    our, their = both([("Tanh",) if row == ("ReLU",) else row for row in rows if row[0] != "BatchNorm1d"])
+    kind, options = optimizer
+    options["lr"] = min(options["lr"], 0.01)
+    ours = {"SGD": SGD, "Adam": Adam, "AdamW": AdamW}[kind](our.parameters(), **options)
+    theirs = getattr(torch.optim, kind)(their.parameters(), **options)
+    x, y = rng.normal(size=(6, rows[0][1])), rng.normal(size=(6, rows[-1][2]))
+    for _ in range(50):
+        ours.zero_grad()
+        theirs.zero_grad()
+        mse(our(x), y).backward()
+        torch.nn.functional.mse_loss(their(torch.tensor(x)), torch.tensor(y)).backward()
+        ours.step()
+        theirs.step()
+    for name, value in their.state_dict().items():
+        np.testing.assert_allclose(our.state_dict()[name], value.numpy(), err_msg=name, **CLOSE)
+
+
+@with_torch
+def test_the_weights_of_new_layers_are_spread_like_those_of_pytorch() -> None:
+    import torch
+
+    manual_seed(0)
+    torch.manual_seed(0)
+    ours, theirs = Linear(100, 400), torch.nn.Linear(100, 400)
+    for name in ("weight", "bias"):
+        our, their = getattr(ours, name).data, getattr(theirs, name).detach().numpy()
+        assert our.dtype == their.dtype == np.float32 and our.shape == their.shape
+        assert np.abs(our).max() == pytest.approx(0.1, rel=0.02) and np.abs(their).max() == pytest.approx(0.1, rel=0.02)
+        assert our.std() == pytest.approx(their.std(), rel=0.1)
+
+
+@with_torch
+@pytest.mark.parametrize("x", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0])
+def test_relu_is_that_of_pytorch_at_every_odd_number(x: float) -> None:
+    import torch
+
+    parameter, tensor = Parameter(np.array([x])), torch.tensor([x], requires_grad=True, dtype=torch.float64)
+    ours, theirs = Loss(ReLU()(parameter.value).sum()), torch.relu(tensor).sum()
+    ours.backward()
+    theirs.backward()
+    np.testing.assert_equal(ours.item(), theirs.item())
+    np.testing.assert_equal(parameter.grad, tensor.grad.numpy())
+
+
+@with_torch
+def test_the_cross_entropy_of_huge_and_infinite_logits_is_that_of_pytorch() -> None:
+    import torch
+
+    x, y = np.array([[1e4, -1e4, 0.0], [-np.inf, 2.0, 3.0]]), np.array([1, 2])
+    parameter, tensor = Parameter(x), torch.tensor(x, requires_grad=True)
+    ours, theirs = cross_entropy(parameter.value, y), torch.nn.functional.cross_entropy(tensor, torch.tensor(y))
+    ours.backward()
+    theirs.backward()
+    assert ours.item() == theirs.item()
+    np.testing.assert_allclose(parameter.grad, tensor.grad.numpy(), **CLOSE)
+
+
+@with_torch
+def test_batch_normalisation_of_sequences_is_that_of_pytorch() -> None:
+    import torch
+
+    x = np.random.default_rng(0).normal(size=(4, 3, 5))
+    ours, theirs = BatchNorm1d(3, dtype=np.float64, momentum=0.3), torch.nn.BatchNorm1d(3, momentum=0.3).double()
+    np.testing.assert_allclose(detach(ours(x)), theirs(torch.tensor(x)).detach().numpy(), **CLOSE)
+    for name, value in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[name], value.numpy(), **CLOSE)
+
+
+# Gradients and losses
+
+
+def test_gradients_add_up_until_they_are_zeroed() -> None:
+    x = Parameter(np.array([2.0]))
+    for expected in (4.0, 8.0):
+        Loss((x.value**2).sum()).backward()
+        assert x.grad == expected
+    layer = Linear(1, 1)
+    mse(layer(np.ones((1, 1))), np.zeros((1, 1))).backward()
+    assert layer.weight.grad is not None
+    layer.zero_grad()
+    assert layer.weight.grad is None
+
+
+def test_a_parameter_used_twice_gets_both_gradients() -> None:
+    x = Parameter(np.array(3.0))
+    (Loss(x.value**2) + Loss(5 * x.value)).backward()
+    assert x.grad == 11.0 and isinstance(x.grad, np.ndarray)
+
+
+def test_the_gradient_has_the_type_of_the_parameter() -> None:
+    layer = Linear(2, 2)  # float32
+    mse(layer(np.ones((3, 2), np.float64)), np.zeros((3, 2))).backward()
+    assert layer.weight.grad is not None and layer.weight.grad.dtype == np.float32
+    for make in (SGD, Adam, AdamW):
+        optimizer = make(layer.parameters(), lr=np.float64(0.1))
+        optimizer.step()
+        assert layer.weight.data.dtype == np.float32
+
+
+numbers = st.floats(-3, 3).filter(lambda number: abs(number) > 0.1)
+
+
+@given(numbers, numbers, numbers)
+def test_a_loss_takes_part_in_arithmetic(a: float, b: float, c: float) -> None:
+    x = Parameter(np.array(a))
+    loss = Loss(x.value**2 + 1)
+    for made, value, slope in [
+        (loss + b, a * a + 1 + b, 2 * a),
+        (b + loss, a * a + 1 + b, 2 * a),
+        (loss - np.float64(b), a * a + 1 - b, 2 * a),
+        (np.float64(b) - loss, b - a * a - 1, -2 * a),
+        (np.float64(b) * loss, b * (a * a + 1), 2 * a * b),
+        (loss / c, (a * a + 1) / c, 2 * a / c),
+        (c / loss, c / (a * a + 1), -c * 2 * a / (a * a + 1) ** 2),
+        (-loss, -a * a - 1, -2 * a),
+        (loss * loss, (a * a + 1) ** 2, 4 * a * (a * a + 1)),
+        (loss + b * x.value, a * a + 1 + b * a, 2 * a + b),
+        (loss * loss.detach(), (a * a + 1) ** 2, 2 * a * (a * a + 1)),
+        (sum([loss, loss]), 2 * a * a + 2, 4 * a),
+    ]:
+        x.grad = None
+        assert made.item() == pytest.approx(value)
+        made.backward()
+        assert float(x.grad) == pytest.approx(slope)
+
+
+def test_a_loss_is_shown_and_compared_as_its_number() -> None:
+    loss = Loss(np.float32(0.5))
+    assert repr(loss) == "Loss(0.5)" and f"{loss:.2f}" == "0.50" and float(loss) == 0.5
+    assert 0 < loss < 1 and loss <= 0.5 <= loss and not loss > Loss(0.7)
+
+
+def test_a_backward_pass_can_be_repeated_after_a_step() -> None:
+    """A step replaces the parameters: in place, it changed what the loss had been computed from."""
+    layer = Sequential(Linear(2, 2, dtype=np.float64), Tanh(), Linear(2, 1, dtype=np.float64))
+    loss = mse(layer(np.ones((3, 2))), np.zeros((3, 1)))
+    loss.backward()
+    before = [parameter.grad for parameter in layer.parameters()]
+    SGD(layer.parameters(), lr=10.0).step()
+    layer.zero_grad()
+    loss.backward()
+    for parameter, gradient in zip(layer.parameters(), before, strict=True):
+        np.testing.assert_array_equal(parameter.grad, gradient)
+
+
+@with_torch
+def test_a_gradient_penalty_is_that_of_pytorch() -> None:
+    """A gradient inside the loss: a trace of autograd's inside ours."""
+    import torch
+
+    our, their = both([("Linear", 3, 4, True), ("Tanh",), ("Linear", 4, 1, True)])
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    slope = autograd.grad(lambda x: our(x).sum())(x)
+    (Loss((slope**2).sum()) + mse(our(x), np.zeros((5, 1)))).backward()
+    tensor = torch.tensor(x, requires_grad=True)
+    out = their(tensor)
+    (theirs,) = torch.autograd.grad(out.sum(), tensor, create_graph=True)
+    ((theirs**2).sum() + (out**2).mean()).backward()
+    for ours, value in zip(our.parameters(), their.parameters(), strict=True):
+        if value.grad is not None:
+            np.testing.assert_allclose(0 if ours.grad is None else ours.grad, value.grad.numpy(), **CLOSE)
+
+
+def test_a_loss_that_knows_no_parameters_says_so() -> None:
+    with pytest.raises(TrainingError, match="does not depend on parameters"):
+        Loss(1.0).backward()
+    layer = Linear(1, 1)
+    with no_grad():
+        loss = mse(layer(np.ones((1, 1))), np.ones((1, 1)))
+    with pytest.raises(TrainingError, match=r"no_grad\(\)"):
+        loss.backward()
+
+
+def test_no_grad_ends_with_its_block_and_frozen_parameters_get_no_gradient() -> None:
+    layer = Linear(1, 1)
+    with pytest.raises(KeyError), no_grad():
+        raise KeyError
+    layer.weight.requires_grad = False
+    mse(layer(np.ones((1, 1))), np.ones((1, 1))).backward()
+    assert layer.weight.grad is None and layer.bias is not None and layer.bias.grad is not None
+    SGD(layer.parameters(), lr=0.1).step()  # leaves what has no gradient
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: Loss(np.zeros(3)), "a single number"),
+        (lambda: mse(np.zeros((3, 1)), np.zeros(3)), r"\(3, 1\).*\(3,\)"),
+        (lambda: mse(np.zeros(3), np.zeros(3), reduction="none"), "'mean' or 'sum'"),
+        (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, 3])), "classes 0 to 3.*0 to 2"),
+        (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, -1])), "classes -1 to 0"),
+        (lambda: cross_entropy(np.zeros((2, 3)), np.zeros((2, 2))), "shape"),
+        (lambda: cross_entropy(np.zeros(3), np.array(1)), "shape"),
+        (lambda: Dropout(1.5), "from 0 to 1"),
+        (lambda: Linear(3, 2)(np.zeros((2, 4))), r"Linear\(3, 2\) takes inputs of shape \(…, 3\)"),
+        (lambda: BatchNorm1d(3)(np.zeros((2, 4))), r"BatchNorm1d\(3\) takes"),
+        (lambda: BatchNorm1d(3)(np.zeros((1, 3))), "larger batches"),
+        (lambda: SGD([], lr=0.1), "no parameters"),
+        (lambda: SGD([1], lr=0.1), "given int"),
+        (lambda: SGD([PARAMETER, PARAMETER]), "twice"),
+        (lambda: SGD([PARAMETER], lr=-1), "from 0 up"),
+        (lambda: SGD([PARAMETER], lr=float("nan")), "from 0 up"),
+        (lambda: SGD([PARAMETER], nesterov=True), "needs a momentum"),
+        (lambda: Adam([PARAMETER], betas=(0.9, 1.0)), "below 1"),
+        (lambda: Module()(1), "has no method forward"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong: Any, says: str) -> None:
+    with pytest.raises((TrainingError, NotImplementedError), match=f"(?s){says}"):
+        wrong()
+
+
+PARAMETER = Parameter(np.zeros(2))
+
+
+def test_numbers_that_are_none_go_through_without_a_warning() -> None:
+    """A hook that looks for NaN was never reached where warnings are errors."""
+    model = Sequential(Linear(2, 2), Linear(2, 2))
+    for bad in (np.inf, np.nan, 1e38):
+        loss = cross_entropy(model(np.full((3, 2), bad, np.float32)), np.array([0, 1, 0])) * 1e30
+        loss.backward()
+        Adam(model.parameters()).step()
+    assert np.isnan(loss.item())
+
+
+# Modules
+
+
+class Tied(Module):
+    def __init__(self) -> None:
+        self.first = Linear(2, 2)
+        self.rest = [Linear(2, 2), {"inner": Linear(2, 2, bias=False)}]
+        self.scale = Parameter(np.ones(1, np.float32))
+        self.rest[0].weight = self.first.weight  # type: ignore[union-attr]
+        self.count = Buffer(np.array(0))
+        self.owner = self
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+def test_a_module_finds_what_it_is_made_of() -> None:
+    model = Tied()
+    assert [name for name, _ in model.named_parameters()] == [
+        "scale",
+        "first.weight",
+        "first.bias",
+        "rest.0.bias",
+        "rest.1.inner.weight",
+    ]
+    assert sorted(model.state_dict()) == sorted(
+        ["scale", "first.weight", "first.bias", "rest.0.weight", "rest.0.bias", "rest.1.inner.weight", "count"]
+    )
+    assert [name for name, _ in model.named_modules()] == ["", "first", "rest.0", "rest.1.inner"]
+    model.eval()
+    assert not any(module.training for _, module in model.named_modules())
+
+
+def test_the_state_of_a_module_is_a_copy_and_comes_back() -> None:
+    model, other = Sequential(Linear(3, 2), BatchNorm1d(2)), Sequential(Linear(3, 2), BatchNorm1d(2))
+    state = model.state_dict()
+    state["0.weight"] += 1
+    assert not (model.state_dict()["0.weight"] == state["0.weight"]).any()
+    other.load_state_dict(state)
+    np.testing.assert_equal(other.state_dict(), state)
+
+
+def test_the_state_of_another_module_is_refused_whole() -> None:
+    model = Sequential(Linear(3, 2), Linear(2, 1))
+    before = model.state_dict()
+    state = {**Sequential(Linear(3, 4), Linear(4, 1)).state_dict(), "2.weight": np.zeros(1)}
+    del state["1.bias"]
+    with pytest.raises(TrainingError) as caught:
+        model.load_state_dict(state)
+    assert "missing: 1.bias; unexpected: 2.weight; of another shape: 0.weight is 4×3, and 2×3 here" in str(caught.value)
+    np.testing.assert_equal(model.state_dict(), before)
+
+
+def test_a_module_can_be_copied_and_pickled() -> None:
+    model = Sequential(Linear(3, 2), ReLU(), Dropout(0.2), BatchNorm1d(2))
+    x = np.ones((4, 3), np.float32)
+    model.eval()
+    for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(detach(made(x)), detach(model(x)))
+        assert made[0].weight is not model[0].weight
+
+
+def test_the_type_of_a_module_can_be_changed() -> None:
+    model = Sequential(Linear(3, 2), BatchNorm1d(2)).astype(np.float64)
+    assert {str(value.dtype) for value in model.state_dict().values()} == {"float64", "int64"}
+
+
+def test_a_module_is_shown() -> None:
+    assert repr(Sequential(Flatten(), Linear(4, 2, bias=False), Tanh(), Dropout(0.1), BatchNorm1d(2))) == (
+        "Sequential(Flatten(), Linear(4, 2, bias=False), Tanh(), Dropout(0.1), BatchNorm1d(2))"
+    )
+    assert repr(Tied())[:23] == "Tied(first=Linear(2, 2)"
+    assert "Parameter(" in repr(PARAMETER) and "Buffer(" in repr(Buffer(1))
+
+
+# Dropout
+
+
+@given(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), seeds)
+def test_dropout_keeps_a_share_and_the_mean(p: float, seed: int) -> None:
+    manual_seed(seed)
+    out = Dropout(p)(np.ones(20000, np.float32))
+    assert out.dtype == np.float32
+    assert (out == 0).mean() == pytest.approx(p, abs=0.03)
+    if p < 1:
+        assert set(np.unique(out)) <= {np.float32(0), np.float32(1) / np.float32(1 - p)}
+
+
+def test_dropout_is_the_same_after_the_same_seed() -> None:
+    layer, x = Dropout(0.5), np.ones(50)
+    manual_seed(3)
+    first, second = layer(x), layer(x)
+    manual_seed(3)
+    np.testing.assert_array_equal(layer(x), first)
+    np.testing.assert_array_equal(layer(x), second)
+    assert (first != second).any()
+
+
+def test_the_gradient_of_dropout_is_that_of_what_it_kept() -> None:
+    x = Parameter(np.ones(100))
+    out = Dropout(0.5)(x.value)
+    Loss(out.sum()).backward()
+    np.testing.assert_array_equal(x.grad, detach(out))
+
+
+# Optimizers
+
+
+@given(optimizers(), st.integers(0, 6))
+def test_an_optimizer_goes_on_from_its_state_bit_by_bit(optimizer: Any, split: int) -> None:
+    kind, options = optimizer
+    make = {"SGD": SGD, "Adam": Adam, "AdamW": AdamW}[kind]
+
+    def run(model: Any, stepper: Any, steps: int) -> None:
+        for _ in range(steps):
+            stepper.zero_grad()
+            mse(model(x), y).backward()
+            stepper.step()
+
+    x, y = np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32)
+    manual_seed(1)
+    whole = Linear(3, 2)
+    parted, resumed = copy.deepcopy(whole), Linear(3, 2)
+    run(whole, make(whole.parameters(), **options), 7)
+    first = make(parted.parameters(), **options)
+    run(parted, first, split)
+    second = make(resumed.parameters(), lr=123.0)
+    resumed.load_state_dict(parted.state_dict())
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    run(resumed, second, 7 - split)
+    np.testing.assert_equal(resumed.state_dict(), whole.state_dict())
+
+
+def test_groups_have_options_of_their_own_and_the_state_of_others_is_refused() -> None:
+    first, second = Linear(2, 2), Linear(2, 2)
+    optimizer = SGD([{"params": first.parameters(), "lr": 0.0}, {"params": second.weight}], lr=0.5)
+    for layer in (first, second):
+        mse(layer(np.ones((1, 2), np.float32)), np.full((1, 2), 9.0)).backward()
+    before = first.state_dict(), second.state_dict()
+    optimizer.step()
+    np.testing.assert_equal(first.state_dict(), before[0])
+    assert (second.weight.data != before[1]["weight"]).all()
+    assert (second.state_dict()["bias"] == before[1]["bias"]).all()
+    with pytest.raises(TrainingError, match=r"groups of \[2, 1\] parameters, but the optimizer has \[2\]"):
+        SGD(first.parameters()).load_state_dict(optimizer.state_dict())
+    assert repr(optimizer).startswith("SGD({'lr': 0.0, ")

@@ -1,0 +1,736 @@
+"""When a run is checkpointed, which files are kept, which is the best; and that none of it depends on being killed."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import Args, HookOptionError, HookTypeError
+from aspecthook.training import HOOKS, TrainingError
+from aspecthook.training.checkpoint import _format as checkpoints
+from aspecthook.training.checkpoint import load, newest
+from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
+from aspecthook.training.hooks._monitor import rule_of
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("safetensors")
+
+
+class Run:
+    """Goes through the stages of a run and trains nothing; after a resume it goes on with what comes next."""
+
+    rank = 0
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *hooks: Any,
+        epochs: int = 0,
+        length: int = 3,
+        scores: Sequence[object] = (),
+        losses: Sequence[object] = (),
+        stop_after: int | None = None,
+        logs: dict[str, Any] | None = None,
+    ) -> None:
+        self.work_dir, self.hooks = folder, sorted(hooks, key=lambda hook: hook.priority != "HIGHEST")
+        self.epochs, self.length, self.scores, self.losses = epochs or len(scores), length, scores, losses
+        self.workflow = (("train", 1), ("val", 1)) if scores else (("train", 1),)
+        self.stop_after = stop_after
+        self.logger = logging.getLogger("test")
+        self.logs: dict[str, Any] = dict(logs or {})
+        self.epoch = self.iter = self.inner_iter = 0
+        self.progress = {"epoch": 0, "iter": 0, "inner_iter": 0, "validated": 1}
+        self.saves: list[str] = []
+        self.later: list[Callable[[], object]] = []
+        self.came_from: list[tuple[Path, bool]] = []
+
+    def call(self, stage: str) -> None:
+        for hook in self.hooks:
+            assert getattr(hook, stage)(self) is None
+        self.later, due = [], self.later
+        for function in due:
+            function()
+
+    def after_stage(self, function: Callable[[], object]) -> None:
+        self.later.append(function)
+
+    def go(self) -> Run:
+        self.call("before_run")
+        while self.epoch < self.epochs and self.iter != self.stop_after:
+            if self.progress["validated"]:
+                self.train_epoch()
+            else:
+                self.validate()
+        if not self.progress["validated"] and self.iter != self.stop_after:
+            self.validate()
+        self.call("after_run")
+        return self
+
+    def train_epoch(self) -> None:
+        for place in range(self.progress["inner_iter"], self.length):
+            if self.iter == self.stop_after:
+                break
+            self.inner_iter = place
+            self.logs["loss"] = self.losses[self.iter] if self.losses else 1 / (self.iter + 1)
+            self.progress |= {"iter": self.iter + 1, "inner_iter": self.inner_iter + 1}
+            self.call("after_train_iter")
+            self.iter += 1
+        else:
+            self.progress |= {"epoch": self.epoch + 1, "inner_iter": 0, "validated": int(not self.scores)}
+        self.call("after_train_epoch")
+        self.epoch = self.progress["epoch"]
+
+    def validate(self) -> None:
+        self.logs["val_acc"] = self.scores[self.epoch - 1]
+        self.progress["validated"] = 1
+        self.call("after_val_epoch")
+
+    def save_checkpoint(self, path: Path) -> None:
+        states = {type(hook).__name__: hook.state_dict() for hook in self.hooks}
+        checkpoint: dict[str, Any] = {"progress": self.progress, "logs": self.logs, "hooks": states, "optimizer": {}}
+        for hook in self.hooks:
+            answer = getattr(hook, "before_save_checkpoint", lambda path, checkpoint: None)(path, checkpoint)
+            checkpoint = checkpoint if answer is None else answer.changes["checkpoint"]
+        checkpoints.save(path, checkpoint)
+        self.saves.append(path.name)
+
+    def load_checkpoint(self, path: Path) -> None:
+        self.came_from.append((path, False))
+        load(path)
+
+    def resume(self, path: Path) -> None:
+        checkpoint = load(path)
+        self.came_from.append((path, True))
+        self.progress, self.logs = checkpoint["progress"], checkpoint["logs"]
+        self.epoch, self.iter = self.progress["epoch"], self.progress["iter"]
+        for hook in self.hooks:
+            hook.load_state_dict(checkpoint["hooks"].get(type(hook).__name__, {}))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def files(*stems: object) -> list[str]:
+    return sorted(f"{stem}.safetensors" for stem in stems)
+
+
+# When
+
+
+@pytest.mark.parametrize("interval", [0, 1, 2, 3, 5, 9])
+def test_a_checkpoint_is_saved_every_so_many_epochs_and_at_the_end(interval: int, tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(interval), epochs=5).go()
+    due = {epoch for epoch in range(1, 6) if interval and epoch % interval == 0}
+    assert names(tmp_path) == files(*[f"epoch_{epoch}" for epoch in due | {5}])
+
+
+@pytest.mark.parametrize("interval", [0, 1, 2, 4, 99])
+def test_a_checkpoint_is_saved_every_so_many_iterations_and_at_the_end(interval: int, tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(interval, by_epoch=False), epochs=2, length=5).go()
+    due = {number for number in range(1, 11) if interval and number % interval == 0}
+    assert names(tmp_path) == files(*[f"iter_{number}" for number in due | {10}])
+
+
+def test_the_last_checkpoint_can_be_left_out(tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(2, save_last=False), epochs=3).go()
+    assert names(tmp_path) == files("epoch_2")
+
+
+@pytest.mark.parametrize("by_epoch", [True, False])
+def test_what_is_saved_already_is_not_saved_again_at_the_end(by_epoch: bool, tmp_path: Path) -> None:
+    run = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), epochs=3).go()
+    assert run.saves == sorted(set(run.saves))
+    again = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), CheckpointLoaderHook(tmp_path), epochs=3).go()
+    assert again.saves == []  # nothing was trained
+
+
+def test_a_run_that_stops_inside_an_epoch_leaves_where_it_stopped(tmp_path: Path) -> None:
+    # An epoch that was not ended is none: its file would be taken for that of a whole one.
+    Run(tmp_path, CheckpointHook(), epochs=3, stop_after=5).go()
+    assert names(tmp_path) == files("epoch_1", "iter_5")
+    assert load(tmp_path / "iter_5.safetensors")["progress"]["inner_iter"] == 2
+    Run(tmp_path / "not last", CheckpointHook(save_last=False), epochs=3, stop_after=5).go()
+    assert names(tmp_path / "not last") == files("epoch_1")
+
+
+def test_the_last_checkpoint_has_what_the_last_validation_brought(tmp_path: Path) -> None:
+    run = Run(tmp_path, CheckpointHook(), scores=[0.5, 0.25]).go()
+    assert run.saves == files("epoch_1", "epoch_2", "epoch_2")
+    assert load(tmp_path / "epoch_2.safetensors")["logs"]["val_acc"] == 0.25
+
+
+def test_the_state_that_is_saved_is_whole_and_can_be_loaded(tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(by_epoch=False), epochs=1).go()
+    assert [load(tmp_path / name)["progress"]["iter"] for name in files("iter_1", "iter_2", "iter_3")] == [1, 2, 3]
+
+
+def test_files_go_where_they_are_wished_and_are_called_as_wished(tmp_path: Path) -> None:
+    hook = CheckpointHook(out_dir=tmp_path / "out", filename_template="{}/of-{iter:04}.ckpt", max_keep=2)
+    Run(tmp_path / "work", hook, epochs=3).go()
+    assert names(tmp_path) == ["out"]
+    assert [path.relative_to(tmp_path / "out") for path in hook.kept] == [
+        Path("2/of-0006.ckpt"),
+        Path("3/of-0009.ckpt"),
+    ]
+    assert all(load(path) for path in hook.kept)
+
+
+def test_a_name_without_a_number_is_one_file_that_is_replaced(tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(filename_template="last", max_keep=1), epochs=3).go()
+    assert names(tmp_path) == ["last"]
+    assert load(tmp_path / "last")["progress"]["epoch"] == 3
+
+
+def test_without_a_folder_the_run_does_not_begin(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"no folder for its files; give Runner\(..., work_dir=...\)"):
+        Run(None, CheckpointHook(), epochs=1).go()
+
+
+def test_the_optimizer_can_be_left_out_of_what_this_hook_saves_and_of_nothing_else(tmp_path: Path) -> None:
+    run = Run(tmp_path, CheckpointHook(save_optimizer=False), epochs=1).go()
+    assert load(tmp_path / "epoch_1.safetensors")["optimizer"] is None
+    run.save_checkpoint(tmp_path / "interrupted")
+    assert load(tmp_path / "interrupted")["optimizer"] == {}
+
+
+# What is kept
+
+
+@pytest.mark.parametrize("most", [1, 2, 9])
+def test_only_so_many_are_kept(most: int, tmp_path: Path) -> None:
+    hook = CheckpointHook(max_keep=most)
+    Run(tmp_path, hook, epochs=5).go()
+    kept = [f"epoch_{epoch}.safetensors" for epoch in range(1, 6)][-most:]
+    assert names(tmp_path) == sorted(kept)
+    assert hook.kept == tuple(tmp_path / name for name in kept)
+
+
+def test_the_old_goes_only_when_the_new_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[tuple[str, str]] = []
+    unlink = Path.unlink
+
+    def unlinked(path: Path, missing_ok: bool = False) -> None:
+        latest = newest(tmp_path)
+        assert latest is not None
+        assert load(latest)
+        removed.append((path.stem, latest.stem))
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlinked)
+        Run(tmp_path, CheckpointHook(max_keep=1, save_best="acc"), scores=[1, 2]).go()
+    assert removed == [("epoch_1", "epoch_2"), ("best_val_acc_epoch_1", "best_val_acc_epoch_2")]
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let nothing be saved any more after so many files."""
+    fsync, left = os.replace, [after]
+
+    def replace(old: Any, new: Any) -> None:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left[0] -= 1
+        fsync(old, new)
+
+    monkeypatch.setattr(os, "replace", replace)
+
+
+def test_a_full_disk_leaves_all_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # mmengine 0.10.7 removes the old one first, and left none.
+    hook = CheckpointHook(max_keep=1)
+    with monkeypatch.context() as patch:
+        full_disk(patch, after=2)
+        with pytest.raises(TrainingError, match=r"epoch_3.safetensors could not be saved: No space left on device"):
+            Run(tmp_path, hook, epochs=4).go()
+    assert names(tmp_path) == files("epoch_2")
+    assert hook.kept == (tmp_path / "epoch_2.safetensors",)
+    assert load(hook.kept[0])["progress"]["epoch"] == 2
+
+
+def test_a_last_one_that_could_not_be_saved_is_saved_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, CheckpointHook(0), epochs=1)
+    with monkeypatch.context() as patch:
+        full_disk(patch, after=0)
+        with pytest.raises(TrainingError, match="No space left on device"):
+            run.go()
+    run.go()  # there is nothing left to train
+    assert (run.saves, run.iter) == (files("epoch_1"), 3)
+
+
+def test_a_best_that_could_not_be_saved_is_not_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = CheckpointHook(0, save_best="acc")
+    with monkeypatch.context() as patch:
+        full_disk(patch, after=1)
+        with pytest.raises(TrainingError, match="best_val_acc_epoch_2"):
+            Run(tmp_path, hook, scores=[1, 2]).go()
+    assert (hook.best, hook.best_score) == (tmp_path / "best_val_acc_epoch_1.safetensors", 1)
+    assert names(tmp_path) == files("best_val_acc_epoch_1")
+
+
+def test_what_cannot_be_removed_is_said_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = CheckpointHook(max_keep=1)
+
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        Run(tmp_path, hook, epochs=2).go()
+    assert caplog.messages == [
+        f"the old checkpoint {tmp_path / 'epoch_1.safetensors'} could not be removed: Operation not permitted"
+    ]
+    Run(tmp_path, hook, CheckpointLoaderHook(tmp_path), epochs=3).go()
+    assert names(tmp_path) == files("epoch_3")
+
+
+def test_only_checkpoints_are_removed(tmp_path: Path) -> None:
+    hook = CheckpointHook(max_keep=1)
+    run = Run(tmp_path, hook, epochs=1).go()
+    (tmp_path / "epoch_1.safetensors").write_text("my thesis")
+    run.epochs = 2
+    run.go()
+    assert names(tmp_path) == files("epoch_1", "epoch_2")
+    assert hook.kept == (tmp_path / "epoch_2.safetensors",)
+
+
+@pytest.mark.parametrize("name", ["../thesis", "/etc/thesis", "a/../../thesis", "", ".", 3])
+def test_a_checkpoint_that_names_files_elsewhere_is_refused(name: object) -> None:
+    for key in ("files", "best_files"):
+        state = {**CheckpointHook().state_dict(), key: ["epoch_1.safetensors", name]}
+        with pytest.raises(TrainingError, match="which is outside its folder"):
+            CheckpointHook().load_state_dict(state)
+
+
+def test_other_ranks_remove_nothing(tmp_path: Path) -> None:
+    hook = CheckpointHook(max_keep=1)
+    run = Run(tmp_path, hook, epochs=3)
+    run.rank = 1
+    run.go()
+    assert names(tmp_path) == files("epoch_1", "epoch_2", "epoch_3")
+    assert hook.kept == (tmp_path / "epoch_3.safetensors",)
+
+
+# The best
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("rule", "scores", "best"),
+    [
+        (None, [0.1, 0.3, 0.2], 2),
+        ("greater", [0.1, 0.3, 0.2], 2),
+        ("less", [0.2, 0.1, 0.3], 2),
+        (None, [-1.0, 0, -2.0], 2),  # 0 counts
+        ("less", [1, 0, 0.5], 2),
+        (None, [0], 1),
+        (None, [0.5, 0.5], 1),  # what is as good is not better
+        (None, [NAN, 0.1, NAN], 2),
+        ("less", [NAN, INF, 3], 3),
+        (None, [-INF, NAN], None),
+        (None, [INF, INF], 1),
+        (None, [True, 2, 3.5], 3),
+    ],
+)
+def test_the_best_is_the_first_of_the_best(rule: Any, scores: list[float], best: int | None, tmp_path: Path) -> None:
+    hook = CheckpointHook(0, save_best="acc", rule=rule, save_last=False)
+    Run(tmp_path, hook, scores=scores).go()
+    expected = None if best is None else tmp_path / f"best_val_acc_epoch_{best}.safetensors"
+    assert hook.best == expected
+    assert hook.best_score == (None if best is None else scores[best - 1])
+    assert names(tmp_path) == ([] if expected is None else [expected.name])
+    assert expected is None or load(expected)["hooks"]["CheckpointHook"]["best_score"] == scores[expected_at(best)]
+
+
+def expected_at(best: int | None) -> int:
+    assert best is not None
+    return best - 1
+
+
+@pytest.mark.parametrize("score", [np.float32(0.5), np.array(0.5)])
+def test_a_score_may_be_a_number_of_another_library(score: Any, tmp_path: Path) -> None:
+    hook = CheckpointHook(save_best="acc")
+    Run(tmp_path, hook, scores=[score]).go()
+    assert hook.best_score == 0.5
+
+
+def test_the_best_is_kept_beside_the_others(tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(max_keep=1, save_best="acc"), scores=[1, 3, 2]).go()
+    assert names(tmp_path) == files("epoch_3", "best_val_acc_epoch_2")
+
+
+def test_a_number_of_training_is_looked_at_when_a_checkpoint_may_be_due(tmp_path: Path) -> None:
+    hook = CheckpointHook(2, by_epoch=False, save_best="loss", save_last=False)
+    Run(tmp_path, hook, epochs=2, losses=[0, 5, 0, 3, 0, 4]).go()
+    assert names(tmp_path) == files("iter_2", "iter_4", "iter_6", "best_loss_iter_4")
+    hook = CheckpointHook(9, save_best="loss", save_last=False, out_dir=tmp_path / "epochs")
+    Run(None, hook, epochs=2, losses=[0, 5, 4, 3, 0, 3]).go()
+    assert names(tmp_path / "epochs") == files("best_loss_epoch_2")
+
+
+def test_a_checkpoint_that_is_due_with_a_new_best_knows_of_it(tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(save_best="loss"), epochs=1, losses=[3, 2, 1]).go()
+    assert load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"]["best_score"] == 1
+
+
+@pytest.mark.parametrize(
+    ("save_best", "logs", "meant"),
+    [
+        ("val_acc", {"acc": 3}, "val_acc"),
+        ("acc", {"acc": 3}, "val_acc"),  # a run that validates goes by that
+        ("mAP", {"mAP": 3}, "mAP"),
+        ("coco/mAP", {"coco/mAP": 3}, "coco_mAP"),
+        ("auto", {"acc": 3, "val_loss": 5}, "val_loss"),
+        ("auto", {}, "val_acc"),
+    ],
+)
+def test_the_number_that_is_meant_is_found(save_best: str, logs: dict[str, Any], meant: str, tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(0, save_best=save_best, save_last=False), scores=[1], logs=logs).go()
+    assert names(tmp_path) == files(f"best_{meant}_epoch_1")
+
+
+def test_a_number_of_a_validation_before_the_run_says_nothing_of_the_best(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Run(tmp_path, CheckpointHook(save_best="val_acc"), epochs=1, logs={"val_acc": 9}).go()
+    assert names(tmp_path) == files("epoch_1")
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("CheckpointHook(save_best='val_acc'): no best checkpoint was saved, ")
+
+
+def test_a_number_that_a_validation_does_not_bring_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    hook = CheckpointHook(save_best="accu", rule="greater")
+    with pytest.raises(TrainingError) as caught:
+        Run(tmp_path, hook, scores=[1]).go()
+    assert str(caught.value) == (
+        "CheckpointHook(save_best='accu'): the validation did not log this score; the logs have loss, val_acc; did you "
+        "mean 'acc'?"
+    )
+
+
+@pytest.mark.parametrize("save_best", ["los", "auto"])
+def test_a_number_that_never_came_is_said_at_the_end(
+    save_best: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Run(tmp_path, CheckpointHook(save_best=save_best, rule="less"), epochs=1).go()
+    assert caplog.messages == [
+        f"CheckpointHook(save_best={save_best!r}): no best checkpoint was saved, since no score of that name was "
+        "logged; the logs have loss"
+    ]
+    assert names(tmp_path) == files("epoch_1")
+
+
+@pytest.mark.parametrize("score", ["good", None, [1, 2]])
+def test_what_is_no_number_is_refused(score: object, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"by 'val_acc', which is .* in the logs; log a number"):
+        Run(tmp_path, CheckpointHook(save_best="acc"), scores=[score]).go()
+
+
+def test_a_validation_outside_a_run_says_nothing_of_the_best(tmp_path: Path) -> None:
+    hook = CheckpointHook(save_best="acc")
+    run = Run(tmp_path, hook, scores=[1]).go()
+    run.scores = [9]
+    run.validate()
+    assert hook.best_score == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "rule"),
+    [
+        *[
+            (key, "greater")
+            for key in ("acc", "top", "AR@", "auc", "precision", "mAP", "mDice", "mIoU", "mAcc", "aAcc")
+        ],
+        *[(key, "greater") for key in ("val_accuracy", "accuracy_top-1", "bbox_mAP_50", "AR@100", "AUC", "MIOU")],
+        *[(key, "less") for key in ("loss", "val_loss", "LOSS", "decode.loss_ce")],
+        ("top_loss", "greater"),  # as in mmcv, whose greater ones come first
+    ],
+)
+def test_the_rule_is_known_by_the_name_as_in_mmcv(key: str, rule: str) -> None:
+    assert rule_of(key) == rule
+
+
+def test_a_rule_that_the_name_does_not_tell_is_asked_for_at_once(tmp_path: Path) -> None:
+    with pytest.raises(HookOptionError, match="the name 'f1' does not show .*; give rule="):
+        CheckpointHook(save_best="f1")
+    assert CheckpointHook(save_best="f1", rule="greater").best_score is None
+    hook = CheckpointHook(save_best="auto")
+    with pytest.raises(HookOptionError, match="the name 'val_f1' does not show"):
+        Run(tmp_path, hook, scores=[1], logs={"val_f1": 1}).go()
+
+
+# Killed and resumed
+
+
+class Killed(BaseException):
+    """Whatever ends a process; nothing may depend on what runs afterwards."""
+
+
+class Killer:
+    """Kills at a certain one of the calls that change the folder, before it or after it."""
+
+    def __init__(self, when: int, late: bool) -> None:
+        self.left, self.late = when, late
+
+    def patched(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if self.left == 0 and not self.late:
+                raise Killed
+            made = real(*args, **kwargs)
+            if self.left == 0:
+                raise Killed
+            return made
+
+        return call
+
+
+SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, NAN]), min_size=1, max_size=5)
+
+
+@given(
+    scores=SCORES,
+    interval=st.integers(0, 3),
+    by_epoch=st.booleans(),
+    max_keep=st.none() | st.integers(1, 3),
+    kills=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=4),
+)
+def test_a_run_that_is_killed_and_resumed_leaves_the_files_of_one_that_never_was(
+    scores: list[float],
+    interval: int,
+    by_epoch: bool,
+    max_keep: int | None,
+    kills: list[tuple[int, bool]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    def run(folder: Path) -> Run:
+        hook = CheckpointHook(interval, by_epoch=by_epoch, max_keep=max_keep, save_best="acc")
+        return Run(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), scores=scores, length=2)
+
+    whole, folder = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("killed")
+    run(whole).go()
+    for when, late in kills:
+        before = newest(folder)
+        killer = Killer(when, late)
+        with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+            patch.setattr(os, "replace", killer.patched(os.replace))
+            patch.setattr(Path, "unlink", killer.patched(Path.unlink))
+            run(folder).go()
+        assert before is None or newest(folder) is not None
+    run(folder).go()
+    assert names(folder) == names(whole)
+    for name in names(whole):
+        assert repr(load(folder / name)) == repr(load(whole / name))
+
+
+def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> None:
+    Run(tmp_path, CheckpointHook(save_best="acc"), scores=[5]).go()
+    for hook in (CheckpointHook(save_best="loss"), CheckpointHook(save_best="acc", rule="less"), CheckpointHook()):
+        hook.load_state_dict(load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"])
+        assert (hook.best_score, hook.best) == (None, None)
+        assert hook.kept == (Path("epoch_1.safetensors"),)
+    hook = CheckpointHook(save_best="acc", out_dir=tmp_path)
+    hook.load_state_dict(load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"])
+    assert (hook.best_score, hook.best) == (5, tmp_path / "best_val_acc_epoch_1.safetensors")
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"interval": -1}, HookOptionError),
+        ({"interval": "2"}, HookTypeError),
+        ({"interval": 1.5}, HookTypeError),
+        ({"interval": True}, HookTypeError),
+        ({"max_keep": 0}, HookOptionError),
+        ({"max_keep": -1}, HookOptionError),
+        ({"max_keep": "all"}, HookTypeError),
+        ({"rule": "more"}, HookOptionError),
+        ({"save_best": True}, HookTypeError),
+        ({"filename_template": "{} {}"}, HookOptionError),
+        ({"filename_template": "{loss}"}, HookOptionError),
+        ({"filename_template": "{"}, HookOptionError),
+        ({"filename_template": "../{}"}, HookOptionError),
+        ({"filename_template": "/tmp/{}"}, HookOptionError),
+        ({"filename_template": ""}, HookOptionError),
+        ({"filename_template": 3}, HookOptionError),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_when_it_is_given(options: dict[str, Any], error: type[Exception]) -> None:
+    (name,) = options
+    with pytest.raises(error, match=rf"^CheckpointHook(: |\(){name}="):
+        CheckpointHook(**options)
+
+
+def test_both_hooks_are_built_from_configs() -> None:
+    hook = HOOKS.build_from_config({"type": "CheckpointHook", "interval": 2, "max_keep": 3, "priority": "LOW"})
+    assert isinstance(hook, CheckpointHook)
+    assert (hook.interval, hook.max_keep, hook.priority) == (2, 3, "LOW")
+    assert isinstance(HOOKS.build_from_config({"type": "CheckpointLoaderHook", "path": "x"}), CheckpointLoaderHook)
+
+
+# Loading
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    Run(tmp_path, CheckpointHook(), epochs=2).go()
+    os.utime(tmp_path / "epoch_1.safetensors", (100, 100))
+    return tmp_path
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_file_is_loaded_before_the_run(resume: bool, saved: Path) -> None:
+    file = saved / "epoch_1.safetensors"
+    run = Run(None, CheckpointLoaderHook(file, resume=resume), epochs=3).go()
+    assert run.came_from == [(file, resume)]
+    assert run.iter == 9
+
+
+def test_of_a_folder_the_newest_is_loaded(saved: Path) -> None:
+    run = Run(None, CheckpointLoaderHook(saved), epochs=3).go()
+    assert run.came_from == [(saved / "epoch_2.safetensors", True)]
+
+
+def test_it_is_loaded_once(saved: Path) -> None:
+    hook = CheckpointLoaderHook(saved / "epoch_1.safetensors")
+    run = Run(None, hook, epochs=3).go()
+    run.epochs = 4
+    run.go()
+    assert run.iter == 12
+    assert run.came_from == [(saved / "epoch_1.safetensors", True)]
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_what_is_missing_is_refused_unless_it_may_be(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "log.txt").touch()
+    with pytest.raises(TrainingError, match=rf"there is no .*{name}; give another path, or missing_ok=True"):
+        Run(None, CheckpointLoaderHook(tmp_path / name), epochs=1).go()
+    with caplog.at_level(logging.INFO):
+        run = Run(None, CheckpointLoaderHook(tmp_path / name, missing_ok=True), epochs=1).go()
+    assert (run.came_from, run.iter) == ([], 3)
+    assert caplog.messages[0].endswith(f"{tmp_path / name}; starting from scratch")
+
+
+@pytest.mark.parametrize("missing_ok", [True, False])
+def test_a_broken_file_is_refused_in_any_case(missing_ok: bool, saved: Path) -> None:
+    os.truncate(saved / "epoch_2.safetensors", 100)
+    with pytest.raises(TrainingError, match="epoch_2.safetensors is cut short or damaged"):
+        Run(None, CheckpointLoaderHook(saved / "epoch_2.safetensors", missing_ok=missing_ok), epochs=1).go()
+
+
+# On a real runner
+
+
+@pytest.fixture
+def digits() -> tuple[Any, Any]:
+    pytest.importorskip("autograd")
+    from aspecthook.training.data import ArrayDataset, DataLoader
+
+    draw = np.random.default_rng(3)
+    inputs = draw.normal(size=(24, 4)).astype("f4")
+    targets = (inputs.sum(1) > 0).astype("i8")
+    return (
+        DataLoader(ArrayDataset(inputs, targets), 4, shuffle=True),
+        DataLoader(ArrayDataset(inputs[:8], targets[:8]), 4),
+    )
+
+
+def runner_on(folder: Path, *hooks: Any, **options: Any) -> Any:
+    from aspecthook.training import Runner
+    from aspecthook.training.numpy import SGD, Dropout, Linear, Sequential, cross_entropy, manual_seed
+
+    manual_seed(3)
+    model = Sequential(Linear(4, 8), Dropout(0.5), Linear(8, 2))
+    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
+    runner = Runner(model, optimizer=optimizer, loss=cross_entropy, work_dir=folder, seed=3, **options)
+    for hook in hooks:
+        runner.register_hook(hook)
+    return runner
+
+
+def test_a_runner_saves_keeps_and_chooses(digits: tuple[Any, Any], tmp_path: Path) -> None:
+    hook = CheckpointHook(max_keep=2, save_best="loss")
+    runner_on(tmp_path, hook, max_epochs=4).fit(*digits)
+    assert names(tmp_path) == sorted([*files("epoch_3", "epoch_4"), hook.best.name if hook.best else ""])
+    assert load(tmp_path / "epoch_4.safetensors")["hooks"]["CheckpointHook"]["best_score"] == hook.best_score
+    assert hook.best_score is not None
+
+
+def test_a_runner_without_the_optimizer_in_its_checkpoint_can_be_loaded(
+    digits: tuple[Any, Any], tmp_path: Path
+) -> None:
+    runner = runner_on(tmp_path, CheckpointHook(save_optimizer=False), max_epochs=1)
+    runner.fit(digits[0])
+    assert load(tmp_path / "epoch_1.safetensors")["optimizer"] is None
+    again = runner_on(tmp_path, max_epochs=1)
+    again.load_checkpoint(tmp_path / "epoch_1.safetensors")
+    assert repr(again.backend.state(again.model)) == repr(runner.backend.state(runner.model))
+
+
+@pytest.mark.parametrize("stop", [1, 5, 6, 7, 13])
+def test_a_runner_that_is_stopped_and_loaded_ends_as_one_that_never_was(
+    stop: int, digits: tuple[Any, Any], tmp_path: Path
+) -> None:
+    class Stop:
+        def after_train_iter(self, runner: Any) -> None:
+            if runner.iter + 1 == stop:
+                runner.request_stop()
+
+    ends = []
+    for name, first in (("whole", ()), ("stopped", (Stop(),))):
+        if first:
+            runner_on(tmp_path / name, CheckpointHook(), *first, max_epochs=3).fit(digits[0])
+        last = runner_on(
+            tmp_path / name, CheckpointHook(), CheckpointLoaderHook(tmp_path / name, missing_ok=True), max_epochs=3
+        )
+        last.fit(digits[0])
+        assert last.iter == 18
+        ends.append(repr(last.backend.state(last.model)))
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("when", range(1, 9))
+def test_a_runner_that_is_killed_and_loaded_ends_as_one_that_never_was(
+    when: int, late: bool, digits: tuple[Any, Any], tmp_path: Path
+) -> None:
+    def end(folder: Path) -> tuple[Any, ...]:
+        hook = CheckpointHook(max_keep=1, save_best="loss")
+        runner = runner_on(folder, hook, CheckpointLoaderHook(folder, missing_ok=True), max_epochs=3)
+        runner.fit(*digits)
+        return repr(runner.backend.state(runner.model)), runner.logs, hook.best_score, names(folder)
+
+    whole = end(tmp_path / "whole")
+    killer = Killer(when, late)
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(os, "replace", killer.patched(os.replace))
+        patch.setattr(Path, "unlink", killer.patched(Path.unlink))
+        end(tmp_path / "killed")
+    assert end(tmp_path / "killed") == whole
+
+
+def test_before_save_checkpoint_answers_as_a_hook_does() -> None:
+    assert CheckpointHook().before_save_checkpoint(Path("x"), {}) is None
+    hook = CheckpointHook(save_optimizer=False)
+    hook._saving = Path("x")
+    assert hook.before_save_checkpoint(Path("x"), {"a": 1}) == Args(checkpoint={"a": 1, "optimizer": None})

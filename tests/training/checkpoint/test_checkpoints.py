@@ -1,0 +1,929 @@
+"""Checkpoints: what is saved comes back, bit for bit; a file stands whole or not at all; no stranger is let in."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import pickle
+import random
+import resource
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import zipfile
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+np = pytest.importorskip("numpy")
+safetensors = pytest.importorskip("safetensors")
+
+from hypothesis.extra import numpy as arrays_of  # noqa: E402
+
+from aspecthook.training import TrainingError  # noqa: E402
+from aspecthook.training.checkpoint import _format as checkpoints  # noqa: E402
+from aspecthook.training.checkpoint import is_checkpoint, load, newest, save  # noqa: E402
+from tests.threads import at_once  # noqa: E402
+
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
+OTHERS = ["c16", "S3", "U3", "O", "M8[s]", "m8[s]", "V2", "g", [("a", "f4")]]
+
+
+def bits(value: Any) -> Any:
+    """Give what two values share only if they are the same to the bit, types included."""
+    if isinstance(value, np.ndarray):
+        assert value.dtype.isnative
+        return "array", value.dtype.name, value.shape, value.tobytes()
+    if isinstance(value, np.generic):
+        return type(value).__name__, value.tobytes()
+    if isinstance(value, float):
+        return "float", struct.pack("<d", value)
+    if isinstance(value, dict):
+        return "dict", [(bits(key), bits(one)) for key, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [bits(one) for one in value]
+    return type(value).__name__, value
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "epoch_1.safetensors"
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir() if file.name.endswith(".saving"))
+
+
+# What comes back
+
+FLOATS = st.floats() | st.integers(0, 2**64 - 1).map(lambda word: struct.unpack("<d", struct.pack("<Q", word))[0])
+TEXTS = st.text(st.characters(exclude_categories=()))  # surrogates too
+PLAIN = st.none() | st.booleans() | st.integers() | st.integers(-(2**200), 2**200) | FLOATS | TEXTS
+ARRAYS = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: arrays_of.arrays(np.dtype(dtype), arrays_of.array_shapes(min_dims=0, min_side=0, max_side=4))
+)
+SCALARS = ARRAYS.filter(lambda array: array.size).map(lambda array: array.reshape(-1)[0])
+KEYS = TEXTS | st.sampled_from(["$array", "$", "a.b", "a", "__metadata__", ""]) | st.integers() | FLOATS | st.none()
+TREES = st.recursive(
+    PLAIN | ARRAYS | SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(KEYS | st.booleans(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(checkpoint=st.dictionaries(KEYS, TREES, max_size=5))
+@example(checkpoint={"a": {"b": np.zeros(1)}, "a.b": np.ones(1), "__metadata__": np.ones(2)})
+@example(checkpoint={"$tuple": [1], "deep": {"$array": "x", "other": 1}})
+@example(checkpoint={"-0": -0.0, "nan": float("nan"), "-nan": -float("nan"), "inf": -float("inf")})
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_saved_comes_back_bit_for_bit(checkpoint: dict[Any, Any], path: Path) -> None:
+    save(path, checkpoint)
+    assert bits(load(path)) == bits(checkpoint)
+
+
+LAYOUTS: list[Callable[[Any], Any]] = [
+    lambda array: array,
+    lambda array: array.T,
+    lambda array: array[::-1],
+    lambda array: array[:, ::2],
+    lambda array: array[:, 1],
+    lambda array: array[:, 1][::-1],
+    lambda array: np.asfortranarray(array),
+    lambda array: array.astype(array.dtype.newbyteorder(">")),
+    lambda array: array.astype(array.dtype.newbyteorder(">"))[:, 1:].T,
+    lambda array: np.broadcast_to(array[0], (5, array.shape[1])),
+    lambda array: array.reshape(2, 2, 3)[:, 0],
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_array_comes_back_however_it_lies_in_memory(dtype: str, layout: Callable[[Any], Any], path: Path) -> None:
+    # safetensors itself writes the memory that an array begins with, whatever its strides.
+    array = layout(np.arange(12).reshape(4, 3).astype(dtype))
+    array.flags.writeable = False
+    save(path, {"array": array})
+    back = load(path)["array"]
+    assert np.array_equal(back, array)
+    assert back.dtype == array.dtype.newbyteorder("=")
+
+
+def test_a_file_that_is_mapped_as_an_array_is_saved(path: Path, tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "mapped", dtype="f4", mode="w+", shape=(3,))
+    mapped[:] = 1, 2, 3
+    save(path, {"array": mapped})
+    assert load(path)["array"].tolist() == [1, 2, 3]
+
+
+def test_loaded_arrays_can_be_changed_and_the_file_does_not_change(path: Path) -> None:
+    save(path, {"a": np.zeros(3), "b": np.zeros(3)})
+    first = load(path)
+    first["a"] += 1
+    assert first["b"].tolist() == [0, 0, 0]
+    assert load(path)["a"].tolist() == [0, 0, 0]
+
+
+class Level(IntEnum):
+    LOW = 2
+
+
+Point = namedtuple("Point", "x y")
+
+
+def test_subclasses_come_back_as_their_plain_types(path: Path) -> None:
+    save(path, {"a": OrderedDict(b=Level.LOW), "c": Point(1, 2), "d": np.str_("e"), "f": MappingProxyType({"g": True})})
+    assert bits(load(path)) == bits({"a": {"b": 2}, "c": (1, 2), "d": "e", "f": {"g": True}})
+
+
+def test_states_of_random_generators_come_back(path: Path) -> None:
+    own, numpy = random.Random(3), np.random.default_rng(3)
+    save(path, {"python": own.getstate(), "numpy": numpy.bit_generator.state})
+    expected = own.random(), numpy.random()
+    back = load(path)
+    own.setstate(back["python"])
+    numpy.bit_generator.state = back["numpy"]
+    assert (own.random(), numpy.random()) == expected
+
+
+def test_an_int_of_any_size_comes_back(path: Path) -> None:
+    # Python refuses to write or read more than 4300 decimal digits.
+    save(path, {"big": 3**20_000, "small": -(3**20_000)})
+    assert load(path) == {"big": 3**20_000, "small": -(3**20_000)}
+
+
+def test_the_file_is_one_that_safetensors_reads_and_names_the_arrays_by_their_place(path: Path) -> None:
+    save(path, {"model": {"conv.weight": np.ones((2, 3), "f4")}, "groups": [{"momentum": np.zeros(2)}]})
+    with safetensors.safe_open(path, framework="numpy") as file:
+        assert sorted(file.keys()) == ["groups.0.momentum", "model.conv.weight"]
+        assert file.get_tensor("model.conv.weight").tolist() == [[1, 1, 1], [1, 1, 1]]
+        metadata = file.metadata()
+    assert metadata["format"] == "aspecthook.checkpoint"
+    assert metadata["version"] == "1"
+    assert json.loads(metadata["tree"])["model"] == {"conv.weight": {"$array": "model.conv.weight"}}
+
+
+def test_arrays_lie_where_their_types_want_them(path: Path) -> None:
+    save(path, {str(number): np.ones(number % 3, dtype) for number, dtype in enumerate(DTYPES)})
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    rows = json.loads(content[8:start])
+    rows.pop("__metadata__")
+    assert len(rows) == len(DTYPES)
+    for number, dtype in enumerate(DTYPES):
+        assert (start + rows[str(number)]["data_offsets"][0]) % np.dtype(dtype).itemsize == 0
+
+
+def test_the_same_checkpoint_makes_the_same_file(path: Path, tmp_path: Path) -> None:
+    checkpoint = {"b": np.arange(3), "a": [1, {"x": 2.5}]}
+    save(path, checkpoint)
+    save(tmp_path / "again", checkpoint)
+    assert path.read_bytes() == (tmp_path / "again").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "said"),
+    [
+        ({"hooks": {"Ema": [1, {2, 3}]}}, ["checkpoint['hooks']['Ema'][1]", "set"]),
+        ({"a": {"b": 1 + 2j}}, ["checkpoint['a']['b']", "complex"]),
+        ({"a": b"x"}, ["checkpoint['a']", "bytes"]),
+        ({"a": threading.Lock()}, ["checkpoint['a']", "_thread.lock"]),
+        ({"a": {(1, 2): 3}}, ["checkpoint['a']", "a key of the type tuple, (1, 2)"]),
+        ({"a": {np.int64(1): 3}}, ["checkpoint['a']", "a key of the type numpy.int64"]),
+        ({"a": np.ma.masked_array([1.0], [True])}, ["checkpoint['a']", "numpy.ma.MaskedArray"]),
+        *[({"a": [np.zeros(2, dtype)]}, ["checkpoint['a'][0]", "an array of the type"]) for dtype in OTHERS],
+        ({"a": np.longdouble(1)}, ["checkpoint['a']", "an array of the type"]),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_with_its_place(
+    checkpoint: dict[str, Any], said: list[str], path: Path
+) -> None:
+    save(path, {"old": True})
+    with pytest.raises(TrainingError) as caught:
+        save(path, checkpoint)
+    assert [text for text in said if text not in str(caught.value)] == []
+    assert load(path) == {"old": True}
+
+
+def test_what_holds_itself_is_refused(path: Path) -> None:
+    tree: dict[str, Any] = {}
+    tree["me"] = [tree]
+    with pytest.raises(TrainingError, match="more than 100 levels deep; does it contain itself"):
+        save(path, tree)
+
+
+@pytest.mark.parametrize("wrap", [lambda one: {"a": one}, lambda one: [one], lambda one: (one,), lambda one: {1: one}])
+def test_the_deepest_tree_that_is_saved_is_loaded(wrap: Callable[[Any], Any], path: Path) -> None:
+    tree: Any = 1
+    for _ in range(99):
+        tree = wrap(tree)
+    save(path, {"tree": tree})
+    assert load(path) == {"tree": tree}
+
+
+def test_valuesreplacing_the_arrays_may_not_take_more_than_safetensors_reads(path: Path) -> None:
+    with pytest.raises(TrainingError, match="convert long lists of numbers to arrays"):
+        save(path, {"text": "x" * 100_000_000})
+    assert os.listdir(path.parent) == []
+
+
+# Strangers
+
+
+class Bomb:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_is_refused_and_not_executed(protocol: int, path: Path, tmp_path: Path) -> None:
+    bomb = tmp_path / "gone off"
+    path.write_bytes(pickle.dumps({"model": Bomb(bomb)}, protocol))
+    with pytest.raises(TrainingError, match=r"epoch_1.safetensors is (a pickle|not a safetensors file)"):
+        load(path)
+    assert not bomb.exists()
+    pickle.loads(path.read_bytes())
+    assert bomb.exists()  # it was live
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("zipped", [True, False])
+def test_what_torch_saves_is_refused(zipped: bool, path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"weight": torch.zeros(3)}, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(TrainingError, match="which is not loaded, since loading a pickle runs the code in it"):
+        load(path)
+
+
+@pytest.mark.torch
+def test_tensors_that_numpy_has_no_type_for_are_refused_in_a_forged_file(path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    for dtype in (torch.bfloat16, torch.float8_e5m2):
+        tree = {"format": "aspecthook.checkpoint", "version": "1", "tree": '{"w":{"$array":"w"}}'}
+        save_file({"w": torch.zeros(3, dtype=dtype)}, path, tree)
+        with pytest.raises(TrainingError, match="damaged"):
+            load(path)
+
+
+def forged(tree: object = None, version: str = "1", **more: str) -> bytes:
+    """Make a file with any tree, which `save` would not write."""
+    from safetensors.numpy import save as saved
+
+    text = tree if isinstance(tree, str) else json.dumps(tree)
+    metadata = {"format": "aspecthook.checkpoint", "version": version, "tree": text, **more}
+    return bytes(saved({"a": np.zeros(2)}, metadata))
+
+
+def header(text: bytes, length: int | None = None) -> bytes:
+    return struct.pack("<Q", len(text) if length is None else length) + text
+
+
+def zipped() -> bytes:
+    from io import BytesIO
+
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("data.pkl", b"x")
+    return file.getvalue()
+
+
+STRANGERS = {
+    "empty": (b"", "is empty"),
+    "one byte": (b"x", "is not a safetensors file"),
+    "text": (b"epoch = 3\nlr = 0.1\n", "is not a safetensors file (it begins with b'epoch = 3')"),
+    "zip": (zipped(), "is a zip archive with a pickle"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(99), "is HDF5"),
+    "npy": (b"\x93NUMPY" + bytes(99), "is a single array"),
+    "random": (random.Random(3).randbytes(999), "is not a safetensors file"),
+    "header beyond the end": (header(b"{}", 3), "is cut short or damaged (it has 10 bytes, and its header alone would"),
+    "header of exabytes": (header(b"{}" + bytes(99), 2**63), "is cut short or damaged"),
+    "header that is no json": (header(b"{nothing}"), "is cut short or damaged"),
+    "other safetensors": (header(b"{}"), "is a safetensors file, but not a checkpoint of aspecthook"),
+    "of pytorch": (forged({}, format="pt"), "is a safetensors file, but not a checkpoint of aspecthook"),
+    "of tomorrow": (
+        forged({}, version="2"),
+        "has version 2 of the format, and this aspecthook reads 1; install a newer",
+    ),
+    "of no version": (forged({}, version=""), "has version  of the format"),
+    "tree that is no json": (forged("{"), "is cut short or damaged"),
+    "tree that is no dict": (forged([1]), "is cut short or damaged (its tree is not a dict)"),
+    "tree that is an array": (forged({"$array": "a"}), "is cut short or damaged (its tree is not a dict)"),
+    "array that is not there": (forged({"x": {"$array": "b"}}), "is cut short or damaged (KeyError('b'))"),
+    "array without a name": (forged({"x": {"$array": ["a"]}}), "is cut short or damaged"),
+    "array twice": (forged([{"$array": "a"}, {"$array": "a"}]), "is cut short or damaged (KeyError('a'))"),
+    "unknown kind": (forged({"x": {"$object": "os.system"}}), "is cut short or damaged (KeyError('$object'))"),
+    "two kinds": (forged({"x": {"$int": "1", "$float": "2"}}), "is cut short or damaged"),
+    "bad int": (forged({"x": {"$int": "z"}}), "is cut short or damaged"),
+    "bad float": (forged({"x": {"$float": "00"}}), "is cut short or damaged"),
+    "bad items": (forged({"x": {"$items": [1]}}), "is cut short or damaged"),
+    "key that is none": (forged({"x": {"$items": [[[], 1]]}}), "is cut short or damaged"),
+    "bad scalar": (forged({"x": {"$scalar": ["object", "00"]}}), "is cut short or damaged"),
+    "scalar of another type": (forged({"x": {"$scalar": ["<U1", "41000000"]}}), "is cut short or damaged"),
+    "scalar cut short": (forged({"x": {"$scalar": ["float32", "00"]}}), "is cut short or damaged"),
+    "many digits": (forged('{"x": ' + "9" * 5000 + "}"), "is cut short or damaged"),
+    "too deep": (forged('{"x": ' + "[" * 100_000 + "]" * 100_000 + "}"), "is cut short or damaged"),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_stranger_is_refused_by_what_it_is(name: str, path: Path) -> None:
+    content, said = STRANGERS[name]
+    path.write_bytes(content)
+    with pytest.raises(TrainingError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path} {said}")
+    assert ";" in str(caught.value) or "If you trust it" in str(caught.value)  # what to do
+
+
+def test_a_file_cut_short_at_any_byte_is_refused(path: Path) -> None:
+    save(path, {"epoch": 3, "model": {"weight": np.arange(6.0), "bias": np.zeros(1, "i1")}})
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(TrainingError, match=r"is cut short|is empty|is not a safetensors file"):
+            load(path)
+        assert not is_checkpoint(path)
+    path.write_bytes(whole)
+    assert is_checkpoint(path)
+
+
+WHOLE = {"epoch": 3, "best": float("inf"), "groups": ({"lr": 0.1}, {1: None}), "w": np.arange(3.0), "b": np.int8(3)}
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_with_any_bytes_changed_is_refused_or_loaded_but_never_crashes(data: st.DataObject, path: Path) -> None:
+    save(path, WHOLE)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    with suppress(TrainingError):
+        assert isinstance(load(path), dict)
+
+
+@given(content=st.binary(max_size=200) | st.binary(max_size=200).map(lambda text: header(b"{" + text)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_bytes_are_refused(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
+    with pytest.raises(TrainingError):
+        load(path)
+
+
+def test_a_file_that_claims_more_than_it_has_costs_no_memory(path: Path) -> None:
+    claims = json.dumps({"a": {"dtype": "F64", "shape": [2**40], "data_offsets": [0, 2**43]}}).encode()
+    path.write_bytes(header(claims) + bytes(64))
+    with limited(resource.RLIMIT_AS, 2**43 - 1), pytest.raises(TrainingError, match="is cut short or damaged"):
+        load(path)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="nowhere does not exist; name another file") as caught:
+        load(tmp_path / "nowhere")
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    with pytest.raises(TrainingError, match=r"is a folder; name a file, or use newest\(folder\)"):
+        load(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TrainingError, match="pipe is not a regular file"):
+        load(tmp_path / "pipe")
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    with pytest.raises(TrainingError, match="round cannot be read: "):
+        load(tmp_path / "round")
+
+
+def test_a_file_cut_short_while_it_is_read_is_refused(path: Path) -> None:
+    # A mapped file would end the process with SIGBUS here.
+    save(path, {"w": np.zeros(10_000)})
+
+    class Cut:
+        def __enter__(self) -> Any:
+            os.truncate(path, 1000)
+            return self.tensors.__enter__()
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self.tensors = opened(*args, **kwargs)
+
+        def __exit__(self, *error: object) -> None:
+            self.tensors.__exit__(*error)
+
+    opened = safetensors.safe_open
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(safetensors, "safe_open", Cut)
+        with pytest.raises(TrainingError, match="is cut short or damaged"):
+            load(path)
+
+
+# Whole or not at all
+
+
+@contextmanager
+def limited(what: int, most: int) -> Iterator[None]:
+    before = resource.getrlimit(what)
+    resource.setrlimit(what, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, before)
+
+
+NEW = {"epoch": 2, "model": {"weight": np.arange(40.0), "bias": np.ones(3, "i1")}}
+
+
+def size_of(checkpoint: dict[str, Any], folder: Path) -> int:
+    save(folder / "measured", checkpoint)
+    size = (folder / "measured").stat().st_size
+    (folder / "measured").unlink()
+    return size
+
+
+def test_a_disk_that_is_full_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
+    save(path, {"epoch": 1})
+    for length in range(size_of(NEW, path.parent)):
+        # Python ignores the signal, and the kernel writes up to this byte and no further.
+        with pytest.raises(TrainingError) as caught, limited(resource.RLIMIT_FSIZE, length):
+            save(path, NEW)
+        assert str(path) in str(caught.value)
+        assert "File too large" in str(caught.value)
+        assert isinstance(caught.value.__cause__, OSError)
+        assert load(path) == {"epoch": 1}
+        assert os.listdir(path.parent) == [path.name]
+    save(path, NEW)
+    assert bits(load(path)) == bits(NEW)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_leaves_the_old_checkpoint_and_is_named(small_disk: Path) -> None:
+    path = small_disk / "epoch_1.safetensors"
+    save(path, {"w": np.zeros(4000)})
+    with pytest.raises(TrainingError, match=r"epoch_1.safetensors could not be saved: No space left on device"):
+        save(path, {"w": np.ones(5000)})
+    assert load(path)["w"].tolist() == [0] * 4000
+    assert os.listdir(small_disk) == [path.name]
+
+
+def test_what_a_killed_saver_left_on_a_full_disk_makes_room(small_disk: Path) -> None:
+    (small_disk / ".checkpoint-0123456789abcdef.saving").write_bytes(bytes(40_000))
+    save(small_disk / "new", {"w": np.ones(5000)})
+    assert os.listdir(small_disk) == ["new"]
+
+
+# What a save asks of the system, in the order in which it does.
+CALLS = ["open", "fstat", "chmod", "fsync", "replace", "open", "fsync"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize("which", range(len(CALLS)))
+def test_any_call_that_fails_leaves_a_checkpoint_and_nothing_else(
+    which: int, number: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(path, {"epoch": 1})
+    seen: list[str] = []
+
+    def failing(name: str) -> Callable[..., Any]:
+        real = getattr(os, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            seen.append(name)
+            if len(seen) - 1 == which:
+                raise OSError(number, os.strerror(number))
+            return real(*args, **kwargs)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in set(CALLS):
+            patch.setattr(os, name, failing(name))
+        with pytest.raises(TrainingError) as caught:
+            save(path, {"epoch": 2})
+    assert seen == CALLS[: which + 1]
+    assert str(caught.value).startswith(f"the checkpoint {path} could not be saved: {os.strerror(number)}; ")
+    assert isinstance(caught.value.__cause__, OSError)
+    renamed = CALLS.index("replace") < which
+    assert load(path) == {"epoch": 2 if renamed else 1}
+    save(path, {"epoch": 3})
+    assert load(path) == {"epoch": 3}
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize(("call", "error"), [("open", PermissionError()), ("fsync", OSError(errno.EINVAL, "no"))])
+def test_a_folder_that_cannot_be_synced_does_not_matter(
+    call: str, error: OSError, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = getattr(os, call)
+
+    def refusing(what: Any, *args: Any) -> Any:
+        if what == path.parent or (isinstance(what, int) and stat.S_ISDIR(os.fstat(what).st_mode)):
+            raise error
+        return real(what, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refusing)
+        save(path, {"epoch": 1})
+    assert load(path) == {"epoch": 1}
+
+
+def test_the_file_is_synced_before_it_is_renamed_and_the_folder_after(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trail: list[tuple[str, object]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(number: int) -> None:
+        status = os.fstat(number)
+        trail.append(("sync", status.st_ino))
+        if stat.S_ISREG(status.st_mode):
+            assert status.st_size > 300  # all is written
+        fsync(number)
+
+    def replaced(old: Any, new: Any) -> None:
+        trail.append(("rename", os.stat(old).st_ino))
+        replace(old, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", synced)
+        patch.setattr(os, "replace", replaced)
+        save(path, NEW)
+    file, folder = path.stat().st_ino, path.parent.stat().st_ino
+    assert trail == [("sync", file), ("rename", file), ("sync", folder)]
+
+
+def test_an_interrupt_passes_as_it_is_and_leaves_the_old_checkpoint(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(path, {"epoch": 1})
+
+    def interrupted(number: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            save(path, {"epoch": 2})
+    assert load(path) == {"epoch": 1}
+    assert os.listdir(path.parent) == [path.name]
+
+
+def run(script: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        **options,
+    )
+
+
+def test_a_kill_at_any_byte_leaves_the_old_checkpoint(path: Path) -> None:
+    # The kernel kills a process that writes beyond its limit, unless it ignores the signal as Python does.
+    process = run(
+        """
+        import os, resource, signal, sys
+        import numpy as np
+        from aspecthook.training.checkpoint import load, newest, save
+
+        path = sys.argv[1]
+        save(path, {"epoch": 1})
+        new = {"epoch": 2, "weight": np.arange(3.0)}
+        save(path + ".measured", new)
+        size = os.path.getsize(path + ".measured")
+        os.unlink(path + ".measured")
+        killed = 0
+        for length in range(size + 1):
+            child = os.fork()
+            if not child:
+                signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (length, length))
+                save(path, new)
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            if os.WIFSIGNALED(status):
+                assert os.WTERMSIG(status) == signal.SIGXFSZ
+                killed += 1
+                assert load(path) == {"epoch": 1}
+                # What it left is swept by the next that saves.
+                assert len(os.listdir(os.path.dirname(path))) <= 2
+        assert killed == size, (killed, size)
+        assert load(path)["epoch"] == 2
+        assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+        print("done")
+        """,
+        path,
+    )
+    assert process.communicate()[0] == "done\n"
+
+
+@pytest.mark.stress
+def test_a_kill_at_any_time_leaves_the_newest_checkpoint_or_the_one_before(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    done = 0
+    for _ in range(12):
+        process = run(
+            """
+            import itertools, sys
+            import numpy as np
+            from aspecthook.training.checkpoint import save
+
+            folder, start = sys.argv[1], int(sys.argv[2])
+            for epoch in itertools.count(start):
+                save(f"{folder}/latest", {"epoch": epoch, "w": np.full(100_000, epoch)})
+                save(f"{folder}/epoch_{epoch % 3}", {"epoch": epoch, "w": np.full(100_000, epoch)})
+                print(epoch, flush=True)
+            """,
+            tmp_path,
+            done + 1,
+        )
+        assert process.stdout is not None
+        said = [process.stdout.readline()]
+        threading.Event().wait(chance.random() / 20)
+        process.kill()
+        said += process.stdout.readlines()
+        process.wait()
+        process.stdout.close()
+        done = [int(line) for line in said if line.endswith("\n")][-1]
+        found = newest(tmp_path)
+        assert found is not None
+        for file in (tmp_path / "latest", found):
+            checkpoint = load(file)
+            assert checkpoint["epoch"] in (done, done + 1)
+            assert (checkpoint["w"] == checkpoint["epoch"]).all()
+        assert len(leftovers(tmp_path)) <= 1
+    save(tmp_path / "latest", {})
+    assert leftovers(tmp_path) == []
+
+
+def test_what_a_living_saver_writes_is_not_swept_and_what_a_dead_one_left_is(tmp_path: Path) -> None:
+    process = run(
+        """
+        import sys
+        from pathlib import Path
+        from aspecthook.training.checkpoint import _format as checkpoints
+
+        kept = checkpoints._created(Path(sys.argv[1]))
+        print("ready", flush=True)
+        sys.stdin.read()
+        """,
+        tmp_path,
+        stdin=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    save(tmp_path / "a", {})
+    assert len(leftovers(tmp_path)) == 1
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    save(tmp_path / "b", {})
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_a_file_that_a_sweep_removes_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, made = checkpoints._lock, list[Path]()
+
+    def lock(file: Any, *, wait: bool) -> None:
+        if wait and not made:
+            (first,) = (tmp_path / name for name in leftovers(tmp_path))
+            made.append(first)
+            checkpoints.sweep(tmp_path)
+        real(file, wait=wait)
+
+    monkeypatch.setattr(checkpoints, "_lock", lock)
+    save(tmp_path / "a", {"epoch": 1})
+    assert len(made) == 1
+    assert load(tmp_path / "a") == {"epoch": 1}
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_where_files_cannot_be_locked_checkpoints_are_saved_and_nothing_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def flock(file: Any, how: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    (tmp_path / ".checkpoint-0.saving").touch()
+    save(tmp_path / "a", {"epoch": 1})
+    assert load(tmp_path / "a") == {"epoch": 1}
+    assert leftovers(tmp_path) == [".checkpoint-0.saving"]
+
+
+def test_whoever_loads_while_another_saves_gets_a_whole_one(path: Path) -> None:
+    process = run(
+        """
+        import sys
+        import numpy as np
+        from aspecthook.training.checkpoint import save
+
+        for epoch in range(150):
+            save(sys.argv[1], {"epoch": epoch, "w": np.full(1000 + epoch % 7, epoch)})
+            if not epoch:
+                print("ready", flush=True)
+        """,
+        path,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    epochs = [0]
+    while process.poll() is None or epochs[-1] < 149:
+        checkpoint = load(path)
+        epochs.append(checkpoint["epoch"])
+        assert (checkpoint["w"] == epochs[-1]).all()
+        assert len(checkpoint["w"]) == 1000 + epochs[-1] % 7
+        assert process.poll() in (None, 0)
+    process.communicate()
+    assert epochs == sorted(epochs)
+
+
+def test_several_that_save_one_file_at_once_leave_one_of_theirs(path: Path) -> None:
+    def saver(number: int) -> Callable[[], None]:
+        def work() -> None:
+            for _ in range(20):
+                save(path, {"number": number, "w": np.full(500, number)})
+                checkpoint = load(path)
+                assert (checkpoint["w"] == checkpoint["number"]).all()
+
+        return work
+
+    at_once(*[saver(number) for number in range(4)])
+    checkpoint = load(path)
+    assert (checkpoint["w"] == checkpoint["number"]).all()
+    assert os.listdir(path.parent) == [path.name]
+
+
+# The file
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077, 0o002])
+def test_a_new_file_has_the_permissions_of_any_other(mask: int, path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        save(path, {})
+        (path.parent / "other").touch()
+    finally:
+        os.umask(before)
+    assert mode_of(path) == mode_of(path.parent / "other") == 0o666 & ~mask
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions(path: Path) -> None:
+    path.touch()
+    path.chmod(0o604)
+    save(path, {"epoch": 1})
+    assert mode_of(path) == 0o604
+    assert load(path) == {"epoch": 1}
+
+
+def test_missing_folders_are_made_and_synced_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, fsync = [], os.fsync
+
+    def noting(number: int) -> None:
+        synced.append(os.fstat(number).st_ino)
+        fsync(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", noting)
+        save(tmp_path / "runs" / "3" / "epoch_1", {"epoch": 1})
+    wanted = {path.stat().st_ino for path in (tmp_path, *tmp_path.rglob("*"))}
+    assert wanted == set(synced)
+    assert load(tmp_path / "runs" / "3" / "epoch_1") == {"epoch": 1}
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    (tmp_path / "latest").symlink_to(Path("big", "file"))
+    for epoch in (1, 2):
+        save(tmp_path / "latest", {"epoch": epoch})
+        assert (tmp_path / "latest").is_symlink()
+        assert load(tmp_path / "big" / "file") == load(tmp_path / "latest") == {"epoch": epoch}
+
+
+def test_only_a_file_is_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(TrainingError, match="exists and is not a regular file, so it is not replaced"):
+            save(path, {})
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("name", ["file/epoch_1", "x" * 300, "file/deeper/epoch_1"])
+def test_a_path_that_cannot_be_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError) as caught:
+        save(tmp_path / name, {})
+    assert str(caught.value).startswith(f"the checkpoint {tmp_path / name} could not be saved: ")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_paths_may_be_strings_and_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save("epoch_1", {"epoch": 1})
+    assert load("epoch_1") == {"epoch": 1}
+    assert newest(".") == Path("epoch_1")
+
+
+# The newest
+
+
+def test_the_newest_is_the_one_that_was_saved_last(tmp_path: Path) -> None:
+    for epoch, time in ((1, 300), (2, 100), (3, 200)):
+        save(tmp_path / f"epoch_{epoch}", {})
+        os.utime(tmp_path / f"epoch_{epoch}", (time, time))
+    assert newest(tmp_path) == tmp_path / "epoch_1"
+
+
+def test_of_one_time_the_newest_is_the_one_with_the_highest_number(tmp_path: Path) -> None:
+    for name in ("epoch_9", "epoch_10", "epoch_1", "epoch_09_x"):
+        save(tmp_path / name, {})
+        os.utime(tmp_path / name, (100, 100))
+    assert newest(tmp_path) == tmp_path / "epoch_10"
+
+
+def test_the_newest_passes_over_what_is_no_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    save(tmp_path / "epoch_1", {"epoch": 1})
+    os.utime(tmp_path / "epoch_1", (100, 100))
+    (tmp_path / "log.txt").write_text("epoch 2")
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "nothing").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "model.safetensors").write_bytes(STRANGERS["other safetensors"][0])
+    (tmp_path / "torch.pth").write_bytes(STRANGERS["zip"][0])
+    save(tmp_path / ".checkpoint-1.saving", {"epoch": 3})
+    os.mkfifo(tmp_path / "pipe")
+    with caplog.at_level(logging.WARNING):
+        assert newest(tmp_path) == tmp_path / "epoch_1"
+    assert caplog.messages == []
+
+
+def test_the_newest_passes_over_a_broken_one_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    save(tmp_path / "epoch_1", {"epoch": 1})
+    os.utime(tmp_path / "epoch_1", (100, 100))
+    save(tmp_path / "epoch_2", {"w": np.zeros(100)})
+    os.truncate(tmp_path / "epoch_2", 500)
+    with caplog.at_level(logging.WARNING):
+        assert newest(tmp_path) == tmp_path / "epoch_1"
+    (said,) = caplog.messages
+    assert said.startswith(f"ignored: {tmp_path / 'epoch_2'} is cut short or damaged")
+
+
+def test_where_there_is_no_checkpoint_there_is_no_newest(tmp_path: Path) -> None:
+    assert newest(tmp_path) is None
+    assert newest(tmp_path / "nowhere") is None
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError, match="file cannot be searched for checkpoints: Not a directory"):
+        newest(tmp_path / "file")
+
+
+def test_importing_the_module_imports_no_numpy() -> None:
+    process = run(
+        """
+        import sys
+        import aspecthook.training.hooks._checkpoint
+        import aspecthook.training.checkpoint
+        print(sorted({"numpy", "safetensors", "torch"} & sys.modules.keys()))
+        """
+    )
+    assert process.communicate()[0] == "[]\n"

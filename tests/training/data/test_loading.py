@@ -1,0 +1,482 @@
+"""Loaders: what they give, in which order, and that they go on anywhere without reading what lies before."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, namedtuple
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+np = pytest.importorskip("numpy")
+
+from aspecthook.training import TrainingError  # noqa: E402
+from aspecthook.training.data._loading import (  # noqa: E402
+    ArrayDataset,
+    DataLoader,
+    Sampler,
+    check_loader,
+    collated,
+    permutation,
+)
+
+with_torch = [
+    pytest.mark.torch,
+    pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed"),
+]
+
+
+def torch_only(test: Any) -> Any:
+    for mark in with_torch:
+        test = mark(test)
+    return test
+
+
+class Counting:
+    """Numbers, and which of them have been read."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, number: int) -> int:
+        if not 0 <= number < self.length:
+            raise IndexError(number)
+        self.read.append(number)
+        return number
+
+
+def listed(loader: Any) -> list[list[int]]:
+    return [batch.tolist() for batch in loader]
+
+
+def joined(batches: list[list[int]]) -> list[int]:
+    return [number for batch in batches for number in batch]
+
+
+seeds, epochs = st.integers(-(2**70), 2**70), st.integers(0, 10**6)
+
+
+# Order
+
+
+@given(st.integers(0, 60), seeds, epochs)
+def test_a_permutation_has_each_number_once_and_depends_on_the_seeds_alone(length: int, seed: int, epoch: int) -> None:
+    order = permutation(length, seed, epoch)
+    assert sorted(order.tolist()) == list(range(length))
+    assert order.tolist() == permutation(length, seed, epoch).tolist()
+
+
+def test_a_permutation_is_the_same_on_every_version_of_numpy() -> None:
+    """A run that is resumed after an upgrade must go on in the same order: NumPy promises that of raw numbers alone."""
+    assert permutation(10, 0, 1).tolist() == PERMUTATION
+    assert permutation(10, 0, 1).dtype == np.int64
+
+
+PERMUTATION = [7, 4, 5, 1, 9, 8, 6, 2, 0, 3]
+
+
+def test_all_orders_are_equally_likely() -> None:
+    counts = Counter(tuple(permutation(3, seed).tolist()) for seed in range(6000))
+    assert len(counts) == 6 and all(850 < count < 1150 for count in counts.values())
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.booleans(), st.booleans(), seeds, epochs)
+def test_the_ranks_share_the_samples(
+    length: int, world_size: int, drop_last: bool, shuffle: bool, seed: int, epoch: int
+) -> None:
+    ranks = []
+    for rank in range(world_size):
+        sampler = Sampler(length, shuffle=shuffle, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
+        sampler.set_epoch(epoch)
+        ranks.append(list(sampler))
+        assert len(ranks[-1]) == len(sampler)
+    assert len({len(rank) for rank in ranks}) == 1
+    together = [number for row in zip(*ranks, strict=True) for number in row]
+    order = permutation(length, seed, epoch).tolist() if shuffle else list(range(length))
+    assert together[:length] == order[: len(together)]
+    if drop_last:
+        assert length - world_size < len(together) <= length
+    else:
+        assert length <= len(together) < length + world_size
+        assert together[length:] == [order[i % length] for i in range(len(together) - length)]
+
+
+@torch_only
+@given(st.integers(1, 40), st.integers(1, 9), st.booleans())
+def test_a_sampler_gives_the_numbers_of_the_distributed_sampler_of_pytorch(
+    length: int, world_size: int, drop_last: bool
+) -> None:
+    from torch.utils.data import DistributedSampler
+
+    for rank in range(world_size):
+        theirs: Any = DistributedSampler(
+            range(length), num_replicas=world_size, rank=rank, shuffle=False, drop_last=drop_last
+        )
+        ours = Sampler(length, rank=rank, world_size=world_size, drop_last=drop_last)
+        assert list(ours) == list(theirs) and len(ours) == len(theirs)
+
+
+def test_a_rank_outside_the_world_is_refused() -> None:
+    with pytest.raises(TrainingError, match="from 0 to world_size - 1"):
+        Sampler(3, rank=2, world_size=2)
+
+
+# Batches
+
+
+def test_a_loader_gives_pairs_of_arrays() -> None:
+    inputs, targets = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(5)
+    batches = list(DataLoader(ArrayDataset(inputs, targets), 2))
+    assert [(type(batch), batch[0].shape, batch[1].tolist()) for batch in batches] == [
+        (tuple, (2, 2), [0, 1]),
+        (tuple, (2, 2), [2, 3]),
+        (tuple, (1, 2), [4]),
+    ]
+    assert batches[0][0].dtype == np.float32
+    batches[0][0][:] = -1
+    assert inputs.min() == 0, "a batch is a copy"
+
+
+@given(st.integers(1, 30), st.integers(1, 9), st.booleans())
+def test_the_length_is_the_number_of_batches(length: int, batch_size: int, drop_last: bool) -> None:
+    loader = DataLoader(range(length), batch_size, drop_last=drop_last)
+    batches = listed(loader)
+    assert len(batches) == len(loader)
+    assert joined(batches) == list(range(len(loader) * batch_size if drop_last else length))
+
+
+Pair = namedtuple("Pair", "x y")
+
+
+def test_samples_are_stacked_inside_of_what_they_are() -> None:
+    batch = collated([{"a": Pair(1, [2.0, "b"])}, {"a": Pair(3, [4.0, "c"])}])
+    assert type(batch["a"]) is Pair and batch["a"].x.tolist() == [1, 3]
+    assert batch["a"].y[0].tolist() == [2.0, 4.0] and batch["a"].y[1] == ["b", "c"]
+    assert collated([np.ones(2), np.zeros(2)]).shape == (2, 2)
+
+
+def test_a_collate_of_ones_own_makes_the_batch() -> None:
+    assert list(DataLoader([1, 2, 3], 2, collate=tuple)) == [(1, 2), (3,)]
+    dataset = ArrayDataset(np.arange(3))
+    assert list(DataLoader(dataset, 2, collate=len)) == [2, 1]
+
+
+# Epochs
+
+
+def test_each_pass_has_an_order_of_its_own_and_set_epoch_brings_one_back() -> None:
+    loader = DataLoader(range(50), 50, shuffle=True, seed=3)
+    first, second, third = listed(loader), listed(loader), listed(loader)
+    assert first != second != third != first
+    loader.set_epoch(1)
+    assert listed(loader) == second
+    assert listed(loader) == third
+    assert listed(DataLoader(range(50), 50, shuffle=True, seed=3)) == first
+    assert listed(DataLoader(range(50), 50, shuffle=True, seed=4)) != first
+
+
+def test_a_pass_that_is_left_begins_anew() -> None:
+    loader = DataLoader(range(6), 2, shuffle=True)
+    first = next(iter(loader))
+    assert loader.state_dict()["position"] == 1
+    assert listed(loader)[0] == first.tolist()
+
+
+# Going on
+
+
+def batches_after(made: Any, state: Any) -> tuple[list[list[int]], list[int]]:
+    """The batches that a new loader gives from a state on, and what it reads for them."""
+    dataset, loader = made()
+    loader.load_state_dict(json.loads(json.dumps(state)))
+    return listed(loader), dataset.read
+
+
+@given(st.integers(1, 30), st.integers(1, 9), st.booleans(), st.booleans(), seeds, st.integers(0, 3), st.data())
+def test_skipping_to_a_position_reads_no_sample_before_it(
+    length: int, batch_size: int, shuffle: bool, drop_last: bool, seed: int, epoch: int, data: Any
+) -> None:
+    def made() -> Any:
+        dataset = Counting(length)
+        return dataset, DataLoader(dataset, batch_size, shuffle, seed, drop_last)
+
+    _, whole = made()
+    position = data.draw(st.integers(0, len(whole)))
+    for _ in range(epoch):
+        listed(whole)
+    rest, state = [], whole.state_dict()
+    for place, batch in enumerate(whole):
+        if place + 1 == position:
+            state = whole.state_dict()
+        if place >= position:
+            rest.append(batch.tolist())
+    assert state["epoch"] == epoch and state["position"] == position
+    assert batches_after(made, state) == (rest, joined(rest))
+
+
+def test_after_going_on_the_next_pass_is_whole() -> None:
+    loader = DataLoader(range(6), 2)
+    loader.load_state_dict({"epoch": 4, "position": 2})
+    assert loader.state_dict()["position"] == 2
+    assert listed(loader) == [[4, 5]]
+    assert loader.epoch == 5
+    assert listed(loader) == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_setting_the_epoch_that_it_stands_in_leaves_the_position() -> None:
+    """A runner sets the epoch as it begins one, the resumed one too."""
+    loader = DataLoader(range(6), 2)
+    loader.load_state_dict({"epoch": 4, "position": 2})
+    loader.set_epoch(4)
+    assert loader.state_dict()["position"] == 2
+    loader.set_epoch(5)
+    assert loader.state_dict()["position"] == 0
+    assert len(listed(loader)) == 3
+
+
+def test_turning_the_sampler_turns_the_loader() -> None:
+    """mmcv's DistSamplerSeedHook knows the sampler alone."""
+    loader, other = DataLoader(range(9), 3, shuffle=True), DataLoader(range(9), 3, shuffle=True)
+    loader.load_state_dict({"epoch": 1, "position": 1})
+    loader.sampler.set_epoch(7)
+    other.set_epoch(7)
+    assert listed(loader) == listed(other) and loader.epoch == 8
+
+
+def test_the_seed_of_the_state_wins() -> None:
+    first = DataLoader(range(20), 2, shuffle=True, seed=1)
+    batches = listed(first)
+    first.load_state_dict({"epoch": 0, "position": 3})
+    second = DataLoader(range(20), 2, shuffle=True, seed=2)
+    second.load_state_dict(first.state_dict())
+    assert listed(second) == batches[3:]
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.data())
+def test_with_other_batches_and_ranks_no_sample_is_left_out(
+    size: int, other: int, world: int, other_world: int, data: Any
+) -> None:
+    length = 60
+    position = data.draw(st.integers(0, length // (size * world)))
+    state = {**DataLoader(range(length), size, world_size=world).state_dict(), "position": position}
+    seen: list[int] = []
+    for rank in range(other_world):
+        loader = DataLoader(range(length), other, rank=rank, world_size=other_world)
+        loader.load_state_dict(state)
+        seen += joined(listed(loader))
+    assert set(range(position * size * world, length)) <= set(seen)
+    assert len(seen) < length - position * size * world + other * other_world + other_world
+
+
+def test_the_middle_of_other_data_is_refused_and_its_beginning_is_not() -> None:
+    state = DataLoader(range(10), 2).state_dict()
+    loader = DataLoader(range(9), 2)
+    with pytest.raises(TrainingError, match="in the middle of 10 samples, and has 9 now"):
+        loader.load_state_dict({**state, "position": 1})
+    loader.load_state_dict({**state, "epoch": 2})
+    assert loader.epoch == 2 and len(listed(loader)) == 5
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: ArrayDataset(), "shapes none"),
+        (lambda: ArrayDataset(np.zeros((3, 2)), np.zeros(4)), r"\(3, 2\), \(4,\)"),
+        (lambda: ArrayDataset(np.zeros(())), r"shapes \(\)"),
+        (lambda: DataLoader(range(3), 0), "from 1 up"),
+        (lambda: DataLoader(range(3), True), "from 1 up"),
+        (lambda: DataLoader(iter([1]), 2), "__len__ and __getitem__"),
+        (lambda: check_loader(3), "int, which cannot be iterated"),
+        (lambda: check_loader([], "the val loader"), "the val loader has no batches: it is empty"),
+        (lambda: check_loader(DataLoader([], 4)), "it is empty"),
+        (lambda: check_loader(DataLoader(range(3), 4, drop_last=True)), "3 samples, fewer than one batch of 4"),
+    ],
+)
+def test_what_gives_no_batches_is_refused(wrong: Any, says: str) -> None:
+    with pytest.raises(TrainingError, match=says):
+        wrong()
+
+
+def test_what_gives_batches_or_does_not_know_is_let_pass() -> None:
+    check_loader(DataLoader(range(3), 4))
+    check_loader([1])
+    check_loader(iter([]))
+
+
+def test_loaders_and_datasets_are_shown() -> None:
+    assert repr(ArrayDataset(np.zeros(3))) == "ArrayDataset(3 samples)"
+    assert repr(DataLoader(range(3), 2)) == "DataLoader(3 samples, 2 batches)"
+
+
+# PyTorch's loaders
+
+
+@torch_only
+@settings(max_examples=60)
+@given(st.integers(1, 30), st.integers(1, 9), st.booleans(), seeds, st.integers(0, 2), st.data())
+def test_a_loader_of_pytorch_skips_without_reading(
+    length: int, batch_size: int, shuffle: bool, seed: int, epoch: int, data: Any
+) -> None:
+    import torch
+    from torch.utils import data as torch_data
+
+    from aspecthook.training.data import Resumable
+
+    def made() -> Any:
+        dataset: Any = Counting(length)
+        return dataset, Resumable(torch_data.DataLoader(dataset, batch_size, shuffle=shuffle), seed=seed)
+
+    before = torch.get_rng_state()
+    _, whole = made()
+    position = data.draw(st.integers(0, len(whole)))
+    for _ in range(epoch):
+        listed(whole)
+    rest, state = [], whole.state_dict()
+    for place, batch in enumerate(whole):
+        if place + 1 == position:
+            state = whole.state_dict()
+        if place >= position:
+            rest.append(batch.tolist())
+    assert batches_after(made, state) == (rest, joined(rest))
+    assert torch.equal(torch.get_rng_state(), before), "a resumed run would draw other numbers"
+
+
+def samplers() -> Any:
+    import random
+
+    import torch
+    from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, WeightedRandomSampler
+
+    class Own:
+        def __iter__(self) -> Any:
+            numbers = list(range(12))
+            random.shuffle(numbers)
+            return iter(numbers)
+
+        def __len__(self) -> int:
+            return 12
+
+    generator = torch.Generator()
+    yield {"sampler": RandomSampler(range(12), generator=generator), "batch_size": 5}
+    yield {"sampler": RandomSampler(range(12), replacement=True, num_samples=20), "batch_size": 5}
+    yield {"sampler": WeightedRandomSampler([0.1, 0.9, 0.4], 12), "batch_size": 5, "drop_last": True}
+    yield {"sampler": DistributedSampler(range(12), num_replicas=2, rank=1, shuffle=True), "batch_size": 2}
+    yield {"sampler": Own(), "batch_size": 5}
+    yield {"batch_sampler": BatchSampler(RandomSampler(range(12)), 4, drop_last=False)}
+    yield {"shuffle": True, "batch_size": 5, "generator": torch.Generator()}
+
+
+@torch_only
+@pytest.mark.parametrize("place", range(7))
+def test_every_sampler_of_pytorch_becomes_resumable(place: int) -> None:
+    from torch.utils.data import DataLoader as TorchLoader
+
+    from aspecthook.training.data import Resumable
+
+    def made() -> Any:
+        dataset: Any = Counting(12)
+        return dataset, Resumable(TorchLoader(dataset, **list(samplers())[place]))
+
+    _, loader = made()
+    first, second = listed(loader), listed(loader)
+    assert first != second
+    assert batches_after(made, {"epoch": 0, "position": 0})[0] == first
+    rest, read = batches_after(made, {"epoch": 1, "position": 1})
+    assert rest == second[1:] and read == joined(rest)
+
+
+class Augmented:
+    """Samples that differ at each reading, by every generator that augmentation draws from."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, number: int) -> Any:
+        import random
+
+        import torch
+
+        return [float(number), random.random(), np.random.rand(), torch.rand(()).item(), float(SHIFT[0])]
+
+
+SHIFT = [0]
+
+
+def shifting(worker: int) -> None:
+    from torch.utils.data import get_worker_info
+
+    info: Any = get_worker_info()
+    assert isinstance(info.dataset, Augmented)
+    SHIFT[0] = 7
+
+
+@torch_only
+@pytest.mark.parametrize("persistent", [False, True])
+def test_augmentation_in_workers_is_the_same_after_going_on(persistent: bool) -> None:
+    """Workers are seeded as an epoch begins, so that one that was resumed drew other numbers for the same samples."""
+    import torch
+    from torch.utils.data import DataLoader as TorchLoader
+
+    from aspecthook.training.data import Resumable
+
+    def made() -> Any:
+        dataset: Any = Augmented()
+        loader = TorchLoader(
+            dataset, 3, shuffle=True, num_workers=2, persistent_workers=persistent, worker_init_fn=shifting
+        )
+        return Resumable(loader, seed=5)
+
+    def read(loader: Any) -> list[Any]:
+        return [torch.stack(batch).tolist() for batch in loader]
+
+    whole = made()
+    first, second = read(whole), read(whole)
+    assert first != second and first[0][4] == [7.0] * 3
+    resumed = made()
+    resumed.load_state_dict({"epoch": 1, "position": 2})
+    assert read(resumed) == second[2:]
+
+
+@torch_only
+def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
+    from torch.utils.data import DataLoader as TorchLoader
+    from torch.utils.data import IterableDataset
+
+    from aspecthook.training.data import Resumable
+
+    class Stream(IterableDataset[int]):
+        def __iter__(self) -> Any:
+            return iter(range(3))
+
+    with pytest.raises(TrainingError, match="Stream is a stream"):
+        Resumable(TorchLoader(Stream()))
+    dataset: Any = Counting(3)
+    with pytest.raises(TrainingError, match="does not make batches"):
+        Resumable(TorchLoader(dataset, batch_size=None))
+    check_loader(Resumable(TorchLoader(dataset)))
+    assert repr(Resumable(TorchLoader(dataset, 2))) == "Resumable(3 samples, 2 batches)"
+
+
+@torch_only
+def test_a_dataset_of_pytorch_that_reads_batches_still_does() -> None:
+    from torch.utils.data import DataLoader as TorchLoader
+
+    from aspecthook.training.data import Resumable
+
+    class Batched(Counting):
+        def __getitems__(self, numbers: list[int]) -> list[int]:
+            return [-number for number in numbers]
+
+    dataset: Any = Batched(4)
+    assert listed(Resumable(TorchLoader(dataset, 2))) == [[0, -1], [-2, -3]]
+    assert dataset.read == []

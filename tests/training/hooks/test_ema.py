@@ -1,0 +1,565 @@
+"""The average of the parameters: its formulas, when it is in the model, and what a checkpoint has of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from importlib.util import find_spec
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import HookOptionError, HookTypeError, Return, hooks
+from aspecthook.training import HOOKS, Hook, Runner, TrainingError
+from aspecthook.training.checkpoint import load
+from aspecthook.training.hooks._ema import EMAHook
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from aspecthook.training import numpy as nn  # noqa: E402
+
+REFERENCE = json.loads((Path(__file__).parent / "reference_hooks.json").read_text())
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+TORCH = pytest.param("torch", marks=[pytest.mark.torch, needs_torch])
+both = pytest.mark.parametrize("library", ["numpy", TORCH])
+
+# All kinds, with numbers by which a few steps make a difference.
+KINDS: list[dict[str, Any]] = [
+    {"kind": "warm_up", "momentum": 0.3, "warm_up": 4},
+    {"kind": "warm_up", "momentum": 0.6, "interval": 2, "warm_up": 1},
+    {"kind": "constant", "momentum": 0.25},
+    {"kind": "annealing", "momentum": 0.1, "gamma": 3, "interval": 2},
+    {"kind": "exponential", "momentum": 0.1, "gamma": 2},
+    {"kind": "stochastic", "interval": 2},
+]
+kinds = pytest.mark.parametrize("options", KINDS, ids=lambda options: "-".join(map(str, options.values())))
+
+
+def model_of(library: str) -> Any:
+    """Make the same model in either library."""
+    nn.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.25), nn.Linear(4, 2))
+    if library == "numpy":
+        return ours
+    import torch
+
+    parts = [torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.25), torch.nn.Linear(4, 2)]
+    theirs = torch.nn.Sequential(*parts)
+    theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()})
+    return theirs
+
+
+def data(size: int, seed: int = 1) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [
+        (rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=(5, 2)).astype(np.float32)) for _ in range(size)
+    ]
+
+
+def run_of(library: str, model: Any = None, **options: Any) -> Runner:
+    """Make a run that depends on everything that a resumed one must have: momentum, dropout, running averages."""
+    model = model_of(library) if model is None else model
+    loss: Any = nn.mse
+    optim: Any = nn
+    if library == "torch":
+        import torch
+
+        torch.set_num_threads(1)  # the models are small, and the tests run side by side
+        loss, optim = torch.nn.functional.mse_loss, torch.optim
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return Runner(model, optimizer=optimizer, loss=loss, **({"max_epochs": 2, "seed": 3} | options))
+
+
+def state(runner: Runner) -> dict[str, Any]:
+    return runner.backend.state(runner.model)
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Say whether all arrays are the same, bit for bit."""
+    return one.keys() == other.keys() and all(
+        value.tobytes() == other[name].tobytes() and value.dtype == other[name].dtype for name, value in one.items()
+    )
+
+
+class Trail(Hook):
+    """Notes the parameters of before a run and after each step."""
+
+    priority = "HIGHEST"
+
+    def __init__(self) -> None:
+        self.values: list[dict[str, Any]] = []
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        if not self.values:
+            self.note(runner)
+
+    def after_optimizer_step(self, runner: Runner) -> None:
+        self.note(runner)
+
+    def note(self, runner: Runner) -> None:
+        now = state(runner)
+        self.values.append({name: now[name] for name in runner.backend.parameters(runner.model)})
+
+
+def moved(array: Any, value: Any, weight: float, library: str) -> Any:
+    """Mix by hand, with the operations of the originals."""
+    if library == "numpy":
+        return array * (1 - weight) + weight * value
+    import torch
+
+    return torch.tensor(array).mul_(1 - weight).add_(torch.tensor(value), alpha=weight).numpy()
+
+
+def weight_by_hand(kind: str, t: int, o: dict[str, Any]) -> float:
+    interval, momentum = o.get("interval", 1), o.get("momentum", 0.0002)
+    return {
+        "warm_up": lambda: min(momentum**interval, (1 + t) / (o.get("warm_up", 100) + t)),
+        "constant": lambda: momentum,
+        "annealing": lambda: max(momentum, o["gamma"] / (o["gamma"] + t)),
+        "exponential": lambda: (1 - momentum) * exp(-(1 + t) / o["gamma"]) + momentum,
+        "stochastic": lambda: 1 / (t // interval + 1),
+    }[kind]()
+
+
+def average_by_hand(trail: list[dict[str, Any]], o: dict[str, Any], library: str) -> dict[str, Any]:
+    warm = o["kind"] == "warm_up"
+    average = dict(trail[0 if warm else 1])
+    for t, values in enumerate(trail[1:]):
+        if t % o.get("interval", 1) == 0 and (warm or t):
+            weight = weight_by_hand(o["kind"], t, o)
+            average = {name: moved(average[name], value, weight, library) for name, value in values.items()}
+    return average
+
+
+# The formulas
+
+
+@both
+@pytest.mark.parametrize("case", REFERENCE["averages"], ids=lambda case: f"{case['source']}-{case['options']}")
+def test_the_averages_are_those_of_mmcv_mmengine_and_mmdet(case: dict[str, Any], library: str) -> None:
+    if library == "numpy":
+
+        class Model(nn.Module):
+            def __init__(self) -> None:
+                self.w = nn.Parameter(np.array([1.0, -2.0, 0.5]))
+
+    else:
+        import torch
+
+        class Model(torch.nn.Module):  # type: ignore[no-redef]
+            def __init__(self) -> None:
+                super().__init__()
+                self.w = torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64))
+
+    class Loss:
+        def backward(self) -> None: ...
+
+        def item(self) -> float:
+            return 0.0
+
+    class Given:
+        """An optimizer that knows where the parameters go."""
+
+        param_groups = ()
+        steps = 0
+
+        def step(self) -> None:
+            self.steps += 1
+            runner.backend.load_state(model, {"w": np.cos(self.steps * np.array([1.0, 2.0, 3.0]))})
+
+        def zero_grad(self) -> None: ...
+
+    model: Any = Model()
+    model.train_step = lambda batch, optimizer: {"loss": Loss(), "log_vars": {}}
+    runner = Runner(model, optimizer=Given(), max_epochs=4)
+    ema = runner.register_hook(EMAHook(case["kind"], **case["options"]))
+    rows: list[Any] = []
+    hooks(runner.optimizer_step).add("post", lambda: rows.append(ema.average["w"]), priority=100)
+    runner.fit(range(6))
+    assert np.allclose(rows, case["values"], rtol=1e-12, atol=1e-14)
+
+
+@given(
+    kind=st.sampled_from(["warm_up", "constant", "annealing", "exponential", "stochastic"]),
+    momentum=st.floats(1e-6, 0.999),
+    interval=st.integers(1, 10),
+    warm_up=st.integers(1, 1000),
+    gamma=st.floats(0.01, 1e4),
+    step=st.integers(0, 10**6),
+)
+def test_a_weight_is_that_of_the_formula_and_a_share(
+    kind: str, momentum: float, interval: int, warm_up: int, gamma: float, step: int
+) -> None:
+    options: dict[str, Any] = {"interval": interval}
+    options |= {"momentum": momentum} if kind != "stochastic" else {}
+    options |= {"warm_up": warm_up} if kind == "warm_up" else {}
+    options |= {"gamma": gamma} if kind in ("annealing", "exponential") else {}
+    hook = EMAHook(kind, **options)
+    assert hook.weight(step) == weight_by_hand(kind, step, options)
+    assert 0 < hook.weight(step) <= 1
+    assert hook.weight(step) >= hook.weight(step + 1) or kind == "warm_up"
+
+
+@both
+@pytest.mark.parametrize("interval", [1, 3])
+def test_a_stochastic_average_is_the_mean_of_what_it_has_seen(library: str, interval: int) -> None:
+    runner = run_of(library)
+    trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook("stochastic", interval=interval))
+    runner.fit(data(5))
+    for name, value in ema.average.items():
+        seen = [values[name] for values in trail.values[1::interval]]
+        assert np.allclose(value, np.mean(seen, axis=0), rtol=1e-5, atol=1e-6)
+
+
+@both
+@kinds
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_the_average_is_that_of_a_loop_by_hand_over_steps(
+    library: str, options: dict[str, Any], accumulate: int
+) -> None:
+    runner = run_of(library, accumulate=accumulate)
+    trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook(**options))
+    runner.fit(data(5), data(2))
+    assert len(trail.values) == 1 + (10 if accumulate == 1 else 4) == 1 + ema.steps
+    assert same(ema.average, average_by_hand(trail.values, options, library))
+
+
+@both
+def test_a_step_that_is_skipped_is_one_as_it_is_for_the_run(library: str) -> None:
+    runner = run_of(library)
+    ema = runner.register_hook(EMAHook("constant", momentum=0.5))
+    hooks(runner.optimizer_step).pre(lambda step: Return(None) if step % 2 else None)
+    runner.fit(data(5))
+    assert ema.steps == runner.step == 10
+
+
+@both
+def test_before_its_beginning_there_is_no_average(library: str) -> None:
+    for options, first in (({"begin_step": 4}, 4), ({"begin_epoch": 2}, 6), ({"begin_step": 3, "begin_epoch": 1}, 3)):
+        runner = run_of(library)
+        trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook("constant", momentum=0.5, **options))
+        seen: list[Any] = []
+        hooks(runner.train_iter).post(lambda: seen.append(ema.average))
+        runner.fit(data(5), data(1))
+        assert not any(seen[: first - 1])
+        assert same(seen[first - 1], trail.values[first])
+        assert ema.steps == 11 - first
+
+
+# When it is in the model
+
+
+class Seen(Hook):
+    """Notes what the model has in each stage."""
+
+    priority = "LOWEST"
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, dict[str, Any]]] = []
+
+    def before_iter(self, runner: Runner, mode: str) -> None:
+        self.rows.append((mode, state(runner)))
+
+    def after_epoch(self, runner: Runner, mode: str) -> None:
+        self.rows.append((f"after {mode}", state(runner)))
+
+
+@both
+@kinds
+def test_what_is_validated_is_the_average_and_what_is_trained_are_the_parameters(
+    library: str, options: dict[str, Any]
+) -> None:
+    runner = run_of(library)
+    trail, ema, seen = (runner.register_hook(hook) for hook in (Trail(), EMAHook(**options), Seen()))
+    averages: list[Any] = []
+    hooks(runner.train_epoch).post(lambda: averages.append(ema.average), priority=100)
+    runner.fit(data(3), data(2))
+    stays = options["kind"] == "warm_up"
+    steps = 0
+    for mode, values in seen.rows:
+        if mode == "train":
+            expected = trail.values[steps]
+            steps += 1
+        elif mode == "val" or stays:
+            expected = averages[steps // 3 - 1]
+        else:
+            expected = trail.values[steps]
+        assert same({name: values[name] for name in expected}, expected)
+    assert steps == 6
+    last = {name: value for name, value in state(runner).items() if name in ema.average}
+    assert same(last, ema.average if stays else trail.values[-1])
+
+
+@both
+@kinds
+def test_validating_and_saving_change_no_number_of_the_training(
+    library: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    plain, watched = run_of(library), run_of(library)
+    emas = [runner.register_hook(EMAHook(**options)) for runner in (plain, watched)]
+    hooks(watched.train_iter).post(lambda runner: runner.save_checkpoint(tmp_path / "now"))
+    plain.fit(data(4))
+    watched.fit(data(4), data(2))
+    assert same(emas[0].average, emas[1].average)
+    assert same(state(plain), state(watched))
+
+
+@both
+def test_testing_and_predicting_are_done_with_the_average_too(library: str) -> None:
+    runner = run_of(library)
+    ema, seen = runner.register_hook(EMAHook("constant", momentum=0.1)), runner.register_hook(Seen())
+    runner.fit(data(4))
+    trained = state(runner)
+    seen.rows.clear()
+    runner.test(data(1))
+    runner.predict(data(1))
+    assert [mode for mode, _ in seen.rows] == ["test", "after test", "predict", "after predict"]
+    for mode, values in seen.rows:
+        if mode in ("test", "predict"):
+            assert same({name: values[name] for name in ema.average}, ema.average)
+            assert not same(values, trained)
+        else:
+            assert same(values, trained)
+
+
+@both
+def test_a_model_that_was_never_trained_is_validated_as_it_is(library: str) -> None:
+    runner = run_of(library)
+    runner.register_hook(EMAHook())
+    before = state(runner)
+    runner.validate(data(1))
+    assert same(state(runner), before)
+
+
+@both
+@kinds
+def test_after_a_validation_that_failed_the_parameters_are_trained_on(library: str, options: dict[str, Any]) -> None:
+    failing, plain = run_of(library, max_epochs=3), run_of(library, max_epochs=3)
+    emas = [runner.register_hook(EMAHook(**options)) for runner in (failing, plain)]
+    with (
+        hooks(failing.val_iter).add("pre", lambda epoch: 1 / 0 if epoch == 2 else None),
+        pytest.raises(ZeroDivisionError),
+    ):
+        failing.fit(data(3), data(1))
+    assert same({name: state(failing)[name] for name in emas[0].average}, emas[0].average)
+    failing.fit(data(3), data(1))
+    plain.fit(data(3), data(1))
+    assert same(state(failing), state(plain))
+    assert same(emas[0].average, emas[1].average)
+
+
+@both
+@pytest.mark.parametrize("update_buffers", [False, True])
+def test_buffers_are_averaged_if_that_is_wished(library: str, update_buffers: bool) -> None:
+    runner = run_of(library, max_epochs=1)
+    ema, seen = runner.register_hook(EMAHook("constant", momentum=0.5, update_buffers=update_buffers)), Seen()
+    runner.register_hook(seen)
+    runner.fit(data(6), data(1))
+    assert ("1.running_mean" in ema.average) is update_buffers
+    (validated,) = [values for mode, values in seen.rows if mode == "val"]
+    trained = seen.rows[-1][1]
+    assert (validated["1.running_mean"] == trained["1.running_mean"]).all() is np.bool(not update_buffers)
+    if update_buffers:
+        assert same(validated, ema.average)
+
+
+# Checkpoints
+
+
+@both
+@kinds
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_run_that_is_resumed_after_any_iteration_ends_with_the_same_bits(
+    library: str, options: dict[str, Any], accumulate: int, tmp_path: Path
+) -> None:
+    def begun() -> tuple[Runner, EMAHook]:
+        runner = run_of(library, accumulate=accumulate)
+        return runner, runner.register_hook(EMAHook(**options))
+
+    whole, ema = begun()
+    hooks(whole.train_iter).add(
+        "post", lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter + 1}"), priority=100
+    )
+    hooks(whole.train_epoch).add("post", lambda runner: runner.save_checkpoint(tmp_path / "epoch"), priority=100)
+    whole.fit(data(4), data(1))
+    for name in [*range(1, 8), "epoch"]:
+        again, resumed = begun()
+        again.resume(tmp_path / f"{name}")
+        again.fit(data(4), data(1))
+        assert same(state(again), state(whole)), name
+        assert same(resumed.average, ema.average), name
+        assert resumed.steps == ema.steps
+
+
+@both
+@kinds
+def test_a_checkpoint_has_both_sets_and_the_average_where_the_model_is(
+    library: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    runner = run_of(library)
+    trail, ema = runner.register_hook(Trail()), runner.register_hook(EMAHook(**options))
+    runner.fit(data(3), data(1))
+    runner.save_checkpoint(tmp_path / "whole")
+    kept = load(tmp_path / "whole")
+    assert same({name: kept["model"][name] for name in ema.average}, ema.average)
+    weights = kept["hooks"]["EMAHook"]["weights"]
+    assert same({name: weights[name] for name in ema.average}, trail.values[-1])
+    plain = run_of(library)
+    plain.load_checkpoint(tmp_path / "whole")
+    assert same(state(plain), kept["model"])
+
+
+@both
+@kinds
+def test_parameters_that_are_loaded_are_averaged_anew(library: str, options: dict[str, Any], tmp_path: Path) -> None:
+    runner = run_of(library)
+    ema = runner.register_hook(EMAHook(**options))
+    runner.fit(data(3))
+    before = runner.save_checkpoint(tmp_path / "first")
+    runner.load_checkpoint(before)
+    assert ema.average == {} and ema.steps == 0
+    other = run_of(library)
+    trail, ema = other.register_hook(Trail()), other.register_hook(EMAHook(**options))
+    other.load_checkpoint(before)
+    other.fit(data(3))
+    assert same(ema.average, average_by_hand(trail.values, options, library))
+
+
+@both
+@kinds
+def test_a_state_goes_back_into_the_run_without_a_file(library: str, options: dict[str, Any]) -> None:
+    runner = run_of(library)
+    ema = runner.register_hook(EMAHook(**options))
+    kept: list[Any] = []
+    hooks(runner.val_iter).add("post", lambda runner, epoch: kept.append((runner.state_dict(), ema.average)))
+    runner.fit(data(3), data(1))
+    again = run_of(library)
+    resumed = again.register_hook(EMAHook(**options))
+    for _ in range(2):  # what was given is left as it was
+        again.restore(kept[0][0], resume=True)
+        assert same(resumed.average, kept[0][1])
+    again.fit(data(3), data(1))
+    assert same(resumed.average, ema.average)
+    assert same(state(again), state(runner))
+
+
+@both
+def test_a_checkpoint_without_an_average_is_resumed_with_a_new_one(
+    library: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = run_of(library, max_epochs=1)
+    runner.fit(data(3))
+    path = runner.save_checkpoint(tmp_path / "plain")
+    again = run_of(library)
+    trail, ema = again.register_hook(Trail()), again.register_hook(EMAHook("constant", momentum=0.5))
+    with caplog.at_level(logging.WARNING):
+        again.resume(path)
+    assert "the checkpoint has no average" in caplog.text
+    again.fit(data(3))
+    assert ema.steps == 3
+    assert same(ema.average, average_by_hand(trail.values, {"kind": "constant", "momentum": 0.5}, library))
+
+
+def test_a_second_average_is_refused() -> None:
+    runner = run_of("numpy")
+    runner.register_hook(EMAHook())
+    runner.register_hook(EMAHook("stochastic"))
+    with pytest.raises(TrainingError, match="two EMAHooks"):
+        runner.fit(data(3))
+
+
+@needs_torch
+@pytest.mark.torch
+def test_a_tensor_with_two_names_is_averaged_once_and_saved_by_both(tmp_path: Path) -> None:
+    import torch
+
+    def tied() -> Any:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+        model[1].weight = model[0].weight
+        return model
+
+    runner = run_of("torch", tied())
+    ema = runner.register_hook(EMAHook("constant", momentum=0.1))
+    runner.fit(data(3))
+    assert "1.weight" not in ema.average
+    path = runner.save_checkpoint(tmp_path / "tied")
+    plain = run_of("torch", tied())
+    plain.load_checkpoint(path)
+    assert (plain.model[1].weight.detach().numpy() == ema.average["0.weight"]).all()
+    again = run_of("torch", tied())
+    again.register_hook(EMAHook("constant", momentum=0.1))
+    again.resume(path)
+    assert same(state(again), state(runner))
+
+
+@needs_torch
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_an_average_of_half_precision_is_kept_in_full_and_survives_validation_and_resume(
+    kind: str, tmp_path: Path
+) -> None:
+    import torch
+
+    def half() -> tuple[Runner, EMAHook]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2).to(getattr(torch, kind))
+        runner = run_of("torch", model)
+        return runner, runner.register_hook(EMAHook("constant", momentum=0.001))
+
+    batches = [(torch.tensor(x).to(getattr(torch, kind)), torch.tensor(y).to(getattr(torch, kind))) for x, y in data(8)]
+    plain, ema = half()
+    plain.fit(batches)
+    first = {name: value.astype(np.float32) for name, value in ema.average.items()}
+    assert {value.dtype for value in ema.average.values()} == {np.dtype("float32")}
+    assert not (first["weight"] == state(plain)["weight"]).all()
+    watched, other = half()
+    hooks(watched.train_iter).post(lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter}"))
+    watched.fit(batches, batches[:1])
+    assert same(other.average, ema.average)
+    again, resumed = half()
+    again.resume(tmp_path / "5")
+    again.fit(batches, batches[:1])
+    assert same(resumed.average, ema.average)
+    assert same(state(again), state(plain))
+
+
+# Options
+
+
+def test_the_names_of_mmengine_and_mmdet_are_understood_in_configs() -> None:
+    built = HOOKS.build_from_config({"type": "EMAHook", "kind": "ExpMomentumEMA", "momentum": 0.1})
+    assert (built.kind, built.momentum, built.gamma, built.priority) == ("exponential", 0.1, 2000, "ABOVE_NORMAL")
+    assert HOOKS.build_from_config({"type": "EMAHook", "interval": 2}).weight(10**6) == 0.0002**2
+    assert EMAHook("MomentumAnnealingEMA").gamma == 100
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"kind": "anealing"}, HookOptionError, "did you mean 'annealing'"),
+        ({"kind": "stochastic", "momentum": 0.1}, HookOptionError, "has no momentum"),
+        ({"kind": "constant", "warm_up": 10}, HookOptionError, "which is for warm_up"),
+        ({"gamma": 10}, HookOptionError, "which is for annealing, exponential"),
+        ({"begin_step": 10}, HookOptionError, "has no begin_step"),
+        ({"momentum": 0}, HookOptionError, "above 0 and below 1"),
+        ({"momentum": 1.0}, HookOptionError, "above 0 and below 1"),
+        ({"momentum": float("nan")}, HookOptionError, "above 0 and below 1"),
+        ({"momentum": "0.1"}, HookTypeError, "is not a number"),
+        ({"interval": 0}, HookOptionError, "from 1 up"),
+        ({"interval": 1.5}, HookTypeError, "is not a whole number"),
+        ({"warm_up": 0}, HookOptionError, "from 1 up"),
+        ({"kind": "annealing", "gamma": 0}, HookOptionError, "above 0"),
+        ({"kind": "annealing", "begin_step": -1}, HookOptionError, "from 0 up"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        EMAHook(**options)
+    assert "EMAHook" in str(caught.value)

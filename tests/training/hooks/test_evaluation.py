@@ -1,0 +1,604 @@
+"""Validation beside the workflow, the best checkpoint, early stopping; and that several ranks decide alike."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
+from aspecthook.training import HOOKS, DistEvalHook, EarlyStoppingHook, EvalHook, Hook, Runner, TrainingError
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from tests.training.hooks.test_ema import REFERENCE, both, data, needs_torch, run_of, same, state  # noqa: E402
+
+
+class Loss(float):
+    def backward(self) -> None: ...
+
+    def __truediv__(self, n: float) -> Loss:
+        return Loss(float(self) / n)
+
+
+class Model:
+    """Has mm's protocol: the loss of a batch is the batch; and its scores, one for each validation, are given."""
+
+    def __init__(self, *scores: float, name: str = "acc") -> None:
+        self.scores, self.name = list(scores), name
+        self.training = True
+
+    def train(self) -> None:
+        self.training = True
+
+    def eval(self) -> None:
+        self.training = False
+
+    def train_step(self, batch: float, optimizer: Any) -> dict[str, Any]:
+        assert self.training
+        return {"loss": Loss(batch), "log_vars": {"loss": float(batch), "acc": -1.0}, "num_samples": 1}
+
+    def val_step(self, batch: float, optimizer: Any) -> dict[str, Any]:
+        assert not self.training
+        score = self.scores.pop(0) if self.scores else batch
+        return {"log_vars": {self.name: score, "size": batch}, "num_samples": int(batch)}
+
+
+class Optimizer:
+    param_groups = ({"lr": 0.1, "params": []},)
+
+    def step(self) -> None: ...
+
+    def zero_grad(self) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"state": {}, "param_groups": [{"lr": 0.1, "params": []}]}
+
+    def load_state_dict(self, state: Any) -> None: ...
+
+
+def make(*scores: float, name: str = "acc", **options: Any) -> Runner:
+    return Runner(Model(*scores, name=name), optimizer=Optimizer(), **({"max_epochs": 6} | options))
+
+
+# When it is validated
+
+
+class Where(Hook):
+    """Notes where in the training a validation is made."""
+
+    priority = "HIGHEST"
+
+    def __init__(self) -> None:
+        self.now: list[Any] = []
+        self.seen: list[Any] = []
+
+    def before_train_epoch(self, epoch: int) -> None:
+        self.now = ["before", epoch]
+
+    def after_train_epoch(self, epoch: int) -> None:
+        self.now = ["after", epoch]
+
+    def before_train_iter(self, iter: int) -> None:
+        self.now = ["before", iter]
+
+    def after_train_iter(self, iter: int) -> None:
+        self.now = ["after", iter]
+
+    def before_val_epoch(self) -> None:
+        self.seen.append(self.now)
+
+
+@pytest.mark.parametrize(
+    "case",
+    REFERENCE["evaluations"],
+    ids=lambda case: f"{'epoch' if case['by_epoch'] else 'iter'}-{case['start']}-{case['interval']}-{case['begin']}",
+)
+def test_it_is_validated_where_mmcv_does(case: dict[str, Any]) -> None:
+    runner = make()
+    if case["begin"]:
+        runner.progress = {**runner.progress, "epoch": case["begin"], "iter": 3 * case["begin"]}
+    where = runner.register_hook(Where())
+    runner.register_hook(EvalHook([1.0], start=case["start"], interval=case["interval"], by_epoch=case["by_epoch"]))
+    runner.fit([1.0] * 3)
+    assert where.seen == case["seen"]
+
+
+def test_an_epoch_that_was_ended_early_is_not_validated() -> None:
+    runner = make()
+    where = runner.register_hook(Where())
+    runner.register_hook(EvalHook([1.0]))
+    hooks(runner.train_iter).post(lambda runner: runner.request_stop() if runner.iter == 4 else None)
+    runner.fit([1.0] * 3)
+    assert where.seen == [["after", 0]]
+    runner.fit([1.0] * 3)
+    assert where.seen == [["after", epoch] for epoch in range(6)]
+
+
+@both
+@pytest.mark.parametrize("by_epoch", [True, False])
+def test_a_run_goes_on_as_if_it_had_not_been_validated(library: str, by_epoch: bool) -> None:
+    class Frozen(Hook):
+        """Holds a part of the model still, and looks at the run after the others."""
+
+        priority = "LOWEST"
+
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def before_train_epoch(self, model: Any) -> None:
+            model[1].eval()
+
+        def after_train_iter(self, mode: str, inner_iter: int, data_loader: Any, batch: Any, model: Any) -> None:
+            turns = [model.training, *(part.training for part in model)]
+            self.seen.append(
+                (mode, inner_iter, data_loader is train, bool((batch[0] == train[inner_iter][0]).all()), turns)
+            )
+
+    train = data(4)
+    plain, watched = run_of(library), run_of(library)
+    frozen = [runner.register_hook(Frozen()) for runner in (plain, watched)]
+    watched.register_hook(EvalHook(data(2, seed=9), by_epoch=by_epoch, start=0))
+    plain.fit(train)
+    watched.fit(train)
+    assert same(state(plain), state(watched))
+    assert frozen[0].seen == frozen[1].seen
+    assert frozen[0].seen[0] == ("train", 0, True, True, [True, True, False, True, True])
+
+
+def test_the_data_of_the_workflow_stay_those_that_the_run_was_given() -> None:
+    runner = make(max_epochs=2)
+    runner.register_hook(EvalHook([1.0]))
+    sizes: list[float] = []
+    hooks(runner.val_iter).post(lambda batch: sizes.append(batch))
+    runner.fit([1.0], [2.0, 2.0])
+    assert sizes == [1.0, 2.0, 2.0] * 2
+
+
+def test_a_run_whose_validation_fails_is_as_it_was() -> None:
+    runner = make()
+    runner.register_hook(EvalHook([1.0], by_epoch=False))
+    hooks(runner.val_iter).pre(lambda: 1 / 0)
+    train = [1.0, 2.0]
+    with pytest.raises(ZeroDivisionError):
+        runner.fit(train)
+    assert (runner.mode, runner.data_loader is train, runner.model.training) == ("train", True, True)
+    assert not [hook for hook in hooks(runner.val_epoch) if hook.name == "complete"]
+
+
+# The numbers
+
+
+def test_numbers_are_averaged_over_samples_and_go_to_the_logs() -> None:
+    runner = make(0.5, 0.25, max_epochs=1)
+    hook = runner.register_hook(EvalHook([1.0, 3.0]))
+    runner.fit([1.0])
+    assert hook.metrics == {"val_acc": (0.5 + 3 * 0.25) / 4, "val_size": (1 + 9) / 4}
+    assert runner.logs == {"loss": 1.0, "acc": -1.0, **hook.metrics}
+
+
+@both
+def test_numbers_of_the_whole_are_known_to_the_hooks_after_the_validation(library: str) -> None:
+    class Late(Hook):
+        priority = "HIGHEST"
+
+        def after_val_epoch(self, logs: dict[str, Any]) -> None:
+            seen.append(dict(logs))
+
+    def evaluate(outputs: list[Any], batches: list[Any]) -> dict[str, Any]:
+        predicted = [np.asarray(one["outputs"]) for one in outputs]
+        assert len(outputs) == len(batches) == 2
+        return {"far": max(np.abs(p - np.asarray(y)).max() for p, (_, y) in zip(predicted, batches, strict=True))}
+
+    seen: list[Any] = []
+    runner = run_of(library, max_epochs=1)
+    runner.register_hook(Late())
+    hook = runner.register_hook(EvalHook(data(2), evaluate=evaluate))
+    runner.fit(data(2))
+    assert list(hook.metrics) == ["val_far", "val_loss"]
+    assert seen[0]["val_far"] == hook.metrics["val_far"] > 0
+    assert isinstance(hook.metrics["val_far"], float)
+
+
+def test_numbers_of_another_validation_are_gone() -> None:
+    runner = make(max_epochs=1)
+    hook = runner.register_hook(EvalHook([1.0]))
+    runner.logs = {"val_other": 1.0}
+    runner.fit([1.0])
+    assert set(hook.metrics) == {"val_acc", "val_size"} == {name for name in runner.logs if name.startswith("val_")}
+
+
+# The best
+
+
+def best_of(scores: list[float], folder: Path, **options: Any) -> tuple[list[int], EvalHook, Runner]:
+    name = options.pop("name", "acc")
+    runner = make(*scores, name=name, max_epochs=len(scores), work_dir=folder)
+    hook = runner.register_hook(EvalHook([1.0], **({"save_best": "acc"} | options)))
+    saved: list[int] = []
+    hooks(runner.save_checkpoint).post(lambda epoch: saved.append(epoch))
+    runner.fit([1.0])
+    return saved, hook, runner
+
+
+@pytest.mark.parametrize("case", REFERENCE["best"])
+def test_the_best_is_that_of_mmcv(case: dict[str, Any], tmp_path: Path) -> None:
+    saved, hook, _ = best_of(case["scores"], tmp_path, rule=case["rule"])
+    assert saved == case["saved"]
+    assert hook.best_score == (max if case["rule"] == "greater" else min)(case["scores"])
+    assert [path.name for path in tmp_path.iterdir()] == [f"best_val_acc_epoch_{saved[-1] + 1}.safetensors"]
+
+
+def test_a_score_of_zero_counts_and_what_is_no_number_does_not(tmp_path: Path) -> None:
+    assert best_of([-1.0, 0.0, -1.0], tmp_path / "1")[0] == [0, 1]
+    assert best_of([1.0, 0.0, 0.5], tmp_path / "2", rule="less")[0] == [0, 1]
+    assert best_of([nan, 0.5, nan], tmp_path / "3")[0] == [1]
+
+
+@pytest.mark.parametrize(("key", "rule"), REFERENCE["rules"].items())
+def test_a_rule_is_known_by_the_whole_name_first_and_then_by_a_part(key: str, rule: str | None, tmp_path: Path) -> None:
+    if rule is None:
+        for made in (lambda: EvalHook([1.0], save_best=key), lambda: EarlyStoppingHook(key)):
+            with pytest.raises(HookOptionError, match="does not show whether"):
+                made()
+        return
+    assert EarlyStoppingHook(key).rule == rule
+    saved, _, _ = best_of([2.0, 3.0, 1.0], tmp_path, name=key, save_best=key)
+    assert saved == ([0, 1] if rule == "greater" else [0, 2])
+
+
+def test_auto_means_the_first_number_and_those_of_the_whole_come_first(tmp_path: Path) -> None:
+    assert best_of([1.0, 2.0], tmp_path / "1", save_best="auto")[1].best_score == 2.0
+    evaluate = iter([{"auc": 0.75}, {"auc": 0.25}])
+    saved, hook, _ = best_of([1.0, 2.0], tmp_path / "2", save_best="auto", evaluate=lambda *_: next(evaluate))
+    assert (saved, hook.best_score) == ([0], 0.75)
+
+
+def test_the_best_may_go_elsewhere_and_must_go_somewhere(tmp_path: Path) -> None:
+    best_of([1.0], tmp_path / "run", out_dir=tmp_path / "best")
+    assert [path.name for path in (tmp_path / "best").iterdir()] == ["best_val_acc_epoch_1.safetensors"]
+    runner = make(1.0)
+    runner.register_hook(EvalHook([1.0], save_best="acc"))
+    with pytest.raises(TrainingError, match="work_dir"):
+        runner.fit([1.0])
+
+
+def test_a_run_that_is_never_validated_is_told_that_it_has_no_best(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert best_of([1.0], tmp_path, interval=2)[0] == []
+    assert "no best checkpoint was saved" in caplog.text
+
+
+def test_a_number_that_a_validation_does_not_make_is_an_error_that_names_those_it_makes(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"val_acc, val_size"):
+        best_of([1.0], tmp_path, save_best="accuracy")
+
+
+def test_a_validation_that_a_hook_skips_has_no_best(tmp_path: Path) -> None:
+    runner = make(0.5, 0.25, max_epochs=2, work_dir=tmp_path)
+    hook = runner.register_hook(EvalHook([1.0], save_best="acc"))
+    hooks(runner.val_epoch).pre(lambda epoch: Return(None) if epoch == 0 else None)
+    runner.fit([1.0])
+    assert hook.best_score == 0.5
+    assert [path.name for path in tmp_path.iterdir()] == ["best_val_acc_epoch_2.safetensors"]
+
+
+def test_a_run_that_is_resumed_keeps_the_best_and_does_not_begin_with_a_validation_again(tmp_path: Path) -> None:
+    def begun(*scores: float) -> tuple[Runner, EvalHook, Where]:
+        runner = make(*scores, max_epochs=4, work_dir=tmp_path)
+        where = runner.register_hook(Where())
+        return runner, runner.register_hook(EvalHook([1.0], start=0, save_best="acc")), where
+
+    scores = [0.1, 0.5, 0.9, 0.2, 0.7]
+    whole, hook, where = begun(*scores)
+    hooks(whole.train_epoch).add(
+        "post", lambda runner, epoch: runner.after_stage(lambda: runner.save_checkpoint(tmp_path / f"{epoch}"))
+    )
+    whole.fit([1.0])
+    assert where.seen == [["before", 0], *(["after", epoch] for epoch in range(4))]
+    for epoch in range(4):
+        again, resumed, seen = begun(*scores[epoch + 2 :])
+        again.resume(tmp_path / f"{epoch}")
+        assert resumed.best_score == max(scores[: epoch + 2])
+        again.fit([1.0])
+        assert resumed.state_dict() == hook.state_dict()
+        assert seen.seen == [["after", later] for later in range(epoch + 1, 4)]
+
+
+# Early stopping
+
+
+def stopped(hook: EarlyStoppingHook, scores: list[float]) -> tuple[int, Runner]:
+    name = hook.monitor.removeprefix("val_")
+    runner = make(*scores, name=name, max_epochs=len(scores))
+    runner.register_hook(hook)
+    runner.fit([1.0], [1.0])
+    return runner.epoch, runner
+
+
+@pytest.mark.parametrize("case", REFERENCE["early"])
+def test_it_stops_where_mmengine_does(case: dict[str, Any]) -> None:
+    hook = EarlyStoppingHook(**case["options"])
+    assert stopped(hook, case["scores"])[0] == case["seen"]
+    assert (hook.best_score, hook.wait_count) == (case["best"], case["wait"])
+
+
+@given(
+    scores=st.lists(st.floats(-1, 1) | st.just(nan), min_size=1, max_size=15),
+    patience=st.integers(1, 4),
+    min_delta=st.sampled_from([0.0, 0.1]),
+    rule=st.sampled_from(["greater", "less"]),
+    baseline=st.none() | st.floats(-1, 1),
+)
+def test_it_stops_after_as_many_validations_that_are_no_better_as_it_has_patience(
+    scores: list[float], patience: int, min_delta: float, rule: Any, baseline: float | None
+) -> None:
+    sign = 1 if rule == "greater" else -1
+    best, wait, expected = -inf if baseline is None else sign * baseline, 0, len(scores)
+    for place, score in enumerate(scores, 1):
+        if sign * score >= best + min_delta:
+            best, wait = sign * score, 0
+        else:
+            wait += 1
+        if wait == patience:
+            expected = place
+            break
+    hook = EarlyStoppingHook(
+        "x", patience=patience, min_delta=min_delta, rule=rule, baseline=baseline, check_finite=False
+    )
+    assert stopped(hook, scores)[0] == expected
+    assert (hook.best_score, hook.wait_count) == (sign * best, wait)
+
+
+@pytest.mark.parametrize("score", [nan, inf, -inf])
+def test_a_score_that_is_not_finite_stops_unless_that_is_not_wished(score: float) -> None:
+    assert stopped(EarlyStoppingHook("acc"), [0.1, score, 0.2])[0] == 2
+    hook = EarlyStoppingHook("acc", check_finite=False, patience=2)
+    assert stopped(hook, [0.1, score, 0.3])[0] == 3
+    assert hook.best_score == (inf if score == inf else 0.3)
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3])
+def test_a_run_that_is_resumed_stops_where_it_would_have(patience: int, tmp_path: Path) -> None:
+    scores = [0.1, 0.9, 0.8, 0.95, 0.3, 0.3, 0.3, 0.3]
+    whole = make(*scores, max_epochs=8)
+    hook = whole.register_hook(EarlyStoppingHook("acc", patience=patience))
+    hooks(whole.val_epoch).add(
+        "post", lambda runner, epoch: runner.save_checkpoint(tmp_path / f"{epoch}"), priority=100
+    )
+    whole.fit([1.0], [1.0])
+    assert whole.epoch < 8
+    for epoch in range(1, whole.epoch + 1):
+        again = make(*scores[epoch:], max_epochs=8)
+        resumed = again.register_hook(EarlyStoppingHook("acc", patience=patience))
+        again.resume(tmp_path / f"{epoch}")
+        again.fit([1.0], [1.0])
+        assert again.epoch == whole.epoch
+        assert resumed.state_dict() == hook.state_dict()
+
+
+def test_more_patience_lets_a_run_that_was_stopped_go_on(tmp_path: Path) -> None:
+    _, runner = stopped(EarlyStoppingHook("acc", patience=2), [0.9, 0.1, 0.1, 0.1, 0.1])
+    path = runner.save_checkpoint(tmp_path / "stopped")
+    again = make(0.1, 0.1, max_epochs=5)
+    again.register_hook(EarlyStoppingHook("acc", patience=3))
+    again.resume(path)
+    again.fit([1.0], [1.0])
+    assert (runner.epoch, again.epoch) == (3, 4)
+
+
+def test_validations_outside_a_run_do_not_count() -> None:
+    hook = EarlyStoppingHook("acc", patience=1)
+    runner = make(max_epochs=1)
+    runner.register_hook(hook)
+    for _ in range(3):
+        runner.validate([1.0])
+    assert hook.best_score == -inf
+    runner.fit([1.0], [1.0])
+    runner.validate([1.0])
+    assert (hook.best_score, hook.wait_count) == (1.0, 0)
+
+
+def test_the_number_of_the_validation_is_meant_and_not_that_of_the_training() -> None:
+    hook = EarlyStoppingHook("acc")
+    stopped(hook, [0.25])
+    assert hook.best_score == 0.25  # in training it is -1
+
+
+def test_a_number_that_is_not_there_is_a_warning_or_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    runner = make(max_epochs=2)
+    runner.register_hook(EarlyStoppingHook("val_accu", patience=1))
+    with caplog.at_level(logging.WARNING):
+        runner.fit([1.0], [1.0])
+    assert "did not log this score; it logged val_acc, val_size; did you mean 'val_acc'" in caplog.text
+    assert runner.epoch == 2
+    runner = make(max_epochs=2)
+    runner.register_hook(EarlyStoppingHook("val_accu", strict=True))
+    with pytest.raises(TrainingError, match="val_accu"):
+        runner.fit([1.0], [1.0])
+
+
+def test_it_says_why_it_stops(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        stopped(EarlyStoppingHook("acc", patience=2), [0.5, 0.25, 0.25])
+        stopped(EarlyStoppingHook("acc", stopping_threshold=0.75), [0.5, 0.875])
+    assert "acc did not improve in 2 validations; the best was 0.5; the run ends" in caplog.text
+    assert "acc is 0.875, which is better than the threshold 0.75; the run ends" in caplog.text
+
+
+# Options
+
+
+def test_they_are_built_from_configs() -> None:
+    built = HOOKS.build_from_config({"type": "EarlyStoppingHook", "monitor": "acc", "patience": 7, "priority": "LOW"})
+    assert (built.patience, built.priority) == (7, "LOW")
+    assert HOOKS.build_from_config({"type": "EvalHook", "interval": 3}, loader=[1.0]).interval == 3
+    assert HOOKS.build_from_config({"type": "DistEvalHook", "start": 3}, loader=[1.0]).start == 3
+    with pytest.raises(ConfigError, match="did you mean 'interval'"):
+        HOOKS.build_from_config({"type": "DistEvalHook", "intervall": 3}, loader=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("make_hook", "error", "text"),
+    [
+        (lambda: EvalHook([1.0], interval=0), HookOptionError, "from 1 up"),
+        (lambda: EvalHook([1.0], interval=1.5), HookTypeError, "not a whole number"),  # type: ignore[arg-type]
+        (lambda: EvalHook([1.0], start=-1), HookOptionError, "from 0 up"),
+        (lambda: EvalHook([1.0], save_best="acc", rule="bigger"), HookOptionError, "bigger"),  # type: ignore[arg-type]
+        (lambda: EarlyStoppingHook("acc", rule="greatr"), HookOptionError, "did you mean 'greater'"),  # type: ignore[arg-type]
+        (lambda: EarlyStoppingHook("acc", patience=0), HookOptionError, "from 1 up"),
+        (lambda: EarlyStoppingHook("acc", patience=True), HookTypeError, "not a whole number"),
+        (lambda: EarlyStoppingHook("acc", min_delta=nan), HookOptionError, "min_delta"),
+        (lambda: EarlyStoppingHook("acc", stopping_threshold="1"), HookTypeError, "not a number"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(make_hook: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make_hook()
+
+
+# Several ranks
+
+
+@both
+def test_on_one_rank_the_numbers_are_those_of_the_plain_hook(library: str, tmp_path: Path) -> None:
+    found: list[Any] = []
+    for kind in (EvalHook, DistEvalHook):
+        runner = run_of(library, work_dir=tmp_path / kind.__name__)
+        found.append(
+            runner.register_hook(kind(data(3), evaluate=lambda outputs, _: {"n": len(outputs)}, save_best="loss"))
+        )
+        runner.fit(data(2))
+    assert found[0].metrics == found[1].metrics
+    assert list(found[0].metrics) == ["val_n", "val_loss"]
+    assert found[0].best_score == found[1].best_score is not None
+
+
+RANKS = """
+import json, os, sys
+import torch, torch.distributed as dist
+from aspecthook import hooks
+from aspecthook.training import Hook, Runner
+from aspecthook.training import DistEvalHook, EarlyStoppingHook, EvalHook
+from aspecthook.training import NanGuardHook, NanLossError
+from torch.nn.parallel import DistributedDataParallel
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, folder = dist.get_rank(), sys.argv[1]
+told = {}
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line, self.norm = torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)
+
+    def forward(self, x):
+        return self.norm(self.line(x))
+
+def data(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [(torch.randn(4, 3, generator=generator), torch.randn(4, 2, generator=generator)) for _ in range(size)]
+
+def run(**options):
+    torch.manual_seed(0)
+    model = DistributedDataParallel(Model())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return Runner(model, optimizer=optimizer, loss=torch.nn.functional.mse_loss, **({"max_epochs": 3} | options))
+
+def weights(runner):
+    return [value.tolist() for value in runner.backend.state(runner.model).values()]
+
+# All data on one rank, and on both
+runner = run(work_dir=folder)
+val = data(4, 1)
+whole = runner.register_hook(EvalHook(val))
+evaluate = lambda outputs, batches: {"n": len(batches), "x": batches[1][0][0, 0]}
+shared = runner.register_hook(DistEvalHook(val[rank::2], evaluate=evaluate, save_best="loss"))
+rows = []
+hooks(runner.train_epoch).add("post", lambda: rows.append([whole.metrics, shared.metrics]), priority=100)
+runner.fit(data(3, 10 + rank))
+told["metrics"], told["n"], told["best"] = rows, float(val[1][0][0, 0]), shared.best_score
+told["files"] = os.listdir(folder)  # rank 0 knows
+
+# Rank 0 alone has numbers by which to stop
+runner = run(max_epochs=6)
+stop = runner.register_hook(EarlyStoppingHook("score", rule="greater", patience=2))
+runner.register_hook(type("Score", (Hook,), {"priority": 0, "after_val_epoch": lambda self, runner, epoch:
+    runner.logs.__setitem__("val_score", 0.0 if rank == 0 else float(epoch))})())
+runner.fit(data(1, rank), data(1, rank))
+told["stopped"] = [runner.epoch, stop.best_score, stop.wait_count]
+
+# Rank 1 alone has a loss that is no number
+for action in ("skip", "stop"):
+    runner = run()
+    guard = runner.register_hook(NanGuardHook(action))
+    def nan_at_4(result, runner):
+        return result * float("nan") if rank == 1 and runner.iter == 4 else None
+    hooks(runner.forward).post(nan_at_4)
+    runner.fit(data(3, 10 + rank))
+    told[action] = [guard.skipped, runner.iter, bool(torch.isfinite(runner.model.module.line.weight).all())]
+    told[action + " weights"] = weights(runner)[:2]
+runner = run()
+runner.register_hook(NanGuardHook())
+hooks(runner.forward).post(nan_at_4)
+try:
+    runner.fit(data(3, 10 + rank))
+except NanLossError as error:
+    told["raise"] = str(error)
+json.dump(told, open(f"{folder}/../rank{rank}.json", "w"))
+dist.destroy_process_group()
+"""
+
+
+@needs_torch
+@pytest.mark.torch
+@pytest.mark.stress
+def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "run").mkdir()
+    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANKS, str(tmp_path / "run")],
+            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in ranks:
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors
+    first, second = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    for alike in ("best", "stopped", "skip", "skip weights", "stop", "stop weights"):
+        assert first[alike] == second[alike], alike
+    for (whole, shared), (_, other) in zip(first["metrics"], second["metrics"], strict=True):
+        assert shared == other
+        assert shared.pop("val_n") == 4
+        assert shared.pop("val_x") == first["n"]  # the batches of the ranks in turn
+        assert shared["val_loss"] == pytest.approx(whole["val_loss"], rel=1e-6)
+    assert first["best"] == min(shared["val_loss"] for _, shared in first["metrics"])
+    assert len(first["files"]) == 1
+    assert first["files"][0].startswith("best_val_loss_epoch_")
+    assert first["stopped"] == [3, 0.0, 2]
+    assert first["skip"] == [1, 9, True]
+    assert first["stop"] == [1, 5, True]
+    assert "the loss of another rank is bad in epoch 2, iteration 2 of it (5 of the run)" in first["raise"]
+    assert "the loss is nan in epoch 2, iteration 2 of it (5 of the run)" in second["raise"]

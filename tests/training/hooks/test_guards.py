@@ -1,0 +1,577 @@
+"""Between a loss and the parameters: clipping, accumulation, mixed precision, losses that are no numbers."""
+
+from __future__ import annotations
+
+import logging
+from math import inf, isfinite, nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aspecthook import HookOptionError, HookTypeError, hooks
+from aspecthook.training import (
+    HOOKS,
+    AmpOptimizerHook,
+    DistSamplerSeedHook,
+    NanGuardHook,
+    NanLossError,
+    OptimizerHook,
+    Runner,
+    TrainingError,
+)
+from aspecthook.training._ranks import all_gather, any_rank, broadcast
+from aspecthook.training.data import ArrayDataset, DataLoader
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from tests.training.hooks.test_ema import both, data, needs_torch, run_of, same, state  # noqa: E402
+
+
+def by_hand(
+    library: str,
+    batches: list[Any],
+    epochs: int = 2,
+    group: int = 1,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    skip: frozenset[int] = frozenset(),
+) -> tuple[dict[str, Any], list[float]]:
+    """Train in a plain loop, skipping the steps of some iterations; give the state and the norms."""
+    runner = run_of(library)  # for its model, optimizer and loss alone
+    runner.backend.seed(3)
+    model, optimizer, loss = runner.model, runner.optimizer, runner.loss
+    norms: list[float] = []
+    total, begun = epochs * len(batches), 0
+    model.train()
+    for number in range(total):
+        x, y = runner.backend.to_device(batches[number % len(batches)], model)
+        size = min(group, total - begun)
+        made = loss(model(x), y)
+        (made / size if size > 1 else made).backward()
+        if number + 1 == begun + size:
+            begun += size
+            if not skip & set(range(begun - size, begun)):
+                if max_norm is not None:
+                    norms.append(clipped(library, list(model.parameters()), max_norm, norm_type))
+                optimizer.step()
+            optimizer.zero_grad()
+    return state(runner), norms
+
+
+def clipped(library: str, parameters: list[Any], max_norm: float, norm_type: float) -> float:
+    if library == "torch":
+        import torch
+
+        return float(torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type))
+    norm = float(np.linalg.norm([np.linalg.norm(p.grad.ravel(), norm_type) for p in parameters], norm_type))
+    for parameter in parameters:
+        parameter.grad = parameter.grad * min(max_norm / (norm + 1e-6), 1.0)
+    return norm
+
+
+# The optimizer
+
+
+@both
+@pytest.mark.parametrize(("max_norm", "norm_type"), [(0.5, 2), (1.0, 1.0), (0.1, inf), (1e6, 2)])
+@pytest.mark.parametrize("group", [1, 4])
+def test_clipped_and_cumulative_steps_are_those_of_a_loop_by_hand(
+    library: str, max_norm: float, norm_type: float, group: int
+) -> None:
+    runner = run_of(library)
+    runner.register_hook(
+        OptimizerHook({"max_norm": max_norm, "norm_type": norm_type}, cumulative_iters=group if group > 1 else None)
+    )
+    norms: list[float] = []
+    hooks(runner.optimizer_step).post(lambda logs: norms.append(logs["grad_norm"]))
+    runner.fit(data(5))
+    expected, expected_norms = by_hand(library, data(5), group=group, max_norm=max_norm, norm_type=norm_type)
+    assert same(state(runner), expected)
+    assert norms == expected_norms
+    assert runner.step == len(norms) == (10 if group == 1 else 3)
+
+
+@both
+@pytest.mark.parametrize("group", [1, 2, 3, 5, 10, 11])
+def test_the_last_group_is_divided_by_its_own_size(library: str, group: int) -> None:
+    runner = run_of(library)
+    runner.register_hook(OptimizerHook(cumulative_iters=group))
+    runner.fit(data(5))
+    assert same(state(runner), by_hand(library, data(5), group=group)[0])
+    assert "grad_norm" not in runner.logs
+    assert runner.step == -(-10 // group)
+
+
+def test_what_the_runner_was_told_stays_unless_it_contradicts() -> None:
+    runner = run_of("numpy", accumulate=4)
+    runner.register_hook(OptimizerHook())
+    runner.fit(data(4))
+    assert runner.accumulate == 4
+    runner = run_of("numpy", accumulate=4)
+    runner.register_hook(OptimizerHook(cumulative_iters=4))
+    runner.fit(data(4))
+    runner = run_of("numpy", accumulate=4)
+    runner.register_hook(OptimizerHook(cumulative_iters=2))
+    with pytest.raises(TrainingError, match=r"OptimizerHook\(cumulative_iters=2\) and Runner\(accumulate=4\)"):
+        runner.fit(data(4))
+
+
+@both
+def test_parameters_that_the_loss_does_not_need_are_named(library: str, caplog: pytest.LogCaptureFixture) -> None:
+    runner = run_of(library)
+    parts: Any = list(runner.model) if library == "torch" else None
+    first = (lambda x: parts[3](parts[0](x)[:, :4])) if parts else None
+    runner.model.forward = (lambda x: first(x)) if first else (lambda x: _last(runner.model, x))
+    runner.register_hook(OptimizerHook(detect_anomalous_params=True))
+    with caplog.at_level(logging.ERROR):
+        runner.fit(data(1))
+    assert {record.args[0] for record in caplog.records} == {"1.weight", "1.bias"}  # type: ignore[index]
+
+
+def _last(model: Any, x: Any) -> Any:
+    parts = [part for _, part in model.named_children()]
+    return parts[3](parts[0](x))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"grad_clip": {"max_nrom": 1}}, HookOptionError, "did you mean 'max_norm'"),
+        ({"grad_clip": {"max_norm": 1, "foreach": True}}, HookOptionError, "'foreach' is unknown"),
+        ({"grad_clip": {"norm_type": 2}}, HookOptionError, "has no 'max_norm'"),
+        ({"grad_clip": {}}, HookOptionError, "has no 'max_norm'"),
+        ({"grad_clip": 1.0}, HookTypeError, "give a mapping"),
+        ({"grad_clip": {"max_norm": 0}}, HookOptionError, "above 0"),
+        ({"grad_clip": {"max_norm": nan}}, HookOptionError, "above 0"),
+        ({"grad_clip": {"max_norm": "1"}}, HookTypeError, "is not a number"),
+        ({"grad_clip": {"max_norm": 1, "norm_type": -1}}, HookOptionError, "above 0"),
+        ({"cumulative_iters": 0}, HookOptionError, "from 1 up"),
+        ({"cumulative_iters": 2.0}, HookTypeError, "is not a whole number"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    for kind in (OptimizerHook, AmpOptimizerHook):
+        with pytest.raises(error, match=text) as caught:
+            kind(**options)
+        assert kind.__name__ in str(caught.value)
+
+
+def test_they_are_built_by_the_names_of_mmcv() -> None:
+    built = HOOKS.build_from_config({"type": "GradientCumulativeOptimizerHook", "cumulative_iters": 4})
+    assert (type(built), built.cumulative_iters, built.priority) == (OptimizerHook, 4, "ABOVE_NORMAL")
+    assert type(HOOKS.build_from_config({"type": "Fp16OptimizerHook", "loss_scale": 512.0})) is AmpOptimizerHook
+    assert HOOKS.build_from_config({"type": "NanGuardHook", "action": "skip"}).action == "skip"
+    assert HOOKS.build_from_config("DistSamplerSeedHook").priority == "NORMAL"
+
+
+# Losses that are no numbers
+
+
+def spoiled(runner: Runner, at: set[int], value: float = nan) -> None:
+    """Make the loss of some iterations something that is no number."""
+    hooks(runner.forward).post(lambda result, runner: result * value if runner.iter in at else None)
+
+
+@both
+@pytest.mark.parametrize(("value", "shown"), [(nan, "nan"), (inf, "inf"), (-inf, "-inf")])
+def test_an_error_says_where_and_leaves_the_parameters_as_they_were(library: str, value: float, shown: str) -> None:
+    runner = run_of(library)
+    runner.register_hook(NanGuardHook())
+    spoiled(runner, {7}, value)
+    seen: list[Any] = []
+    hooks(runner.backward).pre(lambda runner: seen.append(state(runner)), priority=0)
+    with pytest.raises(NanLossError) as caught:
+        runner.fit(data(5))
+    text = f"the loss is {shown} in epoch 2, iteration 3 of it (8 of the run), with the learning rate 0.1;"
+    assert str(caught.value).startswith(text)
+    assert isinstance(caught.value, (TrainingError, FloatingPointError))
+    assert same(state(runner), seen[7])
+
+
+@both
+@pytest.mark.parametrize("value", [nan, inf])
+def test_steps_that_are_skipped_are_those_that_a_loop_by_hand_skips(library: str, value: float) -> None:
+    runner = run_of(library)
+    guard = runner.register_hook(NanGuardHook("skip"))
+    spoiled(runner, {1, 2, 7}, value)
+    runner.fit(data(5))
+    assert guard.skipped == 3
+    assert runner.iter == 10
+    assert same(state(runner), by_hand(library, data(5), skip=frozenset({1, 2, 7}))[0])
+
+
+@settings(max_examples=25)
+@given(at=st.sets(st.integers(0, 9)), group=st.integers(1, 4))
+@pytest.mark.parametrize("library", ["numpy"])
+def test_one_bad_batch_spoils_the_step_of_its_group(library: str, at: set[int], group: int) -> None:
+    runner = run_of(library, accumulate=group)
+    guard = runner.register_hook(NanGuardHook("skip"))
+    spoiled(runner, at)
+    runner.fit(data(5))
+    assert guard.skipped == len({number // group for number in at})
+    assert same(state(runner), by_hand(library, data(5), group=group, skip=frozenset(at))[0])
+
+
+@both
+def test_gradients_that_are_thrown_away_are_not_clipped(library: str) -> None:
+    runner = run_of(library)
+    runner.register_hook(OptimizerHook({"max_norm": 0.5}))
+    runner.register_hook(NanGuardHook("skip"))
+    spoiled(runner, {3})
+    norms: list[float] = []
+    hooks(runner.train_iter).post(lambda logs: norms.append(logs["grad_norm"]))
+    runner.fit(data(5))
+    assert norms[3] == norms[2]
+    assert all(map(isfinite, norms))
+
+
+@both
+def test_a_run_is_stopped_after_the_iteration_and_its_parameters_are_good(library: str) -> None:
+    runner = run_of(library)
+    guard = runner.register_hook(NanGuardHook("stop"))
+    spoiled(runner, {6, 7})
+    runner.fit(data(5))
+    assert (runner.iter, guard.skipped) == (7, 1)
+    assert same(state(runner), by_hand(library, data(5), skip=frozenset({6, *range(7, 10)}))[0] | running(runner))
+
+
+def running(runner: Runner) -> dict[str, Any]:
+    """Give what the forward pass has changed, in the iterations that a loop by hand goes on with."""
+    return {name: value for name, value in state(runner).items() if "running" in name or "batches" in name}
+
+
+def test_an_infinite_loss_may_pass() -> None:
+    runner = run_of("numpy")
+    guard = runner.register_hook(NanGuardHook("skip", infinite=False))
+    hooks(runner.forward).post(lambda result, runner: result + inf if runner.iter == 1 else None)
+    runner.fit(data(2))
+    assert guard.skipped == 0
+
+
+def test_too_many_skips_in_a_row_are_an_error_after_all() -> None:
+    runner = run_of("numpy")
+    guard = runner.register_hook(NanGuardHook("skip", max_skips=3))
+    spoiled(runner, {0, 1, 3, 4, 6, 7, 8})
+    with pytest.raises(NanLossError, match=r"3 steps in a row were skipped in epoch 2, iteration 4 of it"):
+        runner.fit(data(5))
+    assert guard.skipped == 7
+
+
+class Overflow:
+    """A loss that is a number and has gradients that are none."""
+
+    def __init__(self, model: Any, kind: Any, value: float) -> None:
+        self.model, self.kind, self.value = model, kind, value
+
+    def item(self) -> float:
+        return 1.0
+
+    def backward(self) -> None:
+        for parameter in self.model.parameters():
+            parameter.grad = self.kind(np.full(tuple(parameter.shape), self.value, np.float32))
+
+
+@both
+@pytest.mark.parametrize("value", [nan, inf])
+def test_gradients_are_looked_at_if_that_is_wished(library: str, value: float) -> None:
+    kind: Any = np.array
+    if library == "torch":
+        import torch
+
+        kind = torch.tensor
+
+    def begun(*arguments: Any, **options: Any) -> tuple[Runner, NanGuardHook]:
+        runner = run_of(library)
+        hook = runner.register_hook(NanGuardHook(*arguments, **options))
+        hooks(runner.forward).post(
+            lambda result, runner: Overflow(runner.model, kind, value) if runner.iter == 4 else None
+        )
+        return runner, hook
+
+    runner, guard = begun("skip", gradients=True)
+    runner.fit(data(5))
+    assert guard.skipped == 1
+    assert same(state(runner), by_hand(library, data(5), skip=frozenset({4}))[0])
+    runner, _ = begun(gradients=True)
+    with pytest.raises(NanLossError, match="the norm of the gradients is"):
+        runner.fit(data(5))
+    runner, guard = begun("skip")
+    if library == "torch":  # NumPy warns of what it computes with such numbers
+        runner.fit(data(5))
+        assert guard.skipped == 5  # all steps from then on
+
+
+@both
+def test_looking_at_gradients_changes_none(library: str) -> None:
+    runner = run_of(library)
+    runner.register_hook(NanGuardHook(gradients=True))
+    runner.fit(data(5))
+    assert same(state(runner), by_hand(library, data(5))[0])
+
+
+@both
+def test_what_was_skipped_is_known_after_a_resume(library: str, tmp_path: Path) -> None:
+    def begun() -> tuple[Runner, NanGuardHook]:
+        runner = run_of(library)
+        guard = runner.register_hook(NanGuardHook("skip", max_skips=5))
+        spoiled(runner, {1, 5, 6})
+        return runner, guard
+
+    whole, guard = begun()
+    hooks(whole.train_iter).add(
+        "post", lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter}"), priority=100
+    )
+    whole.fit(data(5))
+    for number in range(9):
+        again, resumed = begun()
+        again.resume(tmp_path / f"{number}")
+        again.fit(data(5))
+        assert resumed.state_dict() == guard.state_dict() == {"skipped": 3, "in_row": 0, "bad": None}
+        assert same(state(again), state(whole))
+
+
+def test_a_bad_batch_of_a_group_that_is_not_complete_is_known_after_a_resume(tmp_path: Path) -> None:
+    runner = run_of("numpy", accumulate=2)
+    guard = runner.register_hook(NanGuardHook("skip"))
+    spoiled(runner, {0})
+    hooks(runner.train_iter).post(lambda runner: runner.save_checkpoint(tmp_path / "half"), once=True)
+    runner.fit(data(2))
+    again = run_of("numpy", accumulate=2)
+    resumed = again.register_hook(NanGuardHook("skip"))
+    again.resume(tmp_path / "half")
+    again.fit(data(2))
+    assert resumed.skipped == guard.skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"action": "skp"}, HookOptionError, "did you mean 'skip'"),
+        ({"action": None}, HookOptionError, "give 'raise', 'skip' or 'stop'"),
+        ({"max_skips": 0}, HookOptionError, "from 1 up"),
+    ],
+)
+def test_a_guard_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        NanGuardHook(**options)
+
+
+# Samplers
+
+
+class Sampler:
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epochs.append(epoch)
+
+
+class Loader(list[Any]):
+    """A list of batches with some attributes."""
+
+
+@pytest.mark.parametrize("path", ["sampler", "batch_sampler", "batch_sampler.sampler"])
+def test_the_sampler_is_told_of_each_epoch_wherever_it_is(path: str) -> None:
+    loader, sampler = Loader(data(2)), Sampler()
+    holder: Any = loader
+    for name in path.split(".")[:-1]:
+        setattr(holder, name, Loader())
+        holder = getattr(holder, name)
+    setattr(holder, path.rpartition(".")[2], sampler)
+    runner = run_of("numpy", max_epochs=3)
+    runner.register_hook(DistSamplerSeedHook())
+    runner.fit(loader, data(1))
+    assert sampler.epochs == [0, 1, 2]
+
+
+def test_data_without_a_sampler_are_left_alone() -> None:
+    runner = run_of("numpy")
+    runner.register_hook(DistSamplerSeedHook())
+    runner.fit(data(2))
+    assert runner.epoch == 2
+
+
+def test_our_own_loader_shuffles_as_without_the_hook() -> None:
+    x, y = (np.concatenate(rows) for rows in zip(*data(4), strict=True))
+    found: list[Any] = []
+    for with_hook in (True, False):
+        runner = run_of("numpy")
+        if with_hook:
+            runner.register_hook(DistSamplerSeedHook())
+        runner.fit(DataLoader(ArrayDataset(x, y), 5, shuffle=True))
+        found.append(state(runner))
+    assert same(*found)
+
+
+@needs_torch
+@pytest.mark.torch
+def test_a_distributed_sampler_of_pytorch_gives_another_order_in_each_epoch() -> None:
+    import torch
+    from torch.utils.data import DataLoader as TorchLoader
+    from torch.utils.data import DistributedSampler, TensorDataset
+
+    x, y = (torch.tensor(np.concatenate(rows)) for rows in zip(*data(4), strict=True))
+    seen: list[Any] = []
+    for with_hook in (True, False):
+        sampler: Any = DistributedSampler(TensorDataset(x, y), num_replicas=2, rank=1)
+        runner = run_of("torch")
+        if with_hook:
+            runner.register_hook(DistSamplerSeedHook())
+        rows: list[Any] = []
+        hooks(runner.train_iter).pre(lambda batch: rows.append(batch[0]))
+        runner.fit(TorchLoader(TensorDataset(x, y), batch_size=5, sampler=sampler))
+        seen.append([torch.cat(rows[:2]), torch.cat(rows[2:])])
+    assert not torch.equal(*seen[0])
+    assert torch.equal(*seen[1])
+
+
+# Mixed precision
+
+
+def amp_by_hand(batches: list[Any], dtype: Any, group: int = 1, max_norm: float | None = None, **options: Any) -> Any:
+    import torch
+
+    runner = run_of("torch")
+    runner.backend.seed(3)
+    model, optimizer = runner.model, runner.optimizer
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype is torch.float16, **options)
+    model.train()
+    total = 2 * len(batches)
+    for number in range(total):
+        x, y = runner.backend.to_device(batches[number % len(batches)], model)
+        with torch.autocast("cpu", dtype=dtype):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss / group if group > 1 else loss).backward()
+        if (number + 1) % group == 0:
+            scaler.unscale_(optimizer)
+            if max_norm is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    return state(runner), scaler.state_dict()
+
+
+@needs_torch
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+@pytest.mark.parametrize("group", [1, 2])
+def test_mixed_precision_is_that_of_a_loop_by_hand(kind: str, group: int) -> None:
+    import torch
+
+    dtype = torch.float16 if kind == "fp16" else torch.bfloat16
+    runner = run_of("torch")
+    runner.register_hook(AmpOptimizerHook({"max_norm": 0.5}, cumulative_iters=group if group > 1 else None, kind=kind))
+    runner.fit(data(4))
+    expected, scaler = amp_by_hand(data(4), dtype, group, 0.5)
+    assert same(state(runner), expected)
+    assert runner.amp.state_dict() == scaler
+
+
+@needs_torch
+@pytest.mark.torch
+def test_the_scale_is_what_was_wished_and_one_that_is_fixed_stays() -> None:
+    import torch
+
+    options = {"init_scale": 128.0, "growth_factor": 4.0, "growth_interval": 3}
+    runner = run_of("torch")
+    runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale=options))
+    runner.fit(data(4))
+    expected, scaler = amp_by_hand(data(4), torch.float16, **options)
+    assert same(state(runner), expected)
+    assert runner.amp.state_dict() == scaler
+    assert scaler["scale"] == 128.0 * 4 * 4
+    runner = run_of("torch")
+    runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale=512.0))
+    spoiled(runner, {2}, inf)  # an overflow, which would lower another
+    scales: list[float] = []
+    hooks(runner.train_iter).post(lambda runner: scales.append(runner.amp.state_dict()["scale"]))
+    runner.fit(data(4))
+    assert scales == [512.0] * 8
+    assert all(np.isfinite(value).all() for value in state(runner).values())
+
+
+@needs_torch
+@pytest.mark.torch
+@pytest.mark.parametrize("given_to_runner", [False, True])
+def test_the_scale_of_a_run_that_is_resumed_goes_on(given_to_runner: bool, tmp_path: Path) -> None:
+    def begun() -> Runner:
+        runner = run_of("torch")
+        if given_to_runner:
+            runner.amp = runner.backend.amp("fp16", runner.model)
+        runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 64.0, "growth_interval": 2}))
+        return runner
+
+    whole = begun()
+    hooks(whole.train_iter).add(
+        "post", lambda runner: runner.save_checkpoint(tmp_path / f"{runner.iter}"), priority=100
+    )
+    whole.fit(data(4))
+    assert whole.amp.state_dict()["scale"] == 64.0 * 2**4
+    for number in range(7):
+        again = begun()
+        again.resume(tmp_path / f"{number}")
+        again.fit(data(4))
+        assert again.amp.state_dict() == whole.amp.state_dict()
+        assert same(state(again), state(whole))
+
+
+@needs_torch
+@pytest.mark.torch
+def test_a_second_fit_goes_on_with_the_scale() -> None:
+    runner = run_of("torch", max_epochs=1)
+    runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 64.0, "growth_interval": 2}))
+    runner.fit(data(4))
+    runner.max_epochs = 2
+    runner.fit(data(4))
+    assert runner.amp.state_dict()["scale"] == 64.0 * 2**4
+
+
+@needs_torch
+@pytest.mark.torch
+def test_an_overflow_of_scaled_gradients_is_left_to_the_scaler() -> None:
+    runner = run_of("torch", max_epochs=1)
+    runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 2.0**40}))
+    guard = runner.register_hook(NanGuardHook(gradients=True))
+    before = state(runner)["0.weight"]
+    runner.fit(data(3))
+    assert guard.skipped == 0
+    assert runner.amp.state_dict()["scale"] == 2.0**37
+    assert (state(runner)["0.weight"] == before).all()
+
+
+def test_mixed_precision_is_refused_for_a_numpy_model() -> None:
+    runner = run_of("numpy")
+    runner.register_hook(AmpOptimizerHook())
+    with pytest.raises(TrainingError, match="mixed precision is PyTorch's"):
+        runner.fit(data(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"kind": "fp8"}, HookOptionError, "'fp16' or 'bf16'"),
+        ({"kind": False}, HookOptionError, "'fp16' or 'bf16'"),
+        ({"kind": "bf16", "loss_scale": 2.0}, HookOptionError, "does not scale losses"),
+        ({"loss_scale": 0}, HookOptionError, "above 0"),
+        ({"loss_scale": "dynamc"}, HookTypeError, "is not a number"),
+        ({"loss_scale": {"scale": 2.0}}, HookOptionError, "'scale' is unknown"),
+        ({"loss_scale": {"growth_interval": 1.5}}, HookTypeError, "is not a whole number"),
+    ],
+)
+def test_a_precision_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        AmpOptimizerHook(**options)
+
+
+# Ranks
+
+
+def test_one_process_agrees_with_itself() -> None:
+    assert (broadcast("a"), all_gather("a"), any_rank(True), any_rank(False)) == ("a", ["a"], True, False)

@@ -1,0 +1,194 @@
+"""How long iterations take, by a clock that the tests set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aspecthook import Return, hooks
+from aspecthook.training import EvalHook, Hook, Runner
+from aspecthook.training.logging import _timers as timers
+from aspecthook.training.logging._timers import IterTimerHook, eta_of, iterations_left
+from tests.training.logging.test_loggers import Endless, Rows, logged, make
+
+
+class Clock:
+    """Shows what it was set to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(timers, "perf_counter", made)
+    return made
+
+
+class Slow:
+    """A loader that takes 1 second for a batch."""
+
+    def __init__(self, clock: Clock, length: int) -> None:
+        self.clock, self.length = clock, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Any:
+        for _ in range(self.length):
+            self.clock.now += 1
+            yield 1
+
+
+class Times(Hook):
+    """Notes the times of iterations, and what is expected of the rest."""
+
+    priority = "LOWEST"
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, float]] = []
+        self.etas: list[float | None] = []
+
+    def after_train_iter(self, runner: Runner, logs: dict[str, Any]) -> None:
+        self.rows.append((logs["data_time"], logs["time"]))
+        self.etas.append(eta_of(runner))
+
+
+def run(clock: Clock, *extra: Any, seconds: Any = lambda place: 3.0, **options: Any) -> tuple[Runner, Times]:
+    def row(iter: int) -> dict[str, Any]:
+        clock.now += seconds(iter)
+        return logged(iter)
+
+    times = Times()
+    return make(row, IterTimerHook(), *extra, times, **options), times
+
+
+def test_an_iteration_waits_for_its_batch_and_takes_its_time(clock: Clock) -> None:
+    runner, times = run(clock, seconds=float)
+    runner.fit(Slow(clock, 3))
+    assert times.rows == [(1.0, 1.0 + iter) for iter in range(6)]
+
+
+def test_the_rest_takes_as_long_as_the_mean_so_far(clock: Clock) -> None:
+    runner, times = run(clock, seconds=float)
+    assert eta_of(runner) is None
+    runner.fit(Slow(clock, 3))
+    assert times.etas == [(1 + iter / 2) * (5 - iter) for iter in range(6)]
+    assert eta_of(make()) is None
+
+
+def test_what_hooks_do_after_the_timer_is_waiting_for_the_next_batch(clock: Clock) -> None:
+    runner, times = run(clock, max_epochs=1)
+    hooks(runner.train_iter).add("post", lambda: setattr(clock, "now", clock.now + 10), priority=90)
+    runner.fit(Slow(clock, 3))
+    assert times.rows == [(1.0, 4.0), (11.0, 14.0), (11.0, 14.0)]
+
+
+@pytest.mark.parametrize("priority", [45, 95])
+@pytest.mark.parametrize("by_epoch", [True, False])
+def test_validations_take_no_time_of_the_training(by_epoch: bool, priority: int, clock: Clock) -> None:
+    evaluation = EvalHook(Slow(clock, 50), by_epoch=by_epoch)
+    evaluation.priority = priority
+    runner, times = run(clock, evaluation)
+    runner.fit(Slow(clock, 3), Slow(clock, 50))
+    assert times.rows == [(1.0, 4.0)] * 6
+    assert times.etas == [4.0 * (5 - iter) for iter in range(6)]
+
+
+def test_tests_and_predictions_take_no_time_of_the_training(clock: Clock) -> None:
+    class Both(Hook):
+        def after_train_iter(self, runner: Runner) -> None:
+            kept = runner.mode, runner.data_loader, runner.inner_iter
+            runner.test(Slow(clock, 9))
+            hooks(runner.predict_iter).add("pre", lambda: Return(None))
+            runner.predict(Slow(clock, 9))
+            runner.mode, runner.data_loader, runner.inner_iter = kept
+
+    runner, times = run(clock, Both(), max_epochs=1)
+    runner.fit(Slow(clock, 3))
+    assert times.rows == [(1.0, 4.0)] * 3
+
+
+def test_a_validation_that_fails_leaves_the_clock_running(clock: Clock) -> None:
+    runner, times = run(clock, max_epochs=1)
+
+    class Tries(Hook):
+        def after_train_iter(self, runner: Runner) -> None:
+            kept = runner.mode, runner.data_loader, runner.inner_iter
+            with pytest.raises(ZeroDivisionError):
+                runner.validate(Slow(clock, 9))
+            runner.mode, runner.data_loader, runner.inner_iter = kept
+
+    runner.register_hook(Tries())
+    hooks(runner.val_iter).pre(lambda: 1 / 0)
+    runner.fit(Slow(clock, 3))
+    assert times.rows == [(1.0, 4.0)] * 3
+
+
+def test_an_iteration_that_a_hook_skips_has_no_time(clock: Clock) -> None:
+    runner, times = run(clock, max_epochs=1)
+    hooks(runner.train_iter).add("pre", lambda runner: Return(None) if runner.iter == 1 else None, priority=0)
+    runner.fit(Slow(clock, 3))
+    assert times.rows[::2] == [(1.0, 4.0)] * 2
+    assert runner.hooks[0].mean == 4.0
+
+
+def test_a_run_counts_its_own_times(clock: Clock) -> None:
+    runner, _ = run(clock)
+    runner.fit(Slow(clock, 3))
+    timer = runner.hooks[0]
+    assert timer.mean == 4.0
+    clock.now += 1000
+    runner.max_epochs = 3
+    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2))
+    runner.fit(Slow(clock, 3))
+    assert timer.mean == 6.0
+
+
+def test_an_iteration_that_fails_is_not_counted(clock: Clock) -> None:
+    runner, times = run(clock)
+    failing = hooks(runner.forward).add("post", lambda runner: 1 / 0 if runner.iter == 4 else None)
+    with pytest.raises(ZeroDivisionError):
+        runner.fit(Slow(clock, 3))
+    failing.remove()
+    clock.now += 1000
+    runner.fit(Slow(clock, 3))
+    assert times.rows == [(1.0, 4.0)] * 4 + [(2.0, 5.0), (1.0, 4.0)]  # a batch was read again first
+
+
+@pytest.mark.parametrize(
+    ("progress", "options", "expected"),
+    [
+        ({"iter": 4}, {"max_iters": 10}, 6),
+        ({"iter": 10}, {"max_iters": 10}, 0),
+        ({"iter": 4, "inner_iter": 4}, {"max_epochs": 3}, None),
+        ({"iter": 5, "epoch": 1}, {"max_epochs": 3}, 10),
+        ({"iter": 12, "epoch": 2, "inner_iter": 2}, {"max_epochs": 3}, 3),
+        ({"iter": 18, "epoch": 2, "inner_iter": 8}, {"max_epochs": 3}, 0),
+    ],
+)
+def test_the_iterations_that_are_left_are_known_or_taken_from_the_epochs_before(
+    progress: dict[str, int], options: dict[str, int], expected: float | None
+) -> None:
+    runner = make(**options)
+    runner.progress = {**runner.progress, **progress}
+    assert iterations_left(runner) == expected
+
+
+def test_without_the_length_of_the_data_the_rest_is_known_after_an_epoch(clock: Clock) -> None:
+    runner, times = run(clock, max_epochs=3)
+    runner.fit(Endless())
+    assert times.etas[:5] == [None] * 5
+    assert times.etas[5:] == [3.0 * left for left in range(9, -1, -1)]
+
+
+def test_loggers_log_the_means_of_times(clock: Clock) -> None:
+    rows = Rows(interval=3)
+    runner, _ = run(clock, rows, seconds=float)
+    runner.fit(Slow(clock, 3))
+    assert [(row["data_time"], row["time"]) for row in rows.rows] == [(1.0, 2.0), (1.0, 5.0)]

@@ -1,0 +1,523 @@
+"""The callbacks that there are, without Keras: when they act, the files that they write, and how they go on."""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import HookOptionError, hooks
+from aspecthook.training import Hook, Runner, TrainingError
+from aspecthook.training import keras as k
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from tests.training.hooks.test_ema import both, data, run_of, same, state  # noqa: E402
+from tests.training.keras.test_keras import fitted, recorder, short  # noqa: E402
+
+needs_tensorboard = pytest.mark.skipif(find_spec("tensorboardX") is None, reason="tensorboardX is not installed")
+
+
+# Those that watch a number
+
+
+class Constant(Hook):
+    """Makes the numbers of training and validation what a test wants, by epochs."""
+
+    def __init__(self, **values: list[float]) -> None:
+        self.values = values
+
+    def after_val_epoch(self, runner: Runner) -> None:
+        runner.logs = {**runner.logs, **{name: rows[runner.epoch - 1] for name, rows in self.values.items()}}
+
+    priority = "HIGHEST"
+
+
+def watched(callback: Any, epochs: int | None = None, **values: list[float]) -> Runner:
+    runner = run_of("numpy", max_epochs=epochs or len(next(iter(values.values()))))
+    runner.register_hook(Constant(**values))
+    runner.register_hook(callback)
+    runner.fit(data(2), data(1))
+    return runner
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "stopped"),
+    [  # where Keras 3.15.1 stops
+        ({}, [1.0, 2.0, 3.0], 1),
+        ({"patience": 2}, [1.0, 2.0, 3.0, 4.0], 2),
+        ({"patience": 2}, [1.0, 2.0, 0.5, 4.0, 0.5, 0.25], 4),
+        ({"patience": 1, "min_delta": 0.5}, [1.0, 0.75, 0.25], 1),
+        ({"patience": 1, "mode": "max"}, [1.0, 2.0, 3.0, 2.0, 9.0], 3),
+        ({"patience": 2, "baseline": 0.5}, [1.0, 0.75, 0.6, 0.55, 0.7], 4),
+        ({"patience": 1, "start_from_epoch": 2}, [1.0, 2.0, 3.0, 4.0, 5.0], 3),
+        ({"patience": 0}, [nan, nan, 1.0], 1),
+        ({"patience": 2}, [1.0, 1.0, 1.0, 1.0], 2),
+    ],
+)
+def test_early_stopping_stops_where_that_of_keras_does(options: Any, values: list[float], stopped: int) -> None:
+    stop = k.EarlyStopping("val_number", **{"mode": "min", **options})
+    runner = watched(stop, val_number=values)
+    assert (stop.stopped_epoch, runner.epoch) == (stopped, stopped + 1)
+
+
+@both
+def test_the_best_weights_are_put_back_whatever_ends_the_run(library: str) -> None:
+    for patience in (1, 9):
+        runner = run_of(library, max_epochs=5)
+        stop = runner.register_hook(k.EarlyStopping("val_x", patience=patience, restore_best_weights=True, mode="min"))
+        best: list[Any] = []
+        runner.register_hook(Constant(val_x=[3.0, 1.0, 2.0, 2.0, 2.0]))
+        runner.register_hook(
+            k.LambdaCallback(on_epoch_end=lambda epoch, logs, run=runner: best.append(state(run)))  # type: ignore[misc]
+        )
+        runner.fit(data(2), data(1))
+        assert len(best) == (3 if patience == 1 else 5)
+        assert stop.best_epoch == 1 and same(state(runner), best[1]) and not same(best[1], best[-1])
+
+
+def test_a_run_that_had_been_stopped_is_stopped_when_it_is_resumed(tmp_path: Path) -> None:
+    def made() -> Runner:
+        runner = run_of("numpy", max_epochs=9)
+        runner.register_hook(Constant(val_x=[1.0] * 9))
+        runner.register_hook(k.EarlyStopping("val_x", patience=2, mode="min"))
+        return runner
+
+    runner = made()
+    runner.fit(data(2), data(1))
+    assert runner.epoch == 3
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    again = made()
+    again.resume(saved)
+    again.fit(data(2), data(1))
+    assert again.epoch == 3
+    again.max_epochs = 12  # and another fit begins anew
+    again.fit(data(2), data(1))
+    assert again.epoch == 6
+
+
+def test_the_plateau_lowers_the_rate_and_waits() -> None:
+    plateau = k.ReduceLROnPlateau("val_x", factor=0.5, patience=1, cooldown=2, min_lr=0.03, mode="min")
+    history = k.History()
+    runner = run_of("numpy", max_epochs=8)
+    runner.register_hook(Constant(val_x=[1.0] * 8))
+    runner.register_hook(plateau)
+    runner.register_hook(history)
+    runner.fit(data(2), data(1))
+    # By Keras 3.15.1: the rate that an epoch was trained with.
+    assert history.history["learning_rate"] == [0.1, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.03]
+
+
+def test_the_rates_of_all_groups_keep_their_ratio() -> None:
+    runner = run_of("numpy")
+    first, *rest = runner.model.parameters()
+    from aspecthook.training.numpy import SGD
+
+    runner.optimizer = SGD([{"params": [first], "lr": 0.2}, {"params": rest, "lr": 0.1}])
+    optimizer = k.Model(runner).optimizer
+    optimizer.learning_rate = 0.1
+    assert [group["lr"] for group in runner.optimizer.param_groups] == [0.1, 0.05]
+    optimizer.learning_rate.assign(np.float32(0.5))
+    assert [group["lr"] for group in runner.optimizer.param_groups] == [0.5, 0.25]
+    optimizer.learning_rate = 0.0
+    optimizer.lr = 0.5
+    assert [group["lr"] for group in runner.optimizer.param_groups] == [0.5, 0.5]
+
+
+def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
+    class Metric:
+        name, _direction = "f1", "up"
+
+    class Model:
+        metrics = (Metric(),)
+
+    assert k.EarlyStopping("val_accuracy").is_better(2.0, 1.0)
+    assert k.EarlyStopping("val_loss").is_better(1.0, 2.0)
+    watching = k.EarlyStopping("val_f1")
+    with pytest.raises(HookOptionError, match="give mode='max' or mode='min'"):
+        watching.is_better(1.0, 2.0)
+    watching.set_model(Model())
+    assert watching.is_better(2.0, 1.0)
+
+
+def test_a_number_that_is_missing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        runner = fitted(k.EarlyStopping("val_los"), data(1), data(1), max_epochs=2)
+    assert runner.epoch == 2
+    assert "there is no 'val_los'; there are: loss, val_loss; did you mean 'val_loss'?" in caplog.text
+
+
+# Those that write files
+
+
+def test_checkpoints_are_runs_and_their_names_have_epochs_batches_and_numbers(tmp_path: Path) -> None:
+    template = str(tmp_path / "deep" / "{epoch:02d}-{loss:.1f}.keras")
+    runner = run_of("numpy", max_epochs=2)
+    runner.register_hook(k.ModelCheckpoint(template))
+    runner.register_hook(k.ModelCheckpoint(str(tmp_path / "{epoch}-{batch}"), save_freq=3))
+    history = runner.register_hook(k.History())
+    runner.fit(data(4))
+    deep = sorted(path.name for path in (tmp_path / "deep").iterdir())
+    assert deep == [f"{n + 1:02d}-{loss:.1f}.keras" for n, loss in enumerate(history.history["loss"])]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["1-3", "2-2"]
+    again = run_of("numpy", max_epochs=2)
+    again.resume(tmp_path / "2-2")
+    again.fit(data(4))
+    assert same(state(again), state(runner))
+
+
+@pytest.mark.parametrize("weights_only", [False, True])
+def test_the_best_of_batches_is_saved_from_the_first_on(weights_only: bool, tmp_path: Path) -> None:
+    saved: list[str] = []
+    runner = run_of("numpy", max_epochs=1)
+    runner.register_hook(
+        k.ModelCheckpoint(
+            tmp_path / "{batch}", "loss", save_best_only=True, save_freq=1, save_weights_only=weights_only
+        )
+    )
+    hooks(runner.write_checkpoint).pre(lambda path: saved.append(path.name))
+    means: list[float] = []
+    runner.register_hook(k.LambdaCallback(on_train_batch_end=lambda batch, logs: means.append(logs["loss"])))
+    runner.fit(data(6))
+    best = [str(n + 1) for n, mean in enumerate(means) if n == 0 or mean < min(means[:n])]
+    assert saved == best
+
+
+def test_a_name_that_cannot_be_filled_in_says_what_there_is() -> None:
+    with pytest.raises(TrainingError, match=r"\{val_los\}.*there are loss, epoch"):
+        fitted(k.ModelCheckpoint("{val_los}.keras"))
+
+
+def test_a_best_number_that_is_missing_saves_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        fitted(k.ModelCheckpoint(tmp_path / "{epoch}", save_best_only=True))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
+    assert "ModelCheckpoint: there is no 'val_loss'" in caplog.text
+
+
+def test_a_csv_file_goes_on_without_lines_of_epochs_that_are_trained_again(tmp_path: Path) -> None:
+    def made(epochs: int) -> Runner:
+        runner = run_of("numpy", max_epochs=epochs)
+        runner.register_hook(k.CSVLogger(tmp_path / "log.csv"))
+        return runner
+
+    runner = made(5)
+    runner.register_hook(k.ModelCheckpoint(tmp_path / "{epoch}"))
+    runner.fit(data(2))
+    expected = (tmp_path / "log.csv").read_bytes()
+    assert expected.count(b"\r\n") == 6
+    for epoch in (1, 3, 5):
+        again = made(5)
+        again.resume(tmp_path / str(epoch))
+        again.fit(data(2))
+        assert (tmp_path / "log.csv").read_bytes() == expected
+    (tmp_path / "log.csv").unlink()
+    again = made(5)
+    again.resume(tmp_path / "3")
+    again.fit(data(2))
+    lines = expected.split(b"\r\n")
+    assert (tmp_path / "log.csv").read_bytes().split(b"\r\n") == [lines[0], *lines[4:]]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_other_ranks_write_no_files(rank: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runner = run_of("numpy", max_epochs=2)
+    runner.rank = rank
+    for callback in (
+        k.CSVLogger(tmp_path / "log.csv"),
+        k.ModelCheckpoint(tmp_path / "{epoch}"),
+        k.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False),
+        k.ProgbarLogger(),
+    ):
+        runner.register_hook(callback)
+    runner.fit(data(1))
+    files = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert files == (["1", "2", "latest.safetensors", "log.csv"] if rank == 0 else [])
+    assert bool(capsys.readouterr().out) == (rank == 0)
+
+
+# Backups
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize(("freq", "how"), [("epoch", "hook"), (1, "hook"), (2, "fit"), (5, "hook")])
+def test_a_run_that_is_killed_goes_on_from_its_backup(freq: Any, how: str, double: bool, tmp_path: Path) -> None:
+    def run(folder: Path, dies: int | None) -> tuple[Runner, list[Any]]:
+        runner = run_of("numpy", max_epochs=3)
+        callbacks: list[Any] = [
+            k.BackupAndRestore(folder, save_freq=freq, double_checkpoint=double),
+            k.ReduceLROnPlateau("loss", patience=0, min_delta=0.5),
+            k.EarlyStopping("loss", patience=9, restore_best_weights=True),
+            k.History(),
+        ]
+        hooks(runner.train_iter).pre(lambda step: 1 / 0 if step == dies else None, priority=0)
+        if how == "hook":
+            for callback in callbacks:
+                runner.register_hook(callback)
+            runner.fit(data(4), data(1))
+        else:
+            k.Model(runner).fit(data(4), validation_data=data(1), callbacks=callbacks)
+        return runner, callbacks
+
+    whole, expected = run(tmp_path / "whole", None)
+    for dies in range(1, 12):
+        folder = tmp_path / str(dies)
+        with pytest.raises(ZeroDivisionError):
+            run(folder, dies)
+        again, callbacks = run(folder, None)
+        assert same(state(again), state(whole))
+        assert callbacks[3].history == expected[3].history and callbacks[3].epoch == [0, 1, 2]
+        assert not folder.exists()
+
+
+def test_a_backup_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    def made(**options: Any) -> Runner:
+        runner = run_of("numpy", max_epochs=3)
+        runner.register_hook(k.BackupAndRestore(tmp_path, delete_checkpoint=False, **options))
+        return runner
+
+    made(double_checkpoint=True).fit(data(2))
+    latest = tmp_path / "latest.safetensors"
+    latest.write_bytes(latest.read_bytes()[:100])
+    runner = made()
+    seen = recorder("on_epoch_begin")
+    runner.register_hook(seen)
+    runner.fit(data(2))
+    assert short(seen.told) == ["epoch_begin 2"]
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"nothing")
+    with pytest.raises(TrainingError, match=r"latest\.safetensors.*cannot be read; remove the folder"):
+        made().fit(data(2))
+
+
+def test_other_files_in_the_backup_folder_stay(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    fitted(k.BackupAndRestore(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+# The others
+
+
+def test_terminate_on_nan_stops_or_raises(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in (nan, inf, -inf):
+        for raising in (False, True):
+            runner = run_of("numpy", max_epochs=2)
+            runner.register_hook(k.TerminateOnNaN(raise_error=raising))
+            hooks(runner.forward).post(
+                lambda result, runner, value=value: (
+                    setattr(runner, "logs", {"loss": value}) if runner.iter == 3 else None
+                ),
+                priority=0,
+            )
+            if raising:
+                with pytest.raises(TrainingError, match="after batch 2 of the epoch"):
+                    runner.fit(data(2))
+            else:
+                runner.fit(data(2))
+                assert "training stops" in capsys.readouterr().out
+            assert runner.iter == (3 if raising else 4)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_schedule_sets_the_rate_of_each_epoch(old: bool) -> None:
+    rates: list[float] = []
+    scheduler = k.LearningRateScheduler((lambda epoch: 0.1 / (epoch + 1)) if old else (lambda epoch, lr: lr / 2))
+    runner = run_of("numpy", max_epochs=3)
+    runner.register_hook(scheduler)
+    history = runner.register_hook(k.History())
+    hooks(runner.train_iter).pre(lambda optimizer: rates.append(optimizer.param_groups[0]["lr"]))
+    runner.fit(data(1))
+    assert rates == ([0.1, 0.05, 0.1 / 3] if old else [0.05, 0.025, 0.0125]) == history.history["learning_rate"]
+
+
+@pytest.mark.parametrize("rate", [1, True, None, "0.1"])
+def test_a_schedule_that_gives_no_float_is_refused(rate: Any) -> None:
+    with pytest.raises(TrainingError, match="return a float"):
+        fitted(k.LearningRateScheduler(lambda epoch, lr: rate))
+
+
+def test_progress_is_a_line_for_each_epoch_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    runner = fitted(k.ProgbarLogger(), data(2), data(1))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Epoch 1/2" and lines[2] == "Epoch 2/2" and len(lines) == 4
+    assert lines[1].startswith("2/2 ━━━━━━━━━━━━━━━━━━━━ - ")
+    assert lines[3].endswith(f" - val_loss: {runner.logs['val_loss']:.4f}")
+    runner.test(data(1))
+    runner.predict(data(1))
+    (tested, predicted) = capsys.readouterr().out.splitlines()
+    assert tested.startswith("1/1") and "loss" in tested and "loss" not in predicted
+
+
+def test_progress_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def __init__(self) -> None:
+            self.text = ""
+
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> int:
+            self.text += text
+            return len(text)
+
+        def flush(self) -> None: ...
+
+    terminal, now = Terminal(), [0.0]
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setattr("aspecthook.training.keras._progress.perf_counter", lambda: now[0])
+    bar = k.ProgbarLogger()
+    bar.set_params({"verbose": "auto", "epochs": 1, "steps": 4})
+    bar.on_epoch_begin(0)
+    for batch in range(4):
+        now[0] += 2.0 if batch != 1 else 0.01
+        bar.on_train_batch_end(batch, {"loss": 0.1 / (batch + 1)})
+    bar.on_epoch_end(0, {"loss": 0.00001, "name": "x"})
+    drawn = terminal.text.split("\r")
+    assert [line.split(" ")[0] for line in drawn] == ["1/4", "3/4", "4/4", "4/4"]
+    assert drawn[0].startswith("1/4 ━━━━━···············") and "2.0 s, 2.0 s/step - loss: 0.1000" in drawn[0]
+    assert drawn[-1].rstrip().endswith("- 6.0 s, 1.5 s/step - loss: 1.000e-05 - name: x")
+
+
+def events(folder: Path) -> list[Any]:
+    """Read the events of a folder: the checksums by hand, what they hold by protocol buffers."""
+    from struct import unpack
+
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.record_writer import masked_crc32c
+
+    rows: list[Any] = []
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        while data:
+            (length,), (check,) = unpack("<Q", data[:8]), unpack("<I", data[8:12])
+            body = data[12 : 12 + length]
+            assert masked_crc32c(data[:8]) == check
+            assert unpack("<I", data[12 + length : 16 + length])[0] == masked_crc32c(body)
+            event = Event.FromString(body)
+            rows += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
+            data = data[16 + length :]
+    return rows
+
+
+def names(folder: Path) -> list[Any]:
+    return [(name, step) for name, step, _ in events(folder) if not name.endswith("histogram")]
+
+
+@needs_tensorboard
+def test_tensorboard_is_given_the_names_of_keras(tmp_path: Path) -> None:
+    board = k.TensorBoard(tmp_path, update_freq=2, histogram_freq=2, write_steps_per_second=True)
+    runner = fitted(board, data(3), data(1))
+    per_epoch = ("epoch_loss", "epoch_learning_rate", "epoch_steps_per_second")
+    assert names(tmp_path / "train") == [
+        ("batch_loss", 2),
+        *((name, 0) for name in per_epoch),
+        ("batch_loss", 4),
+        ("batch_loss", 6),
+        *((name, 1) for name in per_epoch),
+    ]
+    assert names(tmp_path / "validation") == [
+        ("evaluation_loss_vs_iterations", 3),
+        ("epoch_loss", 0),
+        ("evaluation_loss_vs_iterations", 6),
+        ("epoch_loss", 1),
+    ]
+    assert events(tmp_path / "validation")[-1][2] == pytest.approx(runner.logs["val_loss"])
+    histograms = [row[:2] for row in events(tmp_path / "train") if row[0].endswith("histogram")]
+    assert histograms == [(f"{name}/histogram", 0) for name in state(runner)]
+
+
+@needs_tensorboard
+def test_tensorboard_goes_on_in_its_files(tmp_path: Path) -> None:
+
+    def made() -> Runner:
+        runner = run_of("numpy", max_epochs=4)
+        runner.register_hook(k.TensorBoard(tmp_path / "logs", update_freq=1))
+        runner.register_hook(k.ModelCheckpoint(tmp_path / "{epoch}"))
+        return runner
+
+    made().fit(data(2), data(1))
+    expected = [events(tmp_path / "logs" / folder) for folder in ("train", "validation")]
+    assert len(expected[0]) == 16 and len(expected[1]) == 8
+    again = made()
+    again.resume(tmp_path / "2")
+    again.fit(data(2), data(1))
+    assert [events(tmp_path / "logs" / folder) for folder in ("train", "validation")] == expected
+    for path in (tmp_path / "logs").rglob("events*"):
+        path.unlink()
+    again = made()
+    again.resume(tmp_path / "2")
+    again.fit(data(2), data(1))
+    assert names(tmp_path / "logs" / "train")[-1] == ("epoch_learning_rate", 3)
+
+
+@needs_tensorboard
+def test_a_checkpoint_may_be_saved_before_a_new_event_file_is_written(tmp_path: Path) -> None:
+    board = k.TensorBoard(tmp_path / "logs")
+    board.load_state_dict({"batches": 2, "files": {"train": ("events.gone", 100)}})
+    board.on_train_begin()
+    again = k.TensorBoard(tmp_path / "logs")
+    again.load_state_dict(board.state_dict())
+    again.set_model(k.Model(run_of("numpy")))
+    again.on_train_begin()
+    again.on_epoch_end(0, {"loss": 0.5})
+    assert names(tmp_path / "logs" / "train") == [("epoch_loss", 0), ("epoch_learning_rate", 0)]
+
+
+@needs_tensorboard
+@pytest.mark.parametrize("options", [{"profile_batch": 2}, {"update_freq": 0}, {"write_graph": True}])
+def test_tensorboard_refuses_what_it_cannot_do(options: dict[str, Any]) -> None:
+    with pytest.raises(HookOptionError, match="=".join(map(str, *options.items()))):
+        k.TensorBoard(**options)
+
+
+@needs_tensorboard
+def test_weights_that_are_no_numbers_have_no_histogram(tmp_path: Path) -> None:
+    runner = run_of("numpy", max_epochs=1)
+    runner.register_hook(k.LambdaCallback(on_epoch_end=lambda epoch, logs: runner.model[0].weight.data.fill(nan)))
+    runner.register_hook(k.TensorBoard(tmp_path, histogram_freq=1))
+    runner.fit(data(1))
+    found = [name for name, *_ in events(tmp_path / "train") if name.endswith("histogram")]
+    assert found == [f"{name}/histogram" for name in state(runner) if name != "0.weight"]
+
+
+@needs_tensorboard
+def test_tensorboard_needs_what_writes_and_a_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match="cannot be written: Not a directory"):
+        fitted(k.TensorBoard(tmp_path / "file"))
+    monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
+    with pytest.raises(TrainingError, match=r"pip install 'aspecthook\[tensorboard\]'"):
+        k.TensorBoard()
+
+
+def test_verbose_callbacks_print_what_they_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runner = run_of("numpy", max_epochs=4)
+    runner.register_hook(Constant(val_x=[1.0, 2.0, 2.0, 0.5]))
+    watch: dict[str, Any] = {"monitor": "val_x", "mode": "min", "verbose": 1}
+    for callback in (
+        k.LearningRateScheduler(lambda epoch: 0.5, verbose=1),
+        k.ReduceLROnPlateau(**watch, patience=1, factor=0.5),
+        k.EarlyStopping(**watch, patience=2, restore_best_weights=True),
+        k.ModelCheckpoint(tmp_path / "{epoch}", **watch, save_best_only=True),
+    ):
+        runner.register_hook(callback)
+    runner.fit(data(1), data(1))
+    assert capsys.readouterr().out.splitlines() == [
+        "LearningRateScheduler: the learning rate of epoch 1 is 0.5",
+        f"ModelCheckpoint: saved {tmp_path / '1'} in epoch 1",
+        "LearningRateScheduler: the learning rate of epoch 2 is 0.5",
+        "ReduceLROnPlateau: the learning rate after epoch 2 is 0.25",
+        "ModelCheckpoint: val_x is 2.00000; the best was 1.00000",
+        "LearningRateScheduler: the learning rate of epoch 3 is 0.5",
+        "ReduceLROnPlateau: the learning rate after epoch 3 is 0.25",
+        "ModelCheckpoint: val_x is 2.00000; the best was 1.00000",
+        "EarlyStopping: ended after epoch 3; the best was 1.0",
+        "EarlyStopping: the weights are those of epoch 1",
+    ]

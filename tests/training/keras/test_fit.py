@@ -1,0 +1,417 @@
+"""The real Keras: its callbacks on our runner, ours in its fit, and both told the same."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import hooks
+from aspecthook.training import Runner
+from aspecthook.training import keras as ours
+
+pytest.importorskip("safetensors")
+if find_spec("keras") is None or find_spec("torch") is None:
+    pytest.skip("Keras and PyTorch are not installed", allow_module_level=True)
+os.environ.setdefault("KERAS_BACKEND", "torch")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import keras as theirs
+
+import numpy as np
+import torch
+
+if theirs.backend.backend() == "numpy":
+    pytest.skip("Keras does not train with NumPy", allow_module_level=True)
+
+pytestmark = pytest.mark.torch
+
+RNG = np.random.default_rng(5)
+X, Y = RNG.normal(size=(10, 3)).astype("f"), RNG.normal(size=(10, 1)).astype("f")
+VX, VY = RNG.normal(size=(6, 3)).astype("f"), RNG.normal(size=(6, 1)).astype("f")
+WEIGHT, BIAS = RNG.normal(size=(3, 1)).astype("f"), np.zeros(1, "f")
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def keras_model(lr: float = 0.125, momentum: float = 0.5) -> Any:
+    model = theirs.Sequential([theirs.layers.Input((3,)), theirs.layers.Dense(1)])
+    model.compile(theirs.optimizers.SGD(lr, momentum=momentum), "mse")
+    model.set_weights([WEIGHT, BIAS])
+    return model
+
+
+def batches(x: Any, y: Any, size: int = 4) -> list[Any]:
+    return [(x[place : place + size], y[place : place + size]) for place in range(0, len(x), size)]
+
+
+def run_of(epochs: int = 3, *, lr: float = 0.125, momentum: float = 0.5, **options: Any) -> Runner:
+    net = torch.nn.Linear(3, 1)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor(WEIGHT.T))
+        net.bias.zero_()
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=momentum)
+    return Runner(net, optimizer=optimizer, loss=torch.nn.functional.mse_loss, max_epochs=epochs, **options)
+
+
+def weights(model: Any) -> list[Any]:
+    return [np.asarray(row).ravel() for row in model.get_weights()]
+
+
+def same(one: list[Any], other: list[Any]) -> bool:
+    return all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(one, other, strict=True))
+
+
+def recorder(base: Any) -> Any:
+    """Make a callback of either kind that overrides all, and notes what it is told."""
+    told: list[Any] = []
+    names = [
+        name for name in dir(ours.Callback) if name.startswith("on_") and name not in ("on_batch_begin", "on_batch_end")
+    ]
+
+    def method(name: str) -> Callable[..., None]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> None:
+            told.append((name, *args, *kwargs.values()))
+
+        return call
+
+    made = type("Recorder", (base,), {name: method(name) for name in names})()
+    made.told = told
+    return made
+
+
+def comparable(
+    told: list[Any], about: Callable[[Any], Any] = lambda value: pytest.approx(value, rel=1e-4)
+) -> list[Any]:
+    def value(given: Any) -> Any:
+        return {name: about(one) for name, one in given.items()} if isinstance(given, dict) else given
+
+    return [(name, *map(value, rest)) for name, *rest in told]
+
+
+@pytest.mark.parametrize("frequency", [None, 1, 2, 3])
+@pytest.mark.parametrize("base", [ours.Callback, theirs.callbacks.Callback], ids=["ours", "theirs"])
+def test_callbacks_of_both_kinds_are_told_the_same_by_both(frequency: int | None, base: Any) -> None:
+    real, mine = recorder(base), recorder(base)
+    model = keras_model()
+    val = {} if frequency is None else {"validation_data": (VX, VY), "validation_freq": frequency}
+    model.fit(X, Y, batch_size=4, epochs=4, shuffle=False, verbose=0, validation_batch_size=4, callbacks=[real], **val)
+    model.evaluate(X, Y, batch_size=4, verbose=0, callbacks=[real])
+    model.predict(X, batch_size=4, verbose=0, callbacks=[real])
+
+    workflow = [("train", 1)] if frequency is None else [("train", frequency), ("val", 1)]
+    runner = run_of(4, workflow=workflow)
+    runner.register_hook(mine)
+    runner.fit(batches(X, Y), None if frequency is None else batches(VX, VY))
+    if frequency == 3:  # a run of ours ends with the validation of what is left, and Keras leaves it out
+        at = [place for place, row in enumerate(mine.told) if row[0] == "on_test_begin"][1]
+        until = at + 6
+        mine.told[at:until] = []
+        mine.told[at] = ("on_epoch_end", 3, {"loss": mine.told[at][2]["loss"]})
+        mine.told[at + 1] = ("on_train_end", {"loss": mine.told[at + 1][1]["loss"]})
+    runner.test(batches(X, Y))
+    runner.predict(batches(X, Y))
+    assert comparable(mine.told, lambda value: value) == comparable(real.told)
+    assert same(weights(mine.model), weights(model))
+
+
+def test_params_are_those_of_keras() -> None:
+    real, mine = theirs.callbacks.Callback(), theirs.callbacks.Callback()
+    keras_model().fit(X, Y, batch_size=4, epochs=4, verbose=1, callbacks=[real])
+    runner = run_of(4)
+    runner.register_hook(mine)
+    runner.fit(batches(X, Y))
+    assert mine.params == real.params
+
+
+def test_only_overridden_methods_of_a_real_callback_become_hooks() -> None:
+    class Nothing(theirs.callbacks.Callback):  # type: ignore[misc]
+        pass
+
+    class Older(theirs.callbacks.Callback):  # type: ignore[misc]
+        def on_batch_end(self, batch: int, logs: Any = None) -> None: ...
+
+    runner = run_of()
+    runner.register_hook(Nothing())
+    runner.register_hook(theirs.callbacks.TerminateOnNaN())
+    runner.register_hook(Older())
+    names = {
+        stage: [hook.name for hook in hooks(getattr(runner, stage)) if hook.name != "KerasLifecycle"]
+        for stage in ("run", "train_epoch", "train_iter", "val_epoch", "val_iter", "predict_iter")
+    }
+    assert names.pop("train_iter") == ["TerminateOnNaN", "Older"]
+    assert names.pop("run") == ["TerminateOnNaN"]  # where it is given back what it had
+    assert not any(names.values())
+
+
+# Callbacks of one kind on both, and of both kinds on one
+
+
+def callbacks_of(library: Any) -> dict[str, Callable[[], list[Any]]]:
+    return {
+        "early": lambda: [library.EarlyStopping(patience=1, restore_best_weights=True, min_delta=0.02)],
+        "plateau": lambda: [library.ReduceLROnPlateau(factor=0.5, patience=1, min_delta=0.05, cooldown=1, min_lr=0.02)],
+        "schedule": lambda: [library.LearningRateScheduler(lambda epoch, lr: lr * 0.5), library.CSVLogger("log.csv")],
+        "csv": lambda: [library.CSVLogger("log.csv", separator=";")],
+        "checkpoint": lambda: [
+            library.ModelCheckpoint("{epoch}-{loss:.3f}.keras", monitor="loss", save_best_only=True)
+        ],
+        "batches": lambda: [library.ModelCheckpoint("{epoch}-{batch}.keras", save_freq=2)],
+        "weights": lambda: [library.ModelCheckpoint("{epoch}.weights.h5", save_weights_only=True)],
+        "nan": lambda: [library.TerminateOnNaN()],
+        "all": lambda: [
+            library.ReduceLROnPlateau("loss", factor=0.5, patience=0, min_delta=0.5),
+            library.CSVLogger("log.csv"),
+            library.EarlyStopping("loss", patience=3, restore_best_weights=True, min_delta=0.1),
+            library.ModelCheckpoint("{epoch}.keras"),
+        ],
+    }
+
+
+CASES = list(callbacks_of(ours))
+
+
+def fitted(how: str, library: Any, case: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Train with callbacks of a library, on our runner or on Keras; give what was logged, the weights and the files."""
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    made = [*callbacks_of(library)[case](), library.History()]
+    rate = 1e30 if case == "nan" else 0.5
+    if how == "run":
+        runner = run_of(8, lr=rate, momentum=0.0)
+        for callback in made:
+            runner.register_hook(callback)
+        runner.fit(batches(X, Y), batches(VX, VY))
+        model, lr = ours.Model(runner), runner.optimizer.param_groups[0]["lr"]
+    else:
+        model = keras_model(rate, 0.0)
+        model.fit(
+            X, Y, 4, 8, validation_data=(VX, VY), validation_batch_size=4, shuffle=False, verbose=0, callbacks=made
+        )
+        lr = float(model.optimizer.learning_rate.numpy())
+    files = {path.name: path.read_text() if path.suffix == ".csv" else "" for path in folder.iterdir()}
+    return made[-1].history, weights(model), lr, files
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("how", ["run", "fit"])
+def test_ours_and_the_real_ones_do_the_same(
+    how: str, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = fitted(how, ours, case, tmp_path / "ours", monkeypatch)
+    real = fitted(how, theirs.callbacks, case, tmp_path / "theirs", monkeypatch)
+    assert repr(mine[0]) == repr(real[0])
+    assert all((a == b).all() or np.isnan(a).all() for a, b in zip(mine[1], real[1], strict=True))
+    assert mine[2:] == real[2:]
+    assert 1 <= len(mine[0]["loss"]) < 8 if case in ("early", "nan") else len(mine[0]["loss"]) == 8
+    assert mine[3] or case in ("early", "plateau", "nan")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "nan"])
+def test_on_our_runner_and_on_keras_they_do_the_same(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = fitted("run", theirs.callbacks, case, tmp_path / "run", monkeypatch)
+    real = fitted("fit", theirs.callbacks, case, tmp_path / "fit", monkeypatch)
+    assert mine[0].keys() == real[0].keys()
+    assert all(np.allclose(mine[0][name], real[0][name], rtol=1e-3) for name in mine[0])
+    assert same(mine[1], real[1])
+    assert mine[2] == pytest.approx(real[2])
+    assert mine[3].keys() == real[3].keys()
+
+
+# What Keras decides by what it has compiled
+
+
+def test_mode_auto_works_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = keras_model()
+    model.compile("sgd", "mse", metrics=["mae", theirs.metrics.R2Score(name="precise")])
+    stops = [ours.EarlyStopping(name, patience=9) for name in ("val_mae", "val_precise", "val_loss")]
+    model.fit(X, Y, validation_data=(VX, VY), epochs=2, verbose=0, callbacks=stops)
+    assert [stop.is_better(1.0, 2.0) for stop in stops] == [True, False, True]
+
+    real = theirs.callbacks.EarlyStopping("val_accuracy", patience=9)
+    runner = run_of()
+    hooks(runner.val_epoch).post(lambda runner: runner.logs.update(val_accuracy=float(runner.epoch)), priority=0)
+    runner.register_hook(real)
+    runner.fit(batches(X, Y), batches(VX, VY))
+    assert (real.best, real.best_epoch) == (3.0, 2)
+    runner = run_of()
+    runner.register_hook(theirs.callbacks.EarlyStopping("val_f1"))
+    with pytest.raises(ValueError, match="Pass `mode='max'`"):
+        runner.fit(batches(X, Y), batches(VX, VY))
+
+
+# Lists of callbacks, and callbacks of users
+
+
+def test_lists_of_both_kinds_are_callbacks_on_both() -> None:
+    for library in (ours, theirs.callbacks):
+        alone, seen = recorder(ours.Callback), recorder(theirs.callbacks.Callback)
+        both = library.CallbackList([alone, seen], add_history=True)
+        runner = run_of()
+        runner.register_hook(both)
+        runner.fit(batches(X, Y), batches(VX, VY))
+        assert alone.told == seen.told and len(alone.told) == 2 + 3 * (2 + 6 + 2 + 4)
+        assert both.callbacks[2].epoch == [0, 1, 2]
+    alone, seen = recorder(ours.Callback), recorder(theirs.callbacks.Callback)
+    keras_model().fit(X, Y, epochs=2, verbose=0, callbacks=[ours.CallbackList([alone, seen])])
+    assert alone.told == seen.told and len(alone.told) == 2 + 2 * 4
+
+
+class Stopping(theirs.callbacks.EarlyStopping):  # type: ignore[misc]
+    """One of a user, who keeps what Keras forgets."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        kept = getattr(self, "kept", None)
+        super().on_train_begin(logs)
+        self.wait = kept or 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"wait": self.wait}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.kept = state["wait"]
+
+
+@pytest.mark.parametrize("kind", [Stopping, theirs.callbacks.EarlyStopping])
+def test_those_of_keras_remember(kind: Any, tmp_path: Path) -> None:
+    def made() -> tuple[Runner, Any]:
+        runner = run_of(9, lr=0.0)
+        return runner, runner.register_hook(kind("loss", patience=5, mode="min", min_delta=0.5))
+
+    runner, stop = made()
+    hooks(runner.train_epoch).always(
+        lambda runner, epoch: runner.save_checkpoint(tmp_path / "saved") if epoch == 2 else None, priority=100
+    )
+    runner.fit(batches(X, Y))
+    assert (stop.stopped_epoch, runner.epoch) == (5, 6)
+    again, stop = made()
+    again.resume(tmp_path / "saved")
+    again.fit(batches(X, Y))
+    # One that says itself what it keeps is left to it: it has forgotten the best number.
+    assert (stop.stopped_epoch, again.epoch) == ((8, 9) if kind is Stopping else (5, 6))
+
+
+def test_a_warning_is_logged_of_a_method_that_keras_never_calls(caplog: pytest.LogCaptureFixture) -> None:
+    class Typo(theirs.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_ends(self, epoch: int, logs: Any = None) -> None: ...
+
+    run_of().register_hook(Typo())
+    assert "Typo has a method 'on_epoch_ends', which would never be called" in caplog.text
+    assert "did you mean 'on_epoch_end'?" in caplog.text
+
+
+# Backups
+
+
+class Dies(theirs.callbacks.Callback):  # type: ignore[misc]
+    def __init__(self, epoch: int, batch: int | None = None) -> None:
+        super().__init__()
+        self.epoch, self.batch = epoch, batch
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.now = epoch
+        if epoch == self.epoch and self.batch is None:
+            raise ZeroDivisionError
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if (self.now, batch) == (self.epoch, self.batch):
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("library", [ours, theirs.callbacks], ids=["ours", "theirs"])
+@pytest.mark.parametrize("how", ["run", "fit"])
+def test_a_fit_goes_on_from_its_backup(how: str, library: Any, tmp_path: Path) -> None:
+    def fit(folder: Path, *more: Any) -> tuple[Any, Any]:
+        seen = recorder(ours.Callback)
+        callbacks = [library.BackupAndRestore(str(folder), double_checkpoint=True), seen, *more]
+        if how == "fit":
+            model = keras_model()
+            model.fit(X, Y, batch_size=4, epochs=5, shuffle=False, verbose=0, callbacks=callbacks)
+            return model, seen
+        runner = run_of(5)
+        for callback in callbacks:
+            runner.register_hook(callback)
+        runner.fit(batches(X, Y))
+        return ours.Model(runner), seen
+
+    whole, _ = fit(tmp_path / "whole")
+    for epoch in (2, 4):
+        with pytest.raises(ZeroDivisionError):
+            fit(tmp_path / "killed", Dies(epoch))
+    again, seen = fit(tmp_path / "killed")
+    assert [row[1] for row in seen.told if row[0] == "on_epoch_begin"] == [4]
+    assert same(weights(again), weights(whole))
+    assert not (tmp_path / "killed").exists()
+
+
+@pytest.mark.parametrize("library", [ours, theirs.callbacks], ids=["ours", "theirs"])
+def test_keras_forgets_the_epoch_when_a_fit_is_killed_twice_and_ours_does_not(library: Any, tmp_path: Path) -> None:
+    def fit(*more: Any) -> list[int]:
+        backup = library.BackupAndRestore(str(tmp_path / "backup"), save_freq=1)
+        seen = recorder(ours.Callback)
+        try:
+            keras_model().fit(X, Y, 4, 5, shuffle=False, verbose=0, callbacks=[backup, seen, *more])
+        except ZeroDivisionError:
+            pass
+        return [row[1] for row in seen.told if row[0] == "on_epoch_begin"]
+
+    assert fit(Dies(2, 2)) == [0, 1, 2]
+    assert fit(Dies(2, 2)) == [2]
+    # Keras 3.15.1 writes the epoch that it had counted to itself: none, since it was restored.
+    assert fit() == ([2, 3, 4] if library is ours else [0, 1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_a_broken_backup_of_a_fit_gives_way_to_the_one_before(double: bool, tmp_path: Path) -> None:
+    def fit(*more: Any) -> list[int]:
+        seen = recorder(ours.Callback)
+        backup = ours.BackupAndRestore(tmp_path, double_checkpoint=double)
+        keras_model().fit(X, Y, 4, 5, shuffle=False, verbose=0, callbacks=[backup, seen, *more])
+        return [row[1] for row in seen.told if row[0] == "on_epoch_begin"]
+
+    with pytest.raises(ZeroDivisionError):
+        fit(Dies(3))
+    (tmp_path / "latest.weights.h5").write_bytes(b"nothing")
+    if double:
+        assert fit() == [2, 3, 4]
+    else:
+        with pytest.raises(OSError, match="open|signature"):
+            fit()
+
+
+def test_keras_cannot_resume_a_fit_inside_an_epoch_and_our_runner_can(tmp_path: Path) -> None:
+    def batches_after(how: str) -> int:
+        folder = tmp_path / how
+
+        def fit(dies: bool) -> None:
+            more: list[Any] = [Dies(1, 2)] if dies else []
+            more.append(ours.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch)))
+            library: Any = ours if how == "run" else theirs.callbacks
+            callbacks = [library.BackupAndRestore(str(folder), save_freq=1), *more]
+            if how == "fit":
+                keras_model().fit(X, Y, 4, 2, shuffle=False, verbose=0, callbacks=callbacks)
+            else:
+                ours.Model(run_of(2)).fit(batches(X, Y), callbacks=callbacks)
+
+        seen: list[int] = []
+        with pytest.raises(ZeroDivisionError):
+            fit(True)
+        seen.clear()
+        fit(False)
+        return len(seen)
+
+    assert (batches_after("fit"), batches_after("run")) == (3, 1)

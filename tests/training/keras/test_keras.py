@@ -1,0 +1,482 @@
+"""Keras's callbacks on our runner, without Keras: what they are told and when, what they may do, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import HookOptionError, HookSignatureError, HookTypeError, Return, hooks
+from aspecthook.training import EvalHook, Hook, Runner
+from aspecthook.training import keras as k
+from aspecthook.training.hooks._hook import HOOKS, load_hooks
+from aspecthook.training.keras._callback import EVENTS
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from tests.training.hooks.test_ema import both, data, run_of  # noqa: E402
+
+
+def recorder(*names: str) -> Any:
+    """Make a callback that notes what it is told."""
+    told: list[Any] = []
+
+    def noting(name: str) -> Callable[..., None]:
+        return lambda *args, **kwargs: told.append((name, *args, *kwargs.values()))
+
+    made = k.LambdaCallback(**{name: noting(name) for name in names or EVENTS})
+    made.told = told  # type: ignore[attr-defined]
+    return made
+
+
+def short(told: list[Any]) -> list[str]:
+    """Name what was told, with the numbers of epochs and batches."""
+    return [" ".join([name[3:], *(str(one) for one in rest if isinstance(one, int))]) for name, *rest in told]
+
+
+def epochs(told: list[Any]) -> list[Any]:
+    return [(epoch, sorted(logs)) for name, epoch, logs in (row for row in told if row[0] == "on_epoch_end")]
+
+
+def fitted(callback: Any, train: Any = None, val: Any = None, library: str = "numpy", **options: Any) -> Runner:
+    runner = run_of(library, **options)
+    runner.register_hook(callback)
+    runner.fit(data(2) if train is None else train, val)
+    return runner
+
+
+# What is told, and when
+
+
+@both
+def test_a_run_tells_what_a_fit_of_keras_tells(library: str) -> None:
+    seen = recorder()
+    runner = fitted(seen, data(2), data(1, seed=4), library)
+    assert short(seen.told) == [
+        "train_begin",
+        *(
+            f"{what}{epoch}" if what.endswith(" ") else what
+            for epoch in (0, 1)
+            for what in (
+                "epoch_begin ",
+                "train_batch_begin 0",
+                "train_batch_end 0",
+                "train_batch_begin 1",
+                "train_batch_end 1",
+                "test_begin",
+                "test_batch_begin 0",
+                "test_batch_end 0",
+                "test_end",
+                "epoch_end ",
+            )
+        ),
+        "train_end",
+    ]
+    seen.told.clear()
+    runner.test(data(1))
+    runner.predict(data(1))
+    assert short(seen.told) == [
+        "test_begin",
+        "test_batch_begin 0",
+        "test_batch_end 0",
+        "test_end",
+        "predict_begin",
+        "predict_batch_begin 0",
+        "predict_batch_end 0",
+        "predict_end",
+    ]
+    (outputs,) = [row[2]["outputs"] for row in seen.told if row[0] == "on_predict_batch_end"]
+    assert type(outputs) is np.ndarray and outputs.shape == (5, 2)
+
+
+def test_logs_are_means_over_samples_and_batches_so_far() -> None:
+    batches = [(x[:size], y[:size]) for (x, y), size in zip(data(3), (5, 2, 3), strict=True)]
+    losses: list[tuple[float, int]] = []
+    seen = recorder("on_train_batch_end", "on_epoch_end", "on_train_end", "on_test_batch_end", "on_test_end")
+    runner = run_of("numpy", max_epochs=1)
+    hooks(runner.train_iter).post(lambda logs, batch: losses.append((logs["loss"], len(batch[1]))), priority=0)
+    runner.register_hook(seen)
+    runner.fit(batches, batches)
+    means = [
+        sum(loss * size for loss, size in losses[:end]) / sum(size for _, size in losses[:end]) for end in (1, 2, 3)
+    ]
+    told = {name: [row[-1] for row in seen.told if row[0] == name] for name in {row[0] for row in seen.told}}
+    assert [logs["loss"] for logs in told["on_train_batch_end"]] == pytest.approx(means)
+    (epoch,) = told["on_epoch_end"]
+    assert epoch == {"loss": pytest.approx(means[-1]), "val_loss": runner.logs["val_loss"]} == told["on_train_end"][0]
+    assert told["on_test_batch_end"][-1] == {"loss": pytest.approx(epoch["val_loss"])}
+    assert told["on_test_end"] == [{"loss": epoch["val_loss"]}]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "with_val"),
+    [
+        ([("train", 1)], []),
+        ([("train", 1), ("val", 1)], [0, 1, 2, 3, 4]),
+        ([("train", 2), ("val", 1)], [1, 3, 4]),
+        ([("train", 2), ("val", 2)], [1, 3, 4]),
+        ([("train", 1), ("val", 1), ("val", 1)], [0, 1, 2, 3, 4]),
+        ([("train", 1), ("train", 2), ("val", 1)], [2, 4]),
+        ([("val", 1), ("train", 1)], [0, 1, 2, 3]),
+        ([("train", 9), ("val", 1)], [4]),
+    ],
+)
+def test_an_epoch_ends_after_its_validation(workflow: Any, with_val: list[int]) -> None:
+    seen = recorder()
+    fitted(seen, data(2), data(1), max_epochs=5, workflow=workflow) if len(workflow) > 1 else fitted(
+        seen, data(2), max_epochs=5, workflow=workflow
+    )
+    assert epochs(seen.told) == [(n, ["loss", "val_loss"] if n in with_val else ["loss"]) for n in range(5)]
+    names = [row[0] for row in seen.told]
+    for place, row in enumerate(seen.told):
+        if row[0] == "on_epoch_end":
+            assert names[place - 1] == ("on_test_end" if row[1] in with_val else "on_train_batch_end")
+
+
+@pytest.mark.parametrize(
+    ("options", "ended"),
+    [
+        ({"max_iters": 7}, [(0, False), (1, False), (2, False)]),
+        ({"max_iters": 6, "workflow": [("train", 3), ("val", 1)]}, [(0, True), (1, True)]),
+        ({"max_iters": 7, "workflow": [("train", 2), ("val", 1)]}, [(0, True), (1, True), (2, True)]),
+        ({"max_iters": 9, "workflow": [("train", 7), ("val", 1)]}, [(0, False), (1, False), (2, True)]),
+    ],
+)
+def test_by_iterations_an_epoch_is_a_pass_over_the_data(options: Any, ended: list[Any]) -> None:
+    seen = recorder("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_end")
+    val = data(1) if "workflow" in options else None
+    fitted(seen, data(3), val, max_epochs=None, **options)
+    assert epochs(seen.told) == [(n, ["loss", "val_loss"] if has else ["loss"]) for n, has in ended]
+    assert [row[1] for row in seen.told if row[0] == "on_epoch_begin"] == [n for n, _ in ended]
+    assert seen.told[-1][0] == "on_train_end"
+
+
+@pytest.mark.parametrize("priority", ["HIGHEST", 45, "LOWEST"])
+def test_the_numbers_of_an_eval_hook_of_any_priority_are_those_of_its_epoch(priority: Any) -> None:
+    seen = recorder("on_epoch_end", "on_test_begin")
+    runner = run_of("numpy", max_epochs=4)
+    runner.register_hook(seen)
+    runner.register_hook(EvalHook(data(1), interval=2), priority=priority)
+    runner.fit(data(2))
+    assert epochs(seen.told) == [(0, ["loss"]), (1, ["loss", "val_loss"]), (2, ["loss"]), (3, ["loss", "val_loss"])]
+    assert len(seen.told) == 6
+
+
+def test_a_validation_before_training_is_none_of_the_first_epoch() -> None:
+    seen = recorder("on_epoch_end")
+    runner = run_of("numpy", max_epochs=3)
+    runner.register_hook(EvalHook(data(1), start=0, interval=3))
+    runner.register_hook(seen)
+    runner.fit(data(2))
+    assert epochs(seen.told) == [(0, ["loss"]), (1, ["loss"]), (2, ["loss", "val_loss"])]
+
+
+def test_all_tests_end_before_an_epoch_does() -> None:
+    told: list[str] = []
+
+    def called(name: str, what: str) -> Callable[..., Any]:
+        return lambda *_: told.append(f"{name} {what}")
+
+    runner = run_of("numpy", max_epochs=1)
+    for name in "ab":
+        runner.register_hook(k.LambdaCallback(on_test_end=called(name, "test"), on_epoch_end=called(name, "epoch")))
+    runner.fit(data(1), data(1))
+    assert told == ["a test", "b test", "a epoch", "b epoch"]
+
+
+def test_all_that_end_an_epoch_share_its_logs_and_the_run_has_its_own() -> None:
+    def add(_: int, logs: Any) -> None:
+        logs["added"] = 1.0
+
+    last: list[Any] = []
+    runner = run_of("numpy", max_epochs=1)
+    seen = recorder("on_epoch_end")
+    for callback in (k.LambdaCallback(on_epoch_end=add), seen, k.LambdaCallback(on_train_end=last.append)):
+        runner.register_hook(callback)
+    runner.fit(data(1))
+    assert sorted(seen.told[0][2]) == ["added", "loss"]
+    assert sorted(last[0]) == ["loss"] and "added" not in runner.logs
+
+
+def test_the_older_names_are_called_unless_the_newer_are_overridden() -> None:
+    class Older(k.Callback):
+        def __init__(self) -> None:
+            self.told: list[Any] = []
+
+        def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.told.append(("begin", batch, logs))
+
+        def on_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.told.append(("end", batch, sorted(logs)))
+
+    class Newer(Older):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.told.append(("new", batch))
+
+    older, newer = Older(), Newer()
+    runner = run_of("numpy", max_epochs=1)
+    runner.register_hook(older)
+    runner.register_hook(newer)
+    runner.fit(data(1))
+    assert older.told == [("begin", 0, {}), ("end", 0, ["loss"])]
+    assert newer.told == [("begin", 0, {}), ("new", 0)]
+
+
+def test_only_overridden_methods_become_hooks() -> None:
+    runner = run_of("numpy")
+    before = {name: len(hooks(getattr(runner, name))) for name in ("train_iter", "val_iter", "train_epoch")}
+    runner.register_hook(k.Callback())
+    runner.register_hook(k.LambdaCallback(on_train_begin=lambda logs: None))
+    assert {name: len(hooks(getattr(runner, name))) for name in before} == before
+    runner.register_hook(k.LambdaCallback(on_train_batch_begin=lambda batch, logs: None))
+    assert [hook.name for hook in hooks(runner.train_iter)] == ["LambdaCallback"]
+    assert not len(hooks(runner.val_iter))
+
+
+def test_return_values_of_callbacks_are_ignored() -> None:
+    runner = fitted(k.LambdaCallback(**{name: lambda *_, **__: Return(None) for name in EVENTS}), data(2), data(1))
+    assert runner.iter == 4
+
+
+def test_callbacks_and_hooks_are_in_one_order() -> None:
+    told: list[str] = []
+
+    class Mm(Hook):
+        def after_train_iter(self) -> None:
+            told.append("mm")
+
+    def noting(name: str) -> k.Callback:
+        return k.LambdaCallback(on_train_batch_end=lambda batch, logs: told.append(name))
+
+    runner = run_of("numpy", max_epochs=1)
+    runner.register_hook(noting("late"), priority="LOW")
+    runner.register_hook(noting("first"))
+    runner.register_hook(Mm())
+    runner.register_hook(noting("early"), priority="HIGH")
+    runner.fit(data(1))
+    assert told == ["early", "first", "mm", "late"]
+
+
+def test_params_and_the_model_are_there_before_anything_begins() -> None:
+    seen: list[Any] = []
+
+    class Curious(k.Callback):
+        def on_train_begin(self, logs: Any = None) -> None:
+            seen.append((self.params, self.model.runner))
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            seen.append((self.params, self.model.runner))
+
+    curious = Curious()
+    runner = fitted(curious, data(3), max_epochs=4)
+    assert seen == [({"verbose": 1, "epochs": 4, "steps": 3}, runner)]
+    runner.validate(data(2))
+    assert seen[1] == ({"verbose": 1, "epochs": 1, "steps": 2}, runner)
+    fitted(curious, iter(data(3)), max_epochs=1)
+    assert curious.params is not None and curious.params["steps"] is None
+
+
+def test_an_object_that_only_looks_like_a_callback_is_one() -> None:
+    class Alike:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def set_params(self, params: Any) -> None:
+            self.told.append("params")
+
+        def set_model(self, model: Any) -> None:
+            self.told.append("model")
+
+        def on_train_begin(self, logs: Any) -> None:
+            self.told.append("begin")
+
+        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+            self.told.append(f"epoch {epoch}")
+
+    alike = Alike()
+    fitted(alike)
+    assert alike.told == ["model", "params", "begin", "epoch 0", "epoch 1"]
+
+
+# Ends
+
+
+def test_after_a_failure_training_has_not_ended() -> None:
+    seen = recorder()
+    runner = run_of("numpy")
+    runner.register_hook(seen)
+    hooks(runner.forward).pre(lambda step: 1 / 0 if step == 1 else None)
+    with pytest.raises(ZeroDivisionError):
+        runner.fit(data(2))
+    assert short(seen.told)[-2:] == ["train_batch_end 0", "train_batch_begin 1"]
+
+
+@pytest.mark.parametrize("stage", ["train_epoch", "val_epoch"])
+def test_an_epoch_whose_stage_fails_after_its_body_has_not_ended(stage: str) -> None:
+    seen = recorder("on_epoch_end", "on_train_end")
+    runner = run_of("numpy")
+    runner.register_hook(seen)
+    hooks(getattr(runner, stage)).post(lambda: 1 / 0, priority=100)
+    with pytest.raises(ZeroDivisionError):
+        runner.fit(data(2), data(1))
+    assert seen.told == []
+
+
+def test_an_error_in_a_callback_ends_the_run_before_later_callbacks_are_called() -> None:
+    first, last = recorder("on_epoch_end", "on_train_end"), recorder("on_epoch_end", "on_train_end")
+    runner = run_of("numpy")
+    for callback in (first, k.LambdaCallback(on_epoch_end=lambda epoch, logs: 1 / 0), last):
+        runner.register_hook(callback)
+    with pytest.raises(ZeroDivisionError):
+        runner.fit(data(2))
+    assert (len(first.told), last.told) == (1, [])
+
+
+def test_a_run_may_be_fitted_again_after_a_failure() -> None:
+    seen = recorder("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
+    runner = run_of("numpy", max_epochs=2)
+    runner.register_hook(seen)
+    failing = hooks(runner.train_epoch).add("pre", lambda epoch: 1 / 0 if epoch == 1 else None, priority=0)
+    with pytest.raises(ZeroDivisionError):
+        runner.fit(data(1))
+    failing.remove()
+    seen.told.clear()
+    runner.fit(data(1))
+    assert short(seen.told) == ["train_begin", "epoch_begin 1", "epoch_end 1", "train_end"]
+
+
+def test_a_run_that_is_stopped_in_an_epoch_ends_it_without_its_validation() -> None:
+    seen = recorder()
+    stop = k.LambdaCallback(on_train_batch_end=lambda batch, logs: setattr(runner, "stopping", batch == 1))
+    runner = run_of("numpy")
+    runner.register_hook(seen)
+    runner.register_hook(stop)
+    runner.fit(data(3), data(1))
+    assert short(seen.told)[-3:] == ["train_batch_end 1", "epoch_end 0", "train_end"]
+    assert epochs(seen.told) == [(0, ["loss"])]
+
+
+def test_an_epoch_whose_validation_another_hook_prevents_ends_all_the_same() -> None:
+    seen = recorder("on_epoch_end", "on_train_end")
+    runner = run_of("numpy")
+    runner.register_hook(seen)
+    hooks(runner.train_epoch).always(lambda runner: runner.request_stop(), priority=100)
+    runner.fit(data(2), data(1))
+    assert short(seen.told) == ["epoch_end 0", "train_end"]
+
+
+def test_an_epoch_that_ctrl_c_interrupts_ends_when_the_run_is_resumed(tmp_path: Path) -> None:
+    import signal
+
+    def made() -> tuple[Runner, Any]:
+        runner, seen = run_of("numpy", work_dir=tmp_path), recorder("on_epoch_end", "on_train_end")
+        runner.register_hook(seen)
+        return runner, seen
+
+    runner, seen = made()
+    hooks(runner.train_iter).post(lambda step: signal.raise_signal(signal.SIGINT) if step == 3 else None)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(3))
+    assert short(seen.told) == ["epoch_end 0"]
+    runner, seen = made()
+    runner.resume(tmp_path / "interrupted.ckpt")
+    runner.fit(data(3))
+    assert short(seen.told) == ["epoch_end 1", "train_end"]
+
+
+def test_an_iteration_that_a_hook_skips_has_no_numbers() -> None:
+    seen = recorder("on_train_batch_end", "on_epoch_end")
+    runner = run_of("numpy", max_epochs=1)
+    runner.register_hook(seen)
+    hooks(runner.train_iter).pre(lambda inner_iter: Return(None) if inner_iter != 1 else None, priority=10)
+    runner.fit(data(3))
+    assert [sorted(row[-1]) for row in seen.told] == [[], ["loss"], ["loss"], ["loss"]]
+    assert len({row[-1]["loss"] for row in seen.told[1:]}) == 1
+
+
+# What is refused
+
+
+class _Misspelt(k.Callback):
+    def on_epoch_ends(self, epoch: int, logs: Any = None) -> None: ...
+
+
+class _Lightning(k.Callback):
+    def on_train_epoch_end(self, trainer: Any, module: Any) -> None: ...
+
+
+class _Short(k.Callback):
+    def on_epoch_end(self, epoch: int) -> None: ...  # type: ignore[override]
+
+
+class _Unnamed(k.Callback):
+    def on_train_batch_end(self, batch: int, numbers: Any) -> None: ...  # type: ignore[override]
+
+
+class _Long(k.Callback):
+    def on_train_begin(self, logs: Any, more: Any) -> None: ...  # type: ignore[override]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (_Misspelt, "'on_epoch_ends', .*; did you mean 'on_epoch_end'"),
+        (_Lightning, "'on_train_epoch_end', .*; did you mean"),
+        (_Short, r"is called as on_epoch_end\(epoch, logs\)"),
+        (_Unnamed, r"is called as on_train_batch_end\(batch, logs=logs\)"),
+        (_Long, "missing a required argument: 'more'"),
+    ],
+)
+def test_a_method_that_would_not_be_called_or_could_not_is_refused(kind: Any, text: str) -> None:
+    runner = run_of("numpy")
+    for register in (runner.register_hook, k.CallbackList().append, lambda one: k.Model(runner).fit([], callbacks=one)):
+        with pytest.raises(HookSignatureError, match=text):
+            register(kind())
+    assert not any(isinstance(hook, k.Callback) for hook in runner.hooks)
+    fitted(k.Callback())
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "text"),
+    [
+        (lambda: k.EarlyStopping(mode="minimum"), HookOptionError, "give 'min', 'max' or 'auto'; did you mean 'min'"),
+        (lambda: k.EarlyStopping(patience=-1), HookOptionError, "patience=-1"),
+        (lambda: k.EarlyStopping(patience=1.5), HookTypeError, "patience=1.5"),  # type: ignore[arg-type]
+        (lambda: k.EarlyStopping(monitor=3), HookTypeError, "monitor=3"),  # type: ignore[arg-type]
+        (lambda: k.EarlyStopping(min_delta=inf), HookOptionError, "min_delta=inf"),
+        (lambda: k.ReduceLROnPlateau(factor=1.0), HookOptionError, "factor=1.0; give a number below 1"),
+        (lambda: k.ReduceLROnPlateau(cooldown=-1), HookOptionError, "cooldown=-1"),
+        (lambda: k.ModelCheckpoint("x", save_freq=0), HookOptionError, "save_freq=0"),
+        (lambda: k.ModelCheckpoint("x", save_freq="batch"), HookTypeError, "save_freq='batch'"),  # type: ignore[arg-type]
+        (lambda: k.ModelCheckpoint("x", save_freq=True), HookTypeError, "save_freq=True"),
+        (lambda: k.CSVLogger("x", separator=", "), HookOptionError, "give one character"),
+        (lambda: k.BackupAndRestore(""), HookOptionError, "give a folder"),
+        (lambda: k.BackupAndRestore("x", save_freq=True), HookTypeError, "save_freq=True"),
+        (lambda: k.LearningRateScheduler(0.1), HookTypeError, "schedule=0.1 is not callable"),  # type: ignore[arg-type]
+        (lambda: k.LearningRateScheduler(lambda: 0.1), HookSignatureError, "takes the epoch and the rate"),
+        (lambda: k.LambdaCallback(on_epoch_ends=print), HookOptionError, "did you mean 'on_epoch_end'"),
+        (lambda: k.LambdaCallback(on_epoch_end=3), HookTypeError, "on_epoch_end=3"),  # type: ignore[arg-type]
+        (lambda: k.CallbackList([3]), HookTypeError, "3 is not a callback"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(build: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        build()
+
+
+def test_they_are_built_from_configs() -> None:
+    load_hooks()
+    runner = run_of("numpy")
+    stop = runner.register_hook({"type": "EarlyStopping", "monitor": "loss", "patience": 2, "priority": "LOW"})
+    assert (type(stop), stop.patience) == (k.EarlyStopping, 2)
+    assert {name for name in k.__all__ if name in HOOKS} == {*k.__all__} - {
+        "Callback",
+        "CallbackList",
+        "Model",
+        "MonitorCallback",
+    }

@@ -1,0 +1,214 @@
+"""A run that is resumed is as one that never ended, for callbacks too: ours, and Keras's own."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from copy import deepcopy
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import Return, hooks
+from aspecthook.training import EvalHook, Runner
+from aspecthook.training import keras as ours
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from tests.training.hooks.test_ema import data, needs_torch, run_of, same, state  # noqa: E402
+
+needs_keras = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
+
+
+class Killed(Exception):
+    pass
+
+
+class Told(ours.Callback):
+    """Keeps what it is told of training, and how the model was then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[Any] = []
+
+    def note(self, *row: Any) -> None:
+        self.rows.append([*row, float(self.model.get_weights()[0].sum()), self.model.optimizer.learning_rate.value])
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.note("begin", epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.note("end", epoch, dict(logs or {}))
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.note("batch begin", batch)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.note("batch end", batch, dict(logs or {}))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.note("train end", dict(logs or {}))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": list(self.rows)}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.rows = list(state["rows"])
+
+
+def callbacks_of(library: Any, folder: Path) -> list[Any]:
+    return [
+        library.LearningRateScheduler(lambda epoch, lr: lr * 0.9),
+        library.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=0.05, cooldown=1, mode="min"),
+        library.EarlyStopping("loss", patience=3, min_delta=0.05, restore_best_weights=True),
+        library.ModelCheckpoint(folder / "{epoch}-{batch}.keras", save_freq=4),
+        library.ModelCheckpoint(folder / "best-{epoch}.keras", monitor="loss", save_best_only=True),
+        library.CSVLogger(folder / "log.csv"),
+        library.History(),
+        Told(),
+    ]
+
+
+RUNS: dict[str, dict[str, Any]] = {
+    "trains": {"max_epochs": 6},
+    "validates": {"max_epochs": 6, "workflow": [("train", 1), ("val", 1)]},
+    "validates twice": {"max_epochs": 5, "workflow": [("train", 2), ("val", 2)]},
+    "iterates": {"max_epochs": None, "max_iters": 17},
+    "iterates and validates": {"max_epochs": None, "max_iters": 17, "workflow": [("train", 4), ("val", 1)]},
+    "accumulates": {"max_epochs": 6, "accumulate": 3},
+    "evaluates": {"max_epochs": 6},
+}
+# In an iteration where hooks that save are; around epochs anywhere, between what callbacks are told too.
+MOMENTS = [("train_iter", "pre", 20), ("train_iter", "post", 95)] + [
+    (stage, kind, priority)
+    for stage in ("train_epoch", "val_epoch")
+    for kind in ("pre", "post", "always")
+    for priority in (20, 50, 95)
+]
+
+
+def made(name: str, library: Any, folder: Path, how: str) -> tuple[Runner, list[Any]]:
+    runner = run_of(how, **RUNS[name])
+    folder.mkdir(parents=True, exist_ok=True)
+    if name == "evaluates":
+        runner.register_hook(EvalHook(data(2, seed=9)))
+    callbacks = callbacks_of(library, folder)
+    for callback in callbacks:
+        runner.register_hook(callback)
+    # The files of the ModelCheckpoints: their names alone, for the sake of time.
+    hooks(runner.write_checkpoint).pre(lambda path: (folder / path.stem).touch() or Return(path))
+    return runner, callbacks
+
+
+def fit(runner: Runner) -> None:
+    runner.fit(data(3), data(2, seed=9) if any(mode == "val" for mode, _ in runner.workflow) else None)
+
+
+def ending(runner: Runner, callbacks: list[Any], folder: Path) -> Any:
+    log, history, told = folder / "log.csv", callbacks[-2], callbacks[-1]
+    stops = {name: getattr(callbacks[2], name) for name in ("wait", "best", "best_epoch", "stopped_epoch")}
+    plateau = {name: getattr(callbacks[1], name) for name in ("wait", "best", "cooldown_counter")}
+    best = callbacks[4].best
+    names = sorted(path.name for path in folder.iterdir())
+    return told.rows, history.history, history.epoch, log.read_text(), stops, plateau, best, names, runner.progress
+
+
+def interrupted(
+    name: str, library: Any, folder: Path, how: str, moment: tuple[str, str, int], place: int
+) -> tuple[Any, dict[str, Any]] | None:
+    """Save at some moment, die, and go on in a new run; None if the run ended before."""
+    saved: Any = None
+    count = 0
+    stage, kind, priority = moment
+    if name == "evaluates" and (stage == "val_epoch" or (stage == "train_epoch" and priority < 50)):
+        return None  # an EvalHook that was to validate, or was about to, does not when the run is resumed
+
+    def save(runner: Runner) -> None:
+        nonlocal count, saved
+        count += 1
+        if count == place:
+            saved = deepcopy(runner.state_dict())
+            raise Killed
+
+    runner, _ = made(name, library, folder, how)
+    hooks(getattr(runner, stage)).add(kind, save, priority=priority)  # type: ignore[arg-type]
+    try:
+        fit(runner)
+        return None
+    except Killed:
+        pass
+    again, callbacks = made(name, library, folder, how)
+    again.restore(saved, resume=True)
+    fit(again)
+    return ending(again, callbacks, folder), state(again)
+
+
+def whole(name: str, library: Any, folder: Path, how: str) -> tuple[Any, dict[str, Any]]:
+    runner, callbacks = made(name, library, folder, how)
+    fit(runner)
+    return ending(runner, callbacks, folder), state(runner)
+
+
+def check(name: str, library: Any, folder: Path, how: str = "numpy", moments: Any = MOMENTS) -> int:
+    expected, expected_state = whole(name, library, folder / "whole", how)
+    tried = 0
+    for number, moment in enumerate(moments):
+        for place in (2, 5, 9, 14) if moment[0] == "train_iter" else (1, 3, 4):
+            found = interrupted(name, library, folder / f"{number}-{place}", how, moment, place)
+            if found is None:
+                break
+            tried += 1
+            assert found[0] == expected, (moment, place)
+            assert same(found[1], expected_state), (moment, place)
+    return tried
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_ours_go_on_from_any_moment_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+    assert check(name, ours, tmp_path) >= (14 if name == "evaluates" else 17)
+
+
+@pytest.mark.torch
+@needs_torch
+def test_ours_go_on_with_pytorch(tmp_path: Path) -> None:
+    assert check("validates", ours, tmp_path, "torch", MOMENTS[1::4]) >= 6
+
+
+@needs_keras
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # a CSVLogger of Keras keeps its file open
+@pytest.mark.parametrize("name", ["trains", "validates twice", "iterates and validates", "evaluates"])
+def test_those_of_keras_go_on_from_any_moment_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+    os.environ.setdefault("KERAS_BACKEND", "torch" if find_spec("torch") else "numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from keras import callbacks as theirs
+    assert check(name, theirs, tmp_path, moments=MOMENTS[::2]) >= 7
+
+
+@needs_keras
+def test_the_lines_of_a_csv_logger_of_keras_stay_and_those_that_come_again_go(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from keras import callbacks as theirs
+
+    def made() -> Runner:
+        runner = run_of("numpy", max_epochs=4)
+        logger = runner.register_hook(theirs.CSVLogger(tmp_path / "log.csv"))
+        runner.register_hook(ours.ModelCheckpoint(tmp_path / "{epoch}"))
+        assert not logger.append
+        return runner
+
+    made().fit(data(2))
+    expected = (tmp_path / "log.csv").read_bytes()
+    again = made()
+    again.resume(tmp_path / "2")
+    again.fit(data(2))
+    assert (tmp_path / "log.csv").read_bytes() == expected
+    made().fit(data(2))  # a new run begins a new file
+    assert (tmp_path / "log.csv").read_bytes() == expected

@@ -1,0 +1,1097 @@
+"""What is logged, and where: the rows, the files they go to, and that a kill or a full disk does no harm to either."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import importlib.util
+import json
+import logging
+import os
+import re
+import struct
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from math import inf, isnan, nan
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aspecthook import HookOptionError, HookTypeError, Return, hooks
+from aspecthook.training import (
+    HOOKS,
+    CheckpointHook,
+    CheckpointLoaderHook,
+    EvalHook,
+    Hook,
+    LrUpdaterHook,
+    OptimizerHook,
+    Runner,
+    TrainingError,
+)
+from aspecthook.training.checkpoint import load, save
+from aspecthook.training.logging import _line_files as log_files
+from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
+from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
+from aspecthook.training.logging._timers import IterTimerHook
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("autograd")
+pytest.importorskip("safetensors")
+
+from aspecthook.training.data import ArrayDataset, DataLoader  # noqa: E402
+from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed  # noqa: E402
+
+FILES = (TextLoggerHook, JsonLoggerHook, CsvLoggerHook)
+
+
+class Loss(float):
+    def backward(self) -> None: ...
+
+    def __truediv__(self, n: float) -> Loss:
+        return Loss(float(self) / n)
+
+
+class Model:
+    """Has mm's protocol: what it logs for each iteration of the run is given."""
+
+    def __init__(self, rows: Callable[[int], dict[str, Any]], scores: Sequence[float] = (0.5,)) -> None:
+        self.rows, self.scores = rows, scores
+        self.runner: Any = None
+
+    def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:
+        return {"loss": Loss(1.0), "num_samples": 1, **self.rows(self.runner.iter)}
+
+    def val_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:
+        return {"log_vars": {"acc": self.scores[self.runner.inner_iter % len(self.scores)]}, "num_samples": batch}
+
+
+class Optimizer:
+    def __init__(self, *groups: dict[str, Any]) -> None:
+        self.param_groups = groups or ({"lr": 0.1, "params": []},)
+
+    def step(self) -> None: ...
+
+    def zero_grad(self) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"state": {}, "param_groups": [{"lr": 0.1, "params": []}]}
+
+    def load_state_dict(self, state: Any) -> None: ...
+
+
+def logged(iter: int) -> dict[str, Any]:
+    """What mmcv was given too: see `test_the_rows_are_those_of_mmcv`."""
+    value = (7 * iter * iter + 3 * iter) % 23 / 8 + 0.125
+    return {"log_vars": {"loss": value, "acc": value / 4}, "num_samples": 1 + (5 * iter) % 4}
+
+
+def make(rows: Callable[[int], dict[str, Any]] = logged, *hooks: Any, **options: Any) -> Runner:
+    model = Model(rows, options.pop("scores", (0.5,)))
+    optimizer = options.pop("optimizer", None) or Optimizer()
+    runner = Runner(model, optimizer=optimizer, **({} if "max_iters" in options else {"max_epochs": 2}) | options)
+    model.runner = runner
+    for hook in hooks:
+        runner.register_hook(hook)
+    return runner
+
+
+class Rows(LoggerHook):
+    """Keeps its rows."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.rows: list[dict[str, Any]] = []
+
+    def log(self, runner: Runner, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+
+
+def rows_of(runner: Runner, train: Any, val: Any = None, **options: Any) -> list[dict[str, Any]]:
+    hook = runner.register_hook(Rows(**options))
+    runner.fit(train, val)
+    return list(hook.rows)
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        rows = [*csv.reader(file)]
+    assert all(len(row) == len(rows[0]) for row in rows)
+    assert len(set(rows[0])) == len(rows[0])
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+def objects(path: Path) -> list[dict[str, Any]]:
+    def refuse(word: str) -> Any:
+        raise AssertionError(word)  # no reader of JSON but Python's own knows it
+
+    return [json.loads(line, parse_constant=refuse) for line in lines(path)]
+
+
+# The rows
+
+# From mmcv 1.7.2: EpochBasedRunner and IterBasedRunner with a model that logs what `logged` gives above, SGD(lr=0.5,
+# momentum=0.75), StepLrUpdaterHook(gamma=0.5), an OptimizerHook, an IterTimerHook, and a LoggerHook that keeps what its
+# get_mode, get_epoch, get_iter(inner_iter=True), current_lr()[0], current_momentum()[0] and log_buffer.output are when
+# its `log` is called. Epochs have 7 batches, or 8 with gradients; the gradient of the model's only parameter is `loss`.
+MMCV: dict[str, list[tuple[Any, ...]]] = {
+    "epochs": [
+        ("train", 1, 3, 0.5, 1.2291666666666667),
+        ("train", 1, 6, 0.5, 0.7142857142857143),
+        ("val", 1, 5, 0.5, 1.9431818181818181),
+        ("train", 2, 3, 0.25, 2.375),
+        ("train", 2, 6, 0.25, 1.4375),
+        ("val", 2, 5, 0.25, 1.9431818181818181),
+    ],
+    "last": [
+        ("train", 1, 3, 0.5, 1.2291666666666667),
+        ("train", 1, 6, 0.5, 0.7142857142857143),
+        ("train", 1, 7, 0.5, 1.625),
+        ("train", 2, 3, 0.25, 2.375),
+        ("train", 2, 6, 0.25, 1.4375),
+        ("train", 2, 7, 0.25, 0.8214285714285714),
+    ],
+    "long interval": [
+        ("train", 1, 7, 0.5, 1.1953125),
+        ("train", 2, 7, 0.25, 1.713235294117647),
+    ],
+    "iterations": [
+        ("train", 1, 5, 0.5, 0.9659090909090909),
+        ("train", 2, 10, 0.5, 2.09375),
+        ("train", 3, 15, 0.25, 1.3076923076923077),  # mmcv says epoch 2: it counts the epoch one batch late
+        ("train", 3, 20, 0.25, 1.4285714285714286),
+    ],
+}
+CLIPPED = [0.9375, 1.975, 1.6875, 1.225]  # grad_norm of each row
+ACCUMULATED = [0.9166666666666666, 1.7291666666666667]  # of the first row of each epoch, with cumulative_iters=2
+
+
+def like_mmcv(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    for row in rows:
+        assert row["momentum"] == 0.75
+        if row["mode"] == "train":
+            assert row["acc"] == pytest.approx(row["loss"] / 4, rel=1e-14)
+    return [
+        (*(row[name] for name in ("mode", "epoch", "iter", "lr")), row.get("loss", row.get("val_acc"))) for row in rows
+    ]
+
+
+def mmcv_run(**options: Any) -> Runner:
+    by_epoch = "max_iters" not in options
+    schedule = LrUpdaterHook("step", step=1 if by_epoch else 10, gamma=0.5, by_epoch=by_epoch)
+    optimizer = Optimizer({"lr": 0.5, "momentum": 0.75, "params": []})
+    return make(logged, schedule, IterTimerHook(), optimizer=optimizer, **options)
+
+
+def test_the_rows_are_those_of_mmcv() -> None:
+    scores = [logged(place) for place in range(4, 9)]
+    runner = mmcv_run(scores=[row["log_vars"]["loss"] for row in scores])
+    found = like_mmcv(rows_of(runner, [0] * 7, [row["num_samples"] for row in scores], interval=3))
+    expected = MMCV["epochs"]
+    assert [row[4] for row in found] == pytest.approx([row[4] for row in expected], rel=1e-14)
+    # mmcv's `iter` of a validation is the number of its batches; ours says where in the training it was made.
+    assert [row[:4] for row in found] == [row[:4] if row[0] == "train" else (*row[:2], 7, row[3]) for row in expected]
+
+
+@pytest.mark.parametrize("case", ["iterations", "long interval"])
+def test_whole_windows_have_the_numbers_of_mmcv(case: str) -> None:
+    by_epoch = case == "long interval"
+    runner = mmcv_run() if by_epoch else mmcv_run(max_iters=24)
+    options: dict[str, Any] = {"interval": 10 if by_epoch else 5, "by_epoch": by_epoch, "ignore_last": not by_epoch}
+    found = like_mmcv(rows_of(runner, [0] * 7, **options))
+    assert [row[:4] for row in found] == [row[:4] for row in MMCV[case]]
+    assert [row[4] for row in found] == pytest.approx([row[4] for row in MMCV[case]], rel=1e-14)
+
+
+def test_the_last_window_of_an_epoch_has_what_is_new_in_it() -> None:
+    found = like_mmcv(rows_of(mmcv_run(), [0] * 7, interval=3, ignore_last=False))
+    expected = [row[4] for row in MMCV["last"]]
+    assert [row[:4] for row in found] == [row[:4] for row in MMCV["last"]]
+    # mmcv averages its last 3 iterations there, of which two are in the row before.
+    expected[2], expected[5] = (logged(place)["log_vars"]["loss"] for place in (6, 13))
+    assert [row[4] for row in found] == pytest.approx(expected, rel=1e-14)
+
+
+class Norms(Hook):
+    """Logs the norm that the gradient of the model in the reference has: the losses of a step, summed up."""
+
+    priority = "HIGHEST"
+
+    def __init__(self) -> None:
+        self.norm = 0.0
+
+    def before_backward(self, loss: float) -> None:
+        self.norm += float(loss)
+
+    def before_optimizer_step(self, runner: Runner) -> None:
+        runner.logs = {**runner.logs, "grad_norm": self.norm}
+        self.norm = 0.0
+
+
+def with_loss(iter: int) -> dict[str, Any]:
+    row = logged(iter)
+    return {**row, "loss": Loss(row["log_vars"]["loss"])}
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_norms_of_gradients_are_averaged_as_mmcv_does(accumulate: int) -> None:
+    runner = make(with_loss, Norms(), accumulate=accumulate)
+    norms = [row["grad_norm"] for row in rows_of(runner, [0] * 8, interval=4)]
+    if accumulate == 1:
+        assert norms == pytest.approx(CLIPPED, rel=1e-14)
+    else:  # the second row of an epoch has those of the first too in mmcv, which takes the last four there are
+        assert norms[::2] == pytest.approx(ACCUMULATED, rel=1e-14)
+
+
+numbers = st.floats(-1e6, 1e6)
+iterations = st.tuples(numbers, st.integers(0, 5), numbers)
+
+
+@given(
+    data=st.lists(iterations, min_size=1, max_size=24),
+    length=st.integers(1, 7),
+    interval=st.integers(0, 8),
+    accumulate=st.integers(1, 3),
+    by_epoch=st.booleans(),
+    of_epochs=st.booleans(),
+    ignore_last=st.booleans(),
+)
+def test_each_row_averages_the_iterations_since_the_last_one(
+    data: list[tuple[float, int, float]],
+    length: int,
+    interval: int,
+    accumulate: int,
+    by_epoch: bool,
+    of_epochs: bool,
+    ignore_last: bool,
+) -> None:
+    if of_epochs:
+        data = data[: max(1, len(data) // length) * length]
+        length = min(length, len(data))
+    end = {"max_epochs": len(data) // length} if of_epochs else {"max_iters": len(data)}
+
+    class Steps(Hook):
+        def before_optimizer_step(self, runner: Runner) -> None:
+            runner.logs = {**runner.logs, "norm": float(repr(data[runner.iter][2]))}
+
+    def row(iter: int) -> dict[str, Any]:
+        return {"log_vars": {"loss": data[iter][0]}, "num_samples": data[iter][1]}
+
+    runner = make(row, Steps(), accumulate=accumulate, **end)
+    options: dict[str, Any] = {"interval": interval, "by_epoch": by_epoch, "ignore_last": ignore_last}
+    found = rows_of(runner, [0] * length, **options)
+    expected = plainly(data, length, interval, accumulate, by_epoch, of_epochs, ignore_last)
+    assert [(row["epoch"], row["iter"]) for row in found] == [row[:2] for row in expected]
+    for row, (_, _, loss, norm) in zip(found, expected, strict=True):
+        assert row["loss"] == pytest.approx(loss, rel=1e-9, abs=1e-6)
+        assert row.get("norm") == (norm if norm is None else pytest.approx(norm, rel=1e-9, abs=1e-6))
+
+
+def plainly(
+    data: list[tuple[float, int, float]],
+    length: int,
+    interval: int,
+    accumulate: int,
+    by_epoch: bool,
+    of_epochs: bool,
+    ignore_last: bool,
+) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    window: list[int] = []
+    stepped = [place for place in range(len(data)) if (place + 1) % accumulate == 0 or place + 1 == len(data)]
+
+    def mean(places: list[int], column: int) -> float | None:
+        weight = sum(data[place][1] for place in places)
+        if weight:
+            return sum(data[place][column] * data[place][1] for place in places) / weight
+        return None
+
+    def close(place: int) -> None:
+        steps = [one for one in stepped if one in window]
+        before = [one for one in stepped if one <= place]
+        norm = mean(steps, 2)
+        if norm is None and before:
+            norm = data[before[-1]][2]  # none was weighed: as it was last
+        loss = mean(window, 0)
+        rows.append(
+            (
+                place // length + 1,
+                place % length + 1 if by_epoch else place + 1,
+                data[place][0] if loss is None else loss,
+                norm,
+            )
+        )
+        window.clear()
+
+    for place in range(len(data)):
+        window.append(place)
+        count = place % length + 1 if by_epoch else place + 1
+        if interval and count % interval == 0:
+            close(place)
+        ends = (place + 1) % length == 0 if by_epoch or of_epochs else place + 1 == len(data)
+        if ends and window and not ignore_last:
+            close(place)
+        if by_epoch and (place + 1) % length == 0:
+            window.clear()
+    return rows
+
+
+class Endless:
+    """A loader that does not know how long it is."""
+
+    def __iter__(self) -> Any:
+        return iter([0] * 5)
+
+
+@pytest.mark.parametrize("ignore_last", [True, False])
+def test_the_end_of_an_epoch_is_found_without_the_length_of_the_data(ignore_last: bool) -> None:
+    found = rows_of(make(), Endless(), interval=2, ignore_last=ignore_last)
+    assert [(row["epoch"], row["iter"]) for row in found] == [
+        (epoch, iter) for epoch in (1, 2) for iter in ((2, 4) if ignore_last else (2, 4, 5))
+    ]
+
+
+def test_an_iteration_that_a_hook_skips_is_in_no_row_and_counts() -> None:
+    runner = make()
+    hooks(runner.train_iter).pre(lambda runner: Return(None) if runner.iter in (2, 3, 5) else None)
+    found = rows_of(runner, [0] * 4, interval=2)
+    losses = [logged(place)["log_vars"]["loss"] for place in range(8)]
+    counts = [logged(place)["num_samples"] for place in range(8)]
+    means = [sum(losses[n] * counts[n] for n in row) / sum(counts[n] for n in row) for row in ((0, 1), (4,), (6, 7))]
+    assert [(row["epoch"], row["iter"]) for row in found] == [(1, 2), (2, 2), (2, 4)]
+    assert [row["loss"] for row in found] == pytest.approx(means, rel=1e-14)
+
+
+def test_a_number_that_a_hook_logs_once_stays_as_it_is() -> None:
+    class Once(Hook):
+        def before_run(self, runner: Runner) -> None:
+            runner.logs = {**runner.logs, "scale": 1024.0, "phase": "warm-up", "left out": [1, 2]}
+
+    found = rows_of(make(logged, Once()), [0] * 4, interval=2)
+    assert [(row["scale"], row["phase"]) for row in found] == [(1024.0, "warm-up")] * 4
+    assert "left out" not in found[0]
+
+
+def test_a_model_cannot_hide_where_a_row_is() -> None:
+    runner = make(lambda place: {"log_vars": {"mode": 3.0, "iter": -1.0, "epoch": 0.5, "loss": 1.0}})
+    assert [{**row} for row in rows_of(runner, [0] * 2, interval=2)] == [
+        {"mode": "train", "epoch": epoch, "iter": 2, "lr": 0.1, "loss": 1.0} for epoch in (1, 2)
+    ]
+
+
+def test_times_are_averaged_by_iterations_and_come_last() -> None:
+    class Times(Hook):
+        priority = "LOW"
+
+        def after_train_iter(self, runner: Runner) -> None:
+            runner.logs = {**runner.logs, "time": float(runner.iter), "data_time": float(runner.iter) / 2}
+
+    found = rows_of(make(logged, Times()), [0] * 4, interval=4)
+    assert [(row["time"], row["data_time"]) for row in found] == [(1.5, 0.75), (5.5, 2.75)]
+    assert list(found[1])[-2:] == ["time", "data_time"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([{"lr": 0.1}], {"lr": 0.1}),
+        ([{"lr": 0.1, "momentum": 0}], {"lr": 0.1}),
+        ([{"lr": 0.1, "momentum": 0.9}], {"lr": 0.1, "momentum": 0.9}),
+        ([{"lr": np.float32(0.5), "betas": (0.75, 0.99)}], {"lr": 0.5, "momentum": 0.75}),
+        ([{"lr": 0.1}, {"lr": 0.1}], {"lr": 0.1}),
+        ([{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.1}], {"lr": 0.1, "lr_1": 0.2, "lr_2": 0.1}),
+        ([{"lr": 0.1}, {"lr": 0.2, "name": "head"}], {"lr": 0.1, "lr_head": 0.2}),
+        ([{"lr": 0.1, "momentum": 0.0}, {"lr": 0.1, "momentum": 0.5}], {"lr": 0.1, "momentum": 0.0, "momentum_1": 0.5}),
+        ([{"params": []}], {}),
+    ],
+)
+def test_rates_are_those_of_the_first_group_and_of_each_where_they_differ(groups: list[Any], expected: Any) -> None:
+    row = rows_of(make(logged, optimizer=Optimizer(*groups)), [0] * 2, interval=2)[0]
+    assert {
+        name: value for name, value in row.items() if name not in ("mode", "epoch", "iter", "loss", "acc")
+    } == expected
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+def test_tensors_of_one_number_are_numbers() -> None:
+    import torch
+
+    def row(iter: int) -> dict[str, Any]:
+        return {"log_vars": {"loss": torch.tensor(1.5 + iter), "one": torch.ones(1), "two": torch.ones(2)}}
+
+    found = rows_of(make(row), [0] * 2, interval=2)
+    assert [(row["loss"], row["one"]) for row in found] == [(2.0, 1.0), (4.0, 1.0)]
+    assert all(type(row["loss"]) is float and "two" not in row for row in found)
+
+
+def test_what_a_loss_alone_gives_is_logged() -> None:
+    manual_seed(0)
+    model = Sequential(Linear(3, 2))
+    runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=cross_entropy, max_epochs=1)
+    batches = [(np.ones((size, 3)), np.zeros(size, int)) for size in (4, 2)]
+    runner.register_hook(OptimizerHook({"max_norm": 1.0}))
+    seen: list[float] = []
+    hooks(runner.forward).post(lambda result: seen.append(float(result.item())))
+    (row,) = rows_of(runner, batches, interval=2)
+    assert row["loss"] == pytest.approx((4 * seen[0] + 2 * seen[1]) / 6, rel=1e-12)
+    assert row["grad_norm"] > 0
+
+
+# Validations
+
+
+def places(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(row["mode"], row["epoch"], row["iter"]) for row in rows]
+
+
+def test_a_validation_makes_a_row_at_its_place_in_the_training() -> None:
+    found = rows_of(make(max_epochs=2), [0] * 4, [1, 3], interval=3)
+    assert places(found) == [("train", 1, 3), ("val", 1, 4), ("train", 2, 3), ("val", 2, 4)]
+    assert found[1] == {"mode": "val", "epoch": 1, "iter": 4, "lr": 0.1, "val_acc": 0.5}
+
+
+@pytest.mark.parametrize("by_epoch", [True, False])
+def test_what_is_due_of_the_training_comes_before_the_validation_after_it(by_epoch: bool) -> None:
+    # EvalHook validates among the hooks of an iteration, or an epoch, and before the loggers are called.
+    each: Any = {"interval": 1, "by_epoch": True} if by_epoch else {"interval": 2, "by_epoch": False}
+    runner = make(logged, EvalHook([1, 3], **each), max_epochs=2)
+    found = rows_of(runner, [0] * 3, interval=2, ignore_last=False, by_epoch=by_epoch)
+    if by_epoch:
+        one = [("train", 1, 2), ("train", 1, 3), ("val", 1, 3)]
+        assert places(found) == one + [(mode, 2, iter) for mode, _, iter in one]
+    else:
+        expected = [("train", 1, 2), ("val", 1, 2), ("train", 1, 3), ("train", 2, 4), ("val", 2, 4), ("train", 2, 6)]
+        assert places(found) == [*expected, ("val", 2, 6)]
+
+
+def test_an_iteration_after_which_it_is_validated_is_in_one_row_alone() -> None:
+    runner = make(logged, EvalHook([1], interval=1, by_epoch=False), max_epochs=1)
+    found = [row for row in rows_of(runner, [0] * 4, interval=2) if row["mode"] == "train"]
+    losses, counts = zip(*((logged(n)["log_vars"]["loss"], logged(n)["num_samples"]) for n in range(4)), strict=True)
+    means = [sum(losses[n] * counts[n] for n in row) / sum(counts[n] for n in row) for row in ((0, 1), (2, 3))]
+    assert [row["loss"] for row in found] == pytest.approx(means, rel=1e-14)
+
+
+def test_a_validation_has_its_own_numbers_and_not_those_of_another() -> None:
+    class Other(Hook):
+        def after_train_epoch(self, runner: Runner) -> None:
+            runner.logs = {**runner.logs, "val_f1": 0.25}
+
+    found = rows_of(make(logged, Other()), [0] * 2, [1], interval=0)
+    assert [set(row) for row in found] == [{"mode", "epoch", "iter", "lr", "val_acc"}] * 2
+    runner = make(logged, EvalHook([1], evaluate=lambda outputs, batches: {"f1": 0.25}), max_epochs=3)
+    found = rows_of(runner, [0] * 2, interval=0)
+    assert [(row["val_f1"], row["val_acc"]) for row in found] == [(0.25, 0.5)] * 3
+
+
+def test_a_validation_that_a_hook_skips_makes_no_row() -> None:
+    runner = make(logged, EvalHook([1]))
+    hooks(runner.val_epoch).add("pre", lambda epoch: Return(None) if epoch == 0 else None, priority=0)
+    assert [row["epoch"] for row in rows_of(runner, [0] * 2, interval=0)] == [2]
+
+
+def test_a_test_after_the_run_makes_a_row() -> None:
+    runner = make()
+    hook = runner.register_hook(Rows(interval=0))
+    runner.fit([0] * 2)
+    runner.test([1, 1])
+    assert hook.rows == [{"mode": "test", "epoch": 2, "iter": 2, "lr": 0.1, "test_acc": 0.5}]
+
+
+# Files
+
+
+def write(folder: Path, *options: Any, **more: Any) -> Runner:
+    return make(logged, *(kind(interval=2, ignore_last=False) for kind in FILES), *options, work_dir=folder, **more)
+
+
+def test_every_row_is_in_every_file(tmp_path: Path) -> None:
+    runner = write(tmp_path)
+    rows = rows_of(runner, [0] * 3, [1], interval=2, ignore_last=False)
+    assert objects(tmp_path / "log.jsonl") == rows
+    assert len(lines(tmp_path / "log.txt")) == len(rows) == 6
+    cells = [{name: str(value) for name, value in row.items()} for row in rows]
+    assert [{k: v for k, v in row.items() if v} for row in table(tmp_path / "log.csv")] == cells
+    assert lines(tmp_path / "log.csv")[0] == "mode,epoch,iter,lr,loss,acc,val_acc"
+
+
+def test_lines_of_text_say_what_a_reader_looks_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aspecthook.training")
+    runner = make(lambda place: {"log_vars": {"loss": 0.25, "tiny": 3e-05}}, work_dir=tmp_path, max_epochs=1)
+    runner.register_hook(IterTimerHook())
+    runner.register_hook(TextLoggerHook(interval=2))
+    runner.register_hook(TextLoggerHook(interval=2, by_epoch=False, path=tmp_path / "by_iter.txt"))
+    runner.fit([0] * 2, [1])
+    found = [re.sub(r"(time|eta): [\d.e-]+( [mµn]?s)?", r"\1: …", line) for line in lines(tmp_path / "log.txt")]
+    texts = [
+        "Epoch [1][2/2]  lr: 1.000e-01, loss: 0.2500, tiny: 3.000e-05, data_time: …, time: …, eta: …",
+        "Epoch(val) [1][2]  lr: 1.000e-01, val_acc: 0.5000",
+    ]
+    assert [line.partition("  ")[2] for line in found] == texts
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", line) for line in found)
+    assert [line.partition("  ")[2].partition("  ")[0] for line in lines(tmp_path / "by_iter.txt")] == [
+        "Iter [2/2]",
+        "Iter(val) [2]",
+    ]
+    infos = [record.message for record in caplog.records if record.levelno == logging.INFO]
+    assert sum(message.startswith("Epoch") for message in infos) == 2
+
+
+def test_text_is_logged_without_a_folder(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aspecthook.training")
+    make(logged, TextLoggerHook(interval=2)).fit([0] * 2)
+    assert len(caplog.records) == 2
+
+
+def test_no_name_or_text_breaks_a_line(tmp_path: Path) -> None:
+    row = {"log_vars": {"loss": 1.0, 'a\n"name", with\x1b[2J': 2.0}}
+
+    class Words(Hook):
+        def after_train_iter(self, runner: Runner) -> None:
+            runner.logs = {**runner.logs, "note": "two\r\nlines\ud800, and\x00more"}
+
+    hooks = (kind(interval=1) for kind in FILES)
+    make(lambda place: row, Words(), *hooks, work_dir=tmp_path, max_epochs=1).fit([0] * 3)
+    assert len(lines(tmp_path / "log.txt")) == len(table(tmp_path / "log.csv")) == 3
+    assert {"\x1b", "\x00"}.isdisjoint((tmp_path / "log.txt").read_text() + (tmp_path / "log.csv").read_text())
+    assert objects(tmp_path / "log.jsonl")[0]["note"] == "two\r\nlines\ud800, and\x00more"
+
+
+def test_what_is_no_number_is_null_in_json_and_as_usual_in_a_table(tmp_path: Path) -> None:
+    values = [nan, inf, -inf, 1.5]
+    kinds = (JsonLoggerHook(interval=1), CsvLoggerHook(interval=1))
+    make(lambda place: {"log_vars": {"loss": values[place]}}, *kinds, work_dir=tmp_path, max_epochs=1).fit([0] * 4)
+    assert [row["loss"] for row in objects(tmp_path / "log.jsonl")] == [None, None, None, 1.5]
+    found = [float(row["loss"]) for row in table(tmp_path / "log.csv")]
+    assert isnan(found[0]) and found[1:] == values[1:]
+
+
+def test_a_table_is_whole_after_every_row(tmp_path: Path) -> None:
+    def row(iter: int) -> dict[str, Any]:
+        return {"log_vars": {"loss": 1.0, **({f"new, {iter}": 2.0} if iter % 3 == 0 else {})}}
+
+    class Look(Hook):
+        priority = "LOWEST"
+
+        def __init__(self) -> None:
+            self.seen: list[list[dict[str, str]]] = []
+
+        def after_train_iter(self) -> None:
+            self.seen.append(table(tmp_path / "log.csv"))
+
+    look = Look()
+    make(row, CsvLoggerHook(interval=1), look, work_dir=tmp_path, max_epochs=1).fit([0] * 7)
+    assert [len(rows) for rows in look.seen] == list(range(1, 8))
+    assert list(look.seen[-1][0])[-3:] == ["new, 0", "new, 3", "new, 6"]
+    for before, after in zip(look.seen, look.seen[1:], strict=False):
+        assert before == [{name: row[name] for name in before[0]} for row in after[: len(before)]]
+
+
+def test_a_new_run_keeps_the_files_of_an_older_one(tmp_path: Path) -> None:
+    for _ in range(3):
+        write(tmp_path).fit([0] * 2)
+    for name in ("log{}.txt", "log{}.jsonl", "log{}.csv"):
+        texts = [(tmp_path / name.format(middle)).read_text() for middle in ("", ".1", ".2")]
+        assert len({len(text) for text in texts}) == 1 and len(texts[0]) > 50
+    assert len(list(tmp_path.iterdir())) == 9
+
+
+def test_a_second_run_of_a_runner_goes_on_with_its_files(tmp_path: Path) -> None:
+    runner = write(tmp_path)
+    runner.fit([0] * 3)
+    runner.max_epochs = 3
+    runner.fit([0] * 3)
+    runner.test([1])
+    whole = write(tmp_path / "whole", max_epochs=3)
+    whole.fit([0] * 3)
+    whole.test([1])
+    assert contents(tmp_path) == contents(tmp_path / "whole")
+
+
+def test_validations_before_any_run_touch_no_file(tmp_path: Path) -> None:
+    write(tmp_path).validate([1])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [JsonLoggerHook, CsvLoggerHook])
+def test_a_file_needs_a_folder(kind: type[LoggerHook], tmp_path: Path) -> None:
+    with pytest.raises(
+        TrainingError, match=rf"no folder for its files; give Runner\(..., work_dir=...\) or {kind.__name__}"
+    ):
+        make(logged, kind()).fit([0])
+    file = tmp_path / "deep" / "rows"
+    HOOKS.build_from_config({"type": kind.__name__, "path": str(file)})
+    make(logged, kind(interval=1, path=file)).fit([0])  # type: ignore[call-arg]
+    assert file.exists()
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_cannot_be_written_is_an_error_before_the_run(kind: type[LoggerHook], tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    runner = make(logged, kind(path=tmp_path / "there"))  # type: ignore[call-arg]
+    with pytest.raises(TrainingError, match="the log .*there cannot be written: Is a directory; free disk space"):
+        runner.fit([0])
+    assert runner.iter == 0
+
+
+@pytest.mark.parametrize("kind", [*FILES, Rows])
+def test_intervals_that_are_none_are_refused(kind: type[LoggerHook]) -> None:
+    with pytest.raises(HookOptionError, match=f"{kind.__name__}: interval=-1; give a number from 0 up"):
+        kind(-1)
+    with pytest.raises(HookTypeError, match="interval=1.5 is not a whole number"):
+        kind(1.5)  # type: ignore[arg-type]
+
+
+def test_a_logger_must_log() -> None:
+    with pytest.raises(TypeError, match="log"):
+        LoggerHook()  # type: ignore[abstract]
+
+
+def test_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    runner = write(tmp_path / "none")
+    assert rows_of(runner, [0] * 3, [1], interval=1) == []
+    runner.test([1])
+    assert not (tmp_path / "none").exists()
+
+
+# Kills
+
+
+def contents(folder: Path) -> dict[str, list[str]]:
+    """Give the files of a run, without times."""
+    found: dict[str, list[str]] = {}
+    for path in (folder / kind.default for kind in FILES if (folder / kind.default).exists()):
+        found[path.name] = [
+            re.sub(r"^\d{4}-[-\d: ]+|, (data_time|time|eta): [^,]*", "", line) if path.suffix == ".txt" else line
+            for line in lines(path)
+        ]
+    return found
+
+
+class Killed(BaseException):
+    """Takes the place of a kill: no hook for failures hears of it here, and files are as they are at that time."""
+
+
+class Kill(Hook):
+    def __init__(self, at: int, stage: str, priority: int) -> None:
+        self.at, self.stage, self.priority = at, stage, priority
+
+    def after_train_iter(self, iter: int) -> None:
+        if self.stage == "iter" and iter == self.at:
+            raise Killed
+
+    def after_train_epoch(self, iter: int) -> None:
+        if self.stage == "epoch" and iter > self.at:
+            raise Killed
+
+    def after_val_epoch(self, iter: int) -> None:
+        if self.stage == "val" and iter > self.at:
+            raise Killed
+
+
+class Save(Hook):
+    """Saves at a stage, at any place among its hooks."""
+
+    def __init__(self, path: Path, every: int, stage: str, priority: int) -> None:
+        self.path, self.every, self.stage, self.priority = path, every, stage, priority
+
+    def after_train_iter(self, runner: Runner) -> None:
+        if self.stage == "iter" and (runner.iter + 1) % self.every == 0:
+            runner.save_checkpoint(self.path)
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        if self.stage == "epoch":
+            runner.save_checkpoint(self.path)
+
+    def after_val_epoch(self, runner: Runner) -> None:
+        if self.stage == "val":
+            runner.save_checkpoint(self.path)
+
+
+stages = st.sampled_from(["iter", "epoch", "val"])
+priorities = st.sampled_from([1, 50, 89, 90, 91, 99])
+
+
+@settings(max_examples=settings().max_examples // 4)  # each is three runs
+@given(
+    kill=st.tuples(st.integers(0, 13), stages, priorities),
+    store=st.tuples(st.integers(1, 4), stages, priorities),
+    interval=st.integers(1, 5),
+    by_epoch=st.booleans(),
+    of_epochs=st.booleans(),
+    ignore_last=st.booleans(),
+    validation=st.sampled_from(["none", "workflow", "hook by epoch", "hook by iter"]),
+    torn=st.booleans(),
+    accumulate=st.integers(1, 2),
+)
+def test_a_run_that_is_killed_and_resumed_leaves_the_files_of_one_that_never_ended(
+    kill: tuple[int, str, int],
+    store: tuple[int, str, int],
+    interval: int,
+    by_epoch: bool,
+    of_epochs: bool,
+    ignore_last: bool,
+    validation: str,
+    torn: bool,
+    accumulate: int,
+) -> None:
+    def row(iter: int) -> dict[str, Any]:
+        return {"log_vars": {"loss": float(iter), **({"late": 1.0} if iter > 6 else {})}, "num_samples": 1 + iter % 3}
+
+    def run(folder: Path, *extra: Any) -> Runner:
+        kinds = [kind(interval, by_epoch=by_epoch, ignore_last=ignore_last) for kind in FILES]
+        if validation.startswith("hook"):
+            options: Any = {"by_epoch": True} if validation.endswith("epoch") else {"by_epoch": False, "interval": 3}
+            kinds = [EvalHook([1, 2], **options), *kinds]
+        end: Any = {"max_epochs": 3} if of_epochs else {"max_iters": 14}
+        if validation == "workflow":
+            end |= {"workflow": [("train", 1 if of_epochs else 4), ("val", 1)]}
+        return make(row, *extra, *kinds, work_dir=folder, accumulate=accumulate, **end)
+
+    if validation.startswith("hook"):  # what is saved before a hook has validated does not know that it is due
+        store = (*store[:2], max(50, store[2]))
+    train, val = [0] * 5, [1, 2] if validation == "workflow" else None
+    with TemporaryDirectory() as folder:
+        whole = run(Path(folder, "whole"))
+        whole.fit(train, val)
+        where = Path(folder, "killed")
+        saved = Path(folder, "saved.safetensors")
+        runner = run(where, Kill(*kill), Save(saved, *store))
+        try:
+            runner.fit(train, val)
+        except Killed:
+            if torn:
+                for path in where.glob("log.*"):
+                    with path.open("a") as file:
+                        file.write("half a li")
+        resumed = run(where)
+        if saved.exists():
+            resumed.resume(saved)
+        resumed.fit(train, val)
+        assert contents(where) == contents(Path(folder, "whole"))
+
+
+def test_a_checkpoint_of_a_run_that_has_not_gone_on_is_the_same(tmp_path: Path) -> None:
+    runner = write(tmp_path, max_iters=5)
+    runner.fit([0] * 3)
+    first = runner.save_checkpoint(tmp_path / "first")
+    again = write(tmp_path / "again", max_iters=5)
+    again.resume(first)
+    second = again.save_checkpoint(tmp_path / "second")
+    assert load(first)["hooks"] == load(second)["hooks"]
+    assert not (tmp_path / "again").exists()
+
+
+def test_hooks_that_load_a_checkpoint_as_the_run_begins_come_first(tmp_path: Path) -> None:
+    runner = write(tmp_path, CheckpointHook(1, by_epoch=False), max_iters=4)
+    runner.fit([0] * 3)
+    loader = CheckpointLoaderHook(tmp_path / "iter_2.safetensors")
+    resumed = write(tmp_path, loader, CheckpointHook(1, by_epoch=False), max_iters=6)
+    resumed.fit([0] * 3)
+    write(tmp_path / "whole", max_iters=6).fit([0] * 3)
+    assert contents(tmp_path) == contents(tmp_path / "whole")
+
+
+def test_a_file_of_another_run_is_kept_and_not_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runner = write(tmp_path, max_iters=4)
+    runner.fit([0] * 3)
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    other = make(
+        lambda place: {"log_vars": {"loss": 9.0}}, *(kind(interval=1) for kind in FILES), work_dir=tmp_path / "o"
+    )
+    other.fit([0] * 5)
+    before = contents(tmp_path / "o")
+    resumed = write(tmp_path / "o", max_iters=6)
+    resumed.resume(saved)
+    resumed.fit([0] * 3)
+    assert contents(tmp_path / "o") != before
+    (tmp_path / "kept").mkdir()
+    for path in (tmp_path / "o").glob("log.1.*"):
+        path.rename(tmp_path / "kept" / path.name.replace(".1", ""))
+    assert contents(tmp_path / "kept") == before
+    assert [row["iter"] for row in objects(tmp_path / "o" / "log.jsonl")] == [2, 3]
+    assert "log.csv does not belong to the resumed run; a new file is begun" in caplog.text
+
+
+def test_a_resumed_run_in_another_folder_begins_files_there(tmp_path: Path) -> None:
+    runner = write(tmp_path / "one", max_iters=4)
+    runner.fit([0] * 3)
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    resumed = write(tmp_path / "two", max_iters=6)
+    resumed.resume(saved)
+    resumed.fit([0] * 3)
+    assert [row["iter"] for row in objects(tmp_path / "two" / "log.jsonl")] == [2, 3]
+    assert [row["iter"] for row in table(tmp_path / "two" / "log.csv")] == ["2", "3"]
+
+
+def test_a_logger_that_the_checkpoint_does_not_know_goes_on_behind_what_is_there(tmp_path: Path) -> None:
+    runner = make(logged, max_iters=4)
+    runner.fit([0] * 3)
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    (tmp_path / "log.jsonl").write_text('{"mode": "train", "epoch": 1, "iter": 2}\n{"mode": "tr')
+    resumed = make(logged, JsonLoggerHook(interval=2), work_dir=tmp_path, max_iters=6)
+    resumed.resume(saved)
+    resumed.fit([0] * 3)
+    found = objects(tmp_path / "log.jsonl")
+    assert places(found) == [("train", 1, 2), ("train", 2, 2)]
+    assert found[1]["loss"] == logged(4)["log_vars"]["loss"]  # the one iteration of the window that it has seen
+
+
+KILLED = """
+    import os, signal, sys
+    import numpy as np
+    from aspecthook import hooks
+    from aspecthook.training import CheckpointHook, CheckpointLoaderHook, Runner
+    from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, TextLoggerHook
+    from aspecthook.training.data import ArrayDataset, DataLoader
+    from aspecthook.training.numpy import SGD, Dropout, Linear, Sequential, cross_entropy, manual_seed
+
+    folder, at = sys.argv[1], int(sys.argv[2])
+    manual_seed(0)
+    made = np.random.Generator(np.random.PCG64(3))
+    data = DataLoader(ArrayDataset(made.normal(size=(30, 4)), made.integers(0, 2, 30)), 4, shuffle=True)
+    model = Sequential(Linear(4, 5), Dropout(0.3), Linear(5, 2))
+    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
+    runner = Runner(model, optimizer=optimizer, loss=cross_entropy, max_epochs=4, seed=1, work_dir=folder)
+    runner.register_hook(CheckpointLoaderHook(folder, missing_ok=True))
+    runner.register_hook(CheckpointHook(5, by_epoch=False))
+    for kind in (TextLoggerHook, JsonLoggerHook, CsvLoggerHook):
+        runner.register_hook(kind(interval=3, ignore_last=False))
+    if at:
+        hooks(runner.backward).pre(lambda runner: os.kill(os.getpid(), signal.SIGKILL) if runner.iter == at else None)
+    runner.fit(data, DataLoader(data.dataset, 4))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_process_that_is_killed_leaves_files_that_are_gone_on_with(tmp_path: Path) -> None:
+    def run(folder: str, at: int) -> int:
+        command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / folder), str(at)]
+        return subprocess.run(command, check=False).returncode
+
+    assert [run("killed", at) for at in (7, 17, 0)] == [-9, -9, 0]
+    assert run("whole", 0) == 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+# Full disks
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_full_disk_ends_no_run_and_what_is_missing_is_written_later(
+    kind: type[LoggerHook], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    full: list[bool] = []
+
+    def failing(function: Any) -> Any:
+        def write(path: Path, data: Any) -> None:
+            if full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            function(path, data)
+
+        return write
+
+    monkeypatch.setattr(log_files, "append", failing(log_files.append))
+    monkeypatch.setattr(log_files, "_replace", failing(log_files._replace))
+    runner = make(logged, kind(interval=1), work_dir=tmp_path / "full", max_epochs=2)
+    hooks(runner.train_iter).pre(lambda runner: full.append(True) if runner.iter in (2, 8) else None)
+    hooks(runner.train_iter).pre(lambda runner: full.clear() if runner.iter == 6 else None)
+    runner.fit([0] * 5)
+    assert runner.iter == 10
+    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    full_disk, room = "cannot be written: No space left on device; the run continues", "is written again, with 5 lines"
+    assert len(warnings) == 3
+    assert all(text in message for text, message in zip((full_disk, room, full_disk), warnings, strict=True))
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    full.clear()
+    resumed = make(logged, kind(interval=1), work_dir=tmp_path / "full", max_epochs=3)
+    resumed.resume(saved)
+    resumed.fit([0] * 5)
+    make(logged, kind(interval=1), work_dir=tmp_path / "whole", max_epochs=3).fit([0] * 5)
+    assert contents(tmp_path / "full") == contents(tmp_path / "whole")
+
+
+FULL = """
+    import resource, sys
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[2])
+    from tests.training.logging.test_loggers import FILES, logged, make
+
+    folder = Path(sys.argv[1])
+    runner = make(logged, *(kind(interval=1) for kind in FILES), work_dir=folder, max_epochs=40)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # as a disk that is full: a part of a line fits
+    runner.fit([0] * 3)
+    assert runner.iter == 120
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a limit on files")
+def test_a_line_that_fits_in_part_is_taken_back(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path), str(Path(__file__).parents[3])]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("the run continues") == 3
+    assert all(800 < path.stat().st_size <= 1000 for path in tmp_path.iterdir())
+    assert all(path.read_bytes().endswith(b"\n") for path in tmp_path.iterdir())
+    assert [row["iter"] for row in objects(tmp_path / "log.jsonl")][:4] == [1, 2, 3, 1]
+    assert len(table(tmp_path / "log.csv")) > 10
+
+
+def test_a_table_that_cannot_be_written_anew_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(iter: int) -> dict[str, Any]:
+        return {"log_vars": {"loss": 1.0, **({"new": 2.0} if iter == 2 else {})}}
+
+    def fsync(_: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    runner = make(row, CsvLoggerHook(interval=1), work_dir=tmp_path, max_epochs=1)
+    hooks(runner.train_iter).pre(lambda runner: monkeypatch.setattr(os, "fsync", fsync) if runner.iter == 2 else None)
+    runner.fit([0] * 4)
+    assert [list(row) for row in table(tmp_path / "log.csv")] == [["mode", "epoch", "iter", "lr", "loss"]] * 2
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+
+
+# TensorBoard
+
+needs_tensorboard = pytest.mark.skipif(
+    importlib.util.find_spec("tensorboardX") is None, reason="needs tensorboardX (the extra tensorboard)"
+)
+
+
+def events(folder: Path) -> list[tuple[int, str, float]]:
+    """Give the step, the name and the value of each number, read as TensorFlow's records are."""
+    from tensorboardX.proto import event_pb2
+
+    found: list[tuple[int, str, float]] = []
+    for path in sorted(folder.iterdir(), key=lambda path: int(path.suffix[1:])):
+        data = path.read_bytes()
+        while data:
+            (size,) = struct.unpack("<Q", data[:8])
+            event = event_pb2.Event.FromString(data[12 : 12 + size])
+            if event.HasField("session_log"):
+                assert event.session_log.status == event_pb2.SessionLog.START
+                found = [row for row in found if row[0] < event.step]  # what TensorBoard does
+            found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
+            data = data[16 + size :]
+    return found
+
+
+@needs_tensorboard
+def test_tensorboard_is_given_the_numbers_at_the_iterations_of_the_run(tmp_path: Path) -> None:
+    optimizer = Optimizer({"lr": 0.5, "momentum": 0.75, "params": []}, {"lr": 0.25, "momentum": 0.75, "params": []})
+    hook = TensorboardLoggerHook(interval=2)
+    runner = make(lambda place: {"log_vars": {"loss": float(place)}}, hook, work_dir=tmp_path, optimizer=optimizer)
+    runner.register_hook(IterTimerHook())
+    runner.fit([0] * 3, [1])
+    runner.test([1])
+    rates = [("learning_rate", 0.5), ("learning_rate/1", 0.25), ("momentum", 0.75)]
+    rows = [
+        (2, "train/loss", 0.5),
+        (3, "val/acc", 0.5),
+        (5, "train/loss", 3.5),
+        (6, "val/acc", 0.5),
+        (6, "test/acc", 0.5),
+    ]
+    assert events(tmp_path / "tf_logs") == [
+        (step, *pair) for step, name, value in rows for pair in [*rates, (name, value)]
+    ]
+
+
+@needs_tensorboard
+@pytest.mark.parametrize("at", range(6))
+def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None:
+    def run(folder: str, *extra: Any) -> Runner:
+        hook = TensorboardLoggerHook(interval=2, log_dir=tmp_path / folder)
+        return make(logged, *extra, hook, max_epochs=2)
+
+    run("whole").fit([0] * 3, [1])
+    saved = tmp_path / "saved"
+    runner = run("killed", Save(saved, 2, "iter", 99), Kill(at, "iter", 99))
+    with pytest.raises(Killed):
+        runner.fit([0] * 3, [1])
+    resumed = run("killed")
+    if saved.exists():
+        resumed.resume(saved)
+    for path in (tmp_path / "killed").glob("*"):
+        path.rename(path.with_suffix(".0"))
+    resumed.fit([0] * 3, [1])
+    assert events(tmp_path / "killed") == events(tmp_path / "whole")
+
+
+@needs_tensorboard
+def test_events_that_cannot_be_written_end_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    full: list[bool] = []
+
+    def failing(path: Path, data: bytes) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        log_files.append(path, data)
+
+    monkeypatch.setattr("aspecthook.training.logging._event_files.append", failing)
+    runner = make(logged, TensorboardLoggerHook(interval=1), work_dir=tmp_path, max_epochs=1)
+    hooks(runner.train_iter).pre(lambda runner: full.append(True) if runner.iter == 1 else None)
+    hooks(runner.train_iter).pre(lambda runner: full.clear() if runner.iter == 3 else None)
+    runner.fit([0] * 4)
+    assert [step for step, tag, _ in events(tmp_path / "tf_logs") if tag == "train/loss"] == [1, 2, 3, 4]
+    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1 and "No space left on device; the run continues" in warnings[0]
+
+
+@needs_tensorboard
+def test_tensorboard_needs_a_folder() -> None:
+    with pytest.raises(TrainingError, match=r"give Runner\(..., work_dir=...\) or TensorboardLoggerHook\(log_dir"):
+        make(logged, TensorboardLoggerHook()).fit([0])
+
+
+def test_without_tensorboardx_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
+    with pytest.raises(TrainingError, match=r"needs tensorboardX; pip install 'aspecthook\[tensorboard\]'"):
+        TensorboardLoggerHook()
+
+
+# Real models
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("at", range(0, 18, 2))
+def test_the_rows_of_a_real_model_are_the_same_after_a_resume(at: int, accumulate: int, tmp_path: Path) -> None:
+    def run(folder: str, *extra: Any) -> Runner:
+        manual_seed(3)
+        model = Sequential(Linear(6, 5), Linear(5, 3))
+        optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
+        made = Runner(model, optimizer=optimizer, loss=cross_entropy, max_epochs=3, accumulate=accumulate, seed=5)
+        made.work_dir = tmp_path / folder
+        kinds = [OptimizerHook({"max_norm": 1.0}), LrUpdaterHook("cosine", min_lr=0.0, by_epoch=False)]
+        for hook in (*extra, *kinds, *(kind(interval=4, ignore_last=False) for kind in FILES)):
+            made.register_hook(hook)
+        return made
+
+    def data(shuffle: bool = True) -> DataLoader:
+        made = np.random.Generator(np.random.PCG64(7))
+        return DataLoader(ArrayDataset(made.normal(size=(22, 6)), made.integers(0, 3, 22)), 4, shuffle)
+
+    run("whole").fit(data(), data(shuffle=False))
+    saved = tmp_path / "saved"
+    with pytest.raises(Killed):
+        run("killed", Save(saved, 3, "iter", 1), Kill(at, "iter", 95)).fit(data(), data(shuffle=False))
+    resumed = run("killed")
+    if saved.exists():
+        resumed.resume(saved)
+    resumed.fit(data(), data(shuffle=False))
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    save(tmp_path / "state", resumed.state_dict())

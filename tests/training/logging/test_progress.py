@@ -1,0 +1,705 @@
+"""What is seen of a run: on a terminal, as the terminal shows it, and elsewhere."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import HookOptionError, HookTypeError, Return, hooks
+from aspecthook.training import EvalHook, Hook, Runner
+from aspecthook.training.logging import _progress as progress
+from aspecthook.training.logging._progress import ProgressHook
+from aspecthook.training.logging._timers import IterTimerHook
+from tests.training.logging.test_loggers import Endless, make
+
+pytest.importorskip("rich")
+
+
+class Clock:
+    """Goes on by so much whenever it is looked at."""
+
+    def __init__(self, step: float = 1.0) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress, "perf_counter", made)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "JUPYTER_COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LINES", "30")
+    return made
+
+
+class Terminal(io.StringIO):
+    """Does what a terminal does with what is written to it; knows no sequence but those below."""
+
+    encoding = "utf-8"
+
+    def __init__(self, width: int = 100) -> None:
+        super().__init__()
+        self.width, self.rows, self.row, self.column = width, [""], 0, 0
+        self.cursor, self.raw = True, ""
+        self.seen: list[str] = []  # the lowest lines there were
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.raw += text
+        for part in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|[\r\n]|[^\x1b\r\n]+|\x1b", text):
+            self._take(part)
+        if self.rows[-1].strip():
+            self.seen.append(self.rows[-1].rstrip())
+        return len(text)
+
+    def _take(self, part: str) -> None:
+        if part == "\r":
+            self.column = 0
+        elif part == "\n":
+            self.row, self.column = self.row + 1, 0
+            self.rows += [""] * (self.row + 1 - len(self.rows))
+        elif part.startswith("\x1b"):
+            self._control(part)
+        else:
+            for char in part:
+                if self.column == self.width:
+                    self._take("\n")
+                line = self.rows[self.row].ljust(self.column)
+                self.rows[self.row] = line[: self.column] + char + line[self.column + 1 :]
+                self.column += 1
+
+    def _control(self, part: str) -> None:
+        if part == "\x1b[2K":
+            self.rows[self.row] = ""
+        elif part in ("\x1b[?25l", "\x1b[?25h"):
+            self.cursor = part.endswith("h")
+        elif up := re.fullmatch(r"\x1b\[(\d+)A", part):
+            self.row -= int(up[1])
+        else:
+            assert re.fullmatch(r"\x1b\[[\d;]*m", part), part
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.rows if line.strip()]
+
+
+class File(io.StringIO):
+    """A file, or a pipe."""
+
+    @property
+    def lines(self) -> list[str]:
+        return self.getvalue().splitlines()
+
+
+def steady(place: int) -> dict[str, Any]:
+    return {"log_vars": {"loss": place / 2, "accuracy": 0.25}, "num_samples": 1}
+
+
+def run(
+    file: Any, *extra: Any, rows: Any = steady, seconds: float = 1e9, interval: int | None = None, **options: Any
+) -> Runner:
+    return make(rows, *extra, ProgressHook(interval, seconds=seconds, file=file), **options)
+
+
+def without_times(line: str) -> str:
+    return re.sub(r"  [\d.]+ [mµn]?s$|  \d+ min \d+ s$", "", line)
+
+
+# Lines that last
+
+MEANS = ["epoch 1/2  loss 0.7500  accuracy 0.2500", "epoch 2/2  loss 2.7500  accuracy 0.2500"]
+
+
+@pytest.mark.parametrize("kind", [File, Terminal])
+def test_each_epoch_leaves_a_line_with_its_means(kind: type[Any]) -> None:
+    file = kind()
+    run(file).fit([0] * 4)
+    assert [without_times(line) for line in file.lines] == [f"{line}  lr 0.1000" for line in MEANS]
+
+
+@pytest.mark.parametrize("kind", [File, Terminal])
+@pytest.mark.parametrize("by", ["workflow", "hook", "both"])
+def test_the_numbers_of_a_validation_are_in_the_line_of_its_epoch(kind: type[Any], by: str) -> None:
+    file = kind()
+    extra = [EvalHook([1], evaluate=lambda outputs, batches: {"f1": 0.125})] if by != "workflow" else []
+    run(file, *extra).fit([0] * 4, [1] if by != "hook" else None)
+    first = "val_acc 0.5000" if by == "workflow" else "val_f1 0.1250  val_acc 0.5000"
+    expected = [[f"{line}  {first}  lr 0.1000"] + [f"{line[:9]}  val_acc 0.5000"] * (by == "both") for line in MEANS]
+    assert [without_times(line) for line in file.lines] == [line for lines in expected for line in lines]
+
+
+@pytest.mark.parametrize("kind", [File, Terminal])
+def test_a_run_of_iterations_leaves_a_line_at_each_validation_and_at_its_end(kind: type[Any]) -> None:
+    file = kind()
+    run(file, EvalHook([1, 2], interval=4, by_epoch=False), max_iters=10).fit([0] * 3)
+    assert [without_times(line) for line in file.lines] == [
+        "iter  4/10  loss 0.7500  accuracy 0.2500  val_acc 0.5000  lr 0.1000",
+        "iter  8/10  loss 2.7500  accuracy 0.2500  val_acc 0.5000  lr 0.1000",
+        "iter 10/10  loss 4.2500  accuracy 0.2500  lr 0.1000",
+    ]
+
+
+@pytest.mark.parametrize("kind", [File, Terminal])
+def test_data_without_a_length_are_shown_too(kind: type[Any]) -> None:
+    file = kind()
+    runner = run(file, IterTimerHook())
+    runner.fit(Endless(), Endless())
+    runner.test(Endless())
+    assert [without_times(line).partition("  ")[0] for line in file.lines] == ["epoch 1/2", "epoch 2/2", "test 5"]
+    if kind is Terminal:
+        assert any(re.match(r"epoch 2/2 3  loss [\d.]+  eta \d", line) for line in file.seen)
+
+
+@pytest.mark.parametrize("kind", [File, Terminal])
+def test_outside_a_run_validations_tests_and_predictions_leave_a_line_each(kind: type[Any]) -> None:
+    file = kind()
+    runner = run(file)
+    runner.model = Predicts(runner)
+    runner.validate([1] * 3)
+    runner.test([1] * 3)
+    runner.predict([1] * 3)
+    assert [without_times(line) for line in file.lines] == [
+        "val 3/3  val_acc 0.5000",
+        "test 3/3  test_acc 0.5000",
+        "predict 3/3",
+    ]
+    assert sys.stdout is not file and getattr(file, "cursor", True)
+
+
+class Predicts:
+    def __init__(self, runner: Runner) -> None:
+        self.val_step, self.train_step = runner.model.val_step, runner.model.train_step
+
+    def __call__(self, batch: Any) -> Any:
+        return batch
+
+
+def test_a_test_among_the_iterations_of_a_run_leaves_its_own_line() -> None:
+    class Tests(Hook):
+        def after_train_epoch(self, runner: Runner) -> None:
+            kept = runner.mode, runner.data_loader
+            runner.test([1, 1])
+            runner.mode, runner.data_loader = kept
+
+    file = File()
+    run(file, Tests()).fit([0] * 4)
+    heads = [line.partition("  ")[0] for line in file.lines]
+    assert heads == ["test 2/2", "epoch 1/2", "test 2/2", "epoch 2/2"]
+
+
+def test_the_time_since_the_line_before_is_said(clock: Clock) -> None:
+    clock.step = 0.0
+    file = File()
+    runner = run(file)
+    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
+    hooks(runner.val_iter).pre(lambda: setattr(clock, "now", clock.now + 50))
+    runner.fit([0] * 4, [1])
+    assert [line.rpartition("  ")[2] for line in file.lines] == ["1 min 0 s", "1 min 0 s"]
+    file = File()
+    runner = run(file)
+    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 2.5))
+    runner.fit([0] * 4)
+    assert [line.rpartition("  ")[2] for line in file.lines] == ["10 s", "10 s"]
+
+
+def test_a_run_that_is_resumed_in_an_epoch_has_the_means_of_all_of_it(tmp_path: Path) -> None:
+    runner = run(File())
+    hooks(runner.train_iter).post(lambda runner: runner.request_stop() if runner.iter == 1 else None)
+    runner.fit([0] * 4)
+    saved = runner.save_checkpoint(tmp_path / "saved")
+    resumed = run(file := File())
+    resumed.resume(saved)
+    again = resumed.save_checkpoint(tmp_path / "again")
+    resumed = run(file)
+    resumed.resume(again)
+    resumed.fit([0] * 4)
+    assert [without_times(line) for line in file.lines] == [f"{line}  lr 0.1000" for line in MEANS]
+
+
+def test_an_epoch_that_is_saved_before_its_line_is_shown_is_shown_after_a_resume(tmp_path: Path) -> None:
+    class Save(Hook):
+        def after_val_epoch(self, runner: Runner) -> None:
+            runner.save_checkpoint(tmp_path / f"{runner.epoch}")
+
+        def after_train_epoch(self, runner: Runner) -> None:
+            runner.save_checkpoint(tmp_path / "trained")
+            runner.request_stop()
+
+    runner = run(File(), Save())
+    runner.fit([0] * 4, [1])
+    resumed = run(file := File())
+    resumed.resume(tmp_path / "trained")
+    resumed.fit([0] * 4, [1])
+    expected = [f"{line}  val_acc 0.5000  lr 0.1000" for line in MEANS]
+    assert [without_times(line) for line in file.lines] == expected
+
+
+def test_a_second_run_of_a_runner_goes_on() -> None:
+    runner = run(file := File(), max_epochs=1)
+    runner.fit([0] * 4)
+    runner.max_epochs = 2
+    runner.fit([0] * 4)
+    assert [line[:9] for line in file.lines] == ["epoch 1/1", "epoch 2/2"]
+
+
+def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one() -> None:
+    file, before = Terminal(), program()
+
+    class Late(Hook):
+        def after_train_iter(self, runner: Runner) -> None:
+            if runner.iter == 1:
+                runner.register_hook(ProgressHook(file=file))
+
+    runner = make(steady, Late())
+    runner.fit([0] * 4)
+    clean(file, before)
+    assert file.lines == []
+    runner.max_epochs = 3
+    runner.fit([0] * 4)
+    assert [without_times(line) for line in file.lines] == ["epoch 3/3  loss 4.7500  accuracy 0.2500  lr 0.1000"]
+
+
+# Lines meanwhile
+
+
+def test_elsewhere_a_line_is_shown_every_so_many_iterations() -> None:
+    file = File()
+    run(file, IterTimerHook(), interval=2, max_epochs=1).fit([0] * 6, [1] * 4)
+    lines = [re.sub(r"  eta .*?(  |$)", r"\1", line) for line in file.lines]
+    assert lines[:-1] == [
+        "epoch 1/1 2/6  loss 0.2500  lr 0.1000  accuracy 0.2500",
+        "epoch 1/1 4/6  loss 0.7500  lr 0.1000  accuracy 0.2500",
+        "epoch 1/1 val 2/4",
+    ]
+    assert all(re.search(r"  eta [\d.]+ [mµn]?s", line) for line in file.lines[:-1])
+
+
+def test_elsewhere_a_line_is_shown_after_so_many_seconds_without_one(clock: Clock) -> None:
+    clock.step = 0.0
+    file = File()
+    runner = run(file, seconds=10, max_iters=12)
+    hooks(runner.train_iter).pre(lambda: setattr(clock, "now", clock.now + 4))
+    runner.fit([0] * 5)
+    assert [line.partition("  ")[0] for line in file.lines] == ["iter 3/12", "iter 6/12", "iter 9/12", "iter 12/12"]
+
+
+def test_elsewhere_there_are_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    file = File()
+    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "a\x1b[2J\nb": 2.0}}, interval=1).fit([0] * 4, [1] * 3)
+    assert file.getvalue().replace("\n", "").isprintable()
+    assert len(file.lines) == 2 * (3 + 2 + 1)
+
+
+def test_the_standard_output_is_that_of_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+    runner = run(None)
+    runner.fit([0] * 4)
+    assert [without_times(line) for line in capsys.readouterr().out.splitlines()] == [
+        f"{line}  lr 0.1000" for line in MEANS
+    ]
+
+
+def test_without_a_standard_output_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    runner = run(None)
+    runner.fit([0] * 4)
+    assert runner.iter == 8
+
+
+@pytest.mark.parametrize("kind", ["dumb", "unknown"])
+def test_a_terminal_that_can_do_no_more_is_given_plain_lines(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", kind)
+    file = Terminal()
+    run(file, interval=2).fit([0] * 4)
+    assert "\x1b" not in file.raw and "\r" not in file.raw
+    assert len(file.lines) == 4
+
+
+def test_without_rich_a_terminal_is_given_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aspecthook.training.logging._terminal.find_spec", lambda name: None)
+    file = Terminal()
+    run(file).fit([0] * 4)
+    assert "\x1b" not in file.raw and len(file.lines) == 2
+
+
+# The bar
+
+
+def clean(file: Terminal, before: tuple[Any, ...]) -> None:
+    """Nothing is left of the bar: neither on the terminal nor in the program."""
+    assert file.cursor
+    assert before == program()
+    assert not any(re.search(r"[━╸╺]", line) for line in file.lines)
+    assert file.column == 0
+
+
+def program() -> tuple[Any, ...]:
+    streams = [getattr(handler, "stream", None) for handler in logging.root.handlers]
+    return sys.stdout, sys.stderr, streams, threading.enumerate()
+
+
+def test_a_bar_moves_below_the_lines_and_is_gone_after_the_run() -> None:
+    file, before = Terminal(), program()
+    run(file, IterTimerHook()).fit([0] * 4, [1] * 2)
+    clean(file, before)
+    looks = list(dict.fromkeys(file.seen))
+    for start in ("epoch 1/2 0/4 ━", "epoch 1/2 3/4 ━", "epoch 1/2 val 1/2 ━", "epoch 2/2 4/4 ━"):
+        assert any(line.startswith(start) for line in looks)
+    assert any(re.search(r"━  loss 0.5000  eta [\d.]+ [mµn]?s  lr 0.1000  accuracy 0.2500$", line) for line in looks)
+    assert "\x1b[?25l" in file.raw
+    ends = [line.partition(" ━")[0] for line in looks if "4/4" in line]
+    assert set(ends) == {"epoch 1/2 4/4", "epoch 2/2 4/4"}
+
+
+def test_the_bar_of_a_run_of_iterations_goes_over_all_its_passes() -> None:
+    file, before = Terminal(), program()
+    run(file, EvalHook([1, 1], interval=5, by_epoch=False), max_iters=9).fit([0] * 2)
+    clean(file, before)
+    heads = [line.partition(" ━")[0] for line in file.seen if "━" in line]
+    assert list(dict.fromkeys(heads)) == [
+        *[f"iter {n}/9" for n in (0, 1, 2, 3, 4)],
+        *[f"iter 5/9 val {n}/2" for n in (0, 1, 2)],
+        *[f"iter {n}/9" for n in (5, 6, 7, 8, 9)],
+    ]
+    assert file.raw.count("\x1b[?25l") == 1
+
+
+@pytest.mark.parametrize("width", [1, 12, 20, 25, 30, 40, 60, 79, 80, 200])
+def test_the_bar_has_one_line_however_narrow_the_terminal_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    file, before = Terminal(width), program()
+
+    class Look(Hook):
+        """Before a line that lasts, there is nothing but the bar."""
+
+        priority = "LOWEST"
+
+        def after_train_iter(self, epoch: int) -> None:
+            assert epoch or len(file.rows) == 1
+
+    def rows(place: int) -> dict[str, Any]:
+        return {"log_vars": {"loss": 0.5, "漢字の名": 1.0, "b" * 30: 2.0}}
+
+    run(file, IterTimerHook(), Look(), rows=rows).fit([0] * 4)
+    clean(file, before)
+    if width >= 40:
+        assert any(re.match(r"epoch 1/2 3/4 [━╸╺]{6,}  loss 0.5000", line) for line in file.seen)
+    if width >= 60:
+        assert any("eta" in line for line in file.seen)
+
+
+def test_long_lines_are_folded_between_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    file = Terminal(40)
+    run(file, max_epochs=1).fit([0] * 4, [1])
+    assert file.lines[0] == "epoch 1/1  loss 0.7500  accuracy 0.2500"
+    assert without_times(file.lines[1]) == "    val_acc 0.5000  lr 0.1000"
+
+
+def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Terminal()
+    run(file).fit([0] * 4)
+    assert re.search(r"\x1b\[[\d;]*3\d", file.raw)
+    monkeypatch.setenv("NO_COLOR", "1")
+    file = Terminal()
+    run(file).fit([0] * 4)
+    assert set(re.findall(r"\x1b\[[\d;]*m", file.raw)) <= {"\x1b[0m", "\x1b[1m"}
+
+
+def test_what_an_encoding_lacks_is_replaced() -> None:
+    class Ascii(Terminal):
+        encoding = "ascii"
+
+        def write(self, text: str) -> int:
+            text.encode("ascii")
+            return super().write(text)
+
+    file = Ascii()
+    run(file, rows=lambda place: {"log_vars": {"loss": 1.0, "Δ": 2.0}}).fit([0] * 4)
+    assert without_times(file.lines[0]) == "epoch 1/2  loss 1.0000  ? 2.0000  lr 0.1000"
+
+
+# Others print meanwhile
+
+
+@pytest.fixture
+def handler() -> Any:
+    made = logging.StreamHandler(sys.stderr)
+    logging.getLogger("of.others").addHandler(made)
+    yield made
+    logging.getLogger("of.others").removeHandler(made)
+
+
+def test_what_others_print_goes_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Terminal()
+    monkeypatch.setattr(sys, "stdout", file)
+    monkeypatch.setattr(sys, "stderr", file)
+    handler = logging.StreamHandler(sys.stderr)
+    logger = logging.getLogger("of.others")
+    logger.addHandler(handler)
+
+    class Prints(Hook):
+        priority = "LOWEST"
+
+        def after_train_iter(self, runner: Runner) -> None:
+            assert "━" in file.rows[-1]
+            if runner.iter == 1:
+                print("a line of the program")
+                logger.warning("a line of a log")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("always")
+                    warnings.showwarning = show
+                    warnings.warn("what is amiss", stacklevel=1)
+
+    def show(message: Any, *_: Any) -> None:
+        sys.stderr.write(f"{message}\n")
+
+    try:
+        before = program()
+        runner = run(None, Prints())
+        runner.fit([0] * 4)
+        clean(file, before)
+        assert handler.stream is file
+    finally:
+        logger.removeHandler(handler)
+    assert [without_times(line) for line in file.lines] == [
+        "a line of the program",
+        "a line of a log",
+        "what is amiss",
+        *[f"{line}  lr 0.1000" for line in MEANS],
+    ]
+
+
+def test_errors_that_go_into_a_file_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, errors = Terminal(), File()
+    monkeypatch.setattr(sys, "stdout", file)
+    monkeypatch.setattr(sys, "stderr", errors)
+    runner = run(None)
+    hooks(runner.train_iter).pre(lambda runner: print("oh", file=sys.stderr) if runner.iter == 2 else None)
+    runner.fit([0] * 4)
+    assert errors.getvalue() == "oh\n"
+    assert len(file.lines) == 2
+
+
+# Failures
+
+STAGES = ["run", "train_epoch", "train_iter", "forward", "backward", "optimizer_step", "val_epoch", "val_iter"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("priority", [0, 100])
+@pytest.mark.parametrize("kind", ["pre", "post"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_that_fails_leaves_the_terminal_as_it_was(
+    stage: str, kind: Any, priority: int, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Terminal()
+    monkeypatch.setattr(sys, "stdout", file)
+    monkeypatch.setattr(sys, "stderr", file)
+    before = program()
+    runner = run(None)
+
+    def fail(iter: int) -> None:
+        if iter >= 4 or stage == "run":
+            raise error("broken")
+
+    hooks(getattr(runner, stage)).add(kind, fail, priority=priority)
+    with pytest.raises(error, match="broken"):
+        runner.fit([0] * 4, [1] * 2)
+    clean(file, before)
+
+
+@pytest.mark.parametrize("mode", ["val", "test", "predict"])
+@pytest.mark.parametrize("where", ["epoch", "iter", "data"])
+def test_what_fails_outside_a_run_leaves_the_terminal_as_it_was(
+    mode: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Terminal()
+    monkeypatch.setattr(sys, "stdout", file)
+    before = program()
+    runner = run(None)
+    runner.model = Predicts(runner)
+
+    def data() -> Any:
+        yield 1
+        if where == "data":
+            raise KeyboardInterrupt
+        yield 1
+
+    class Data:
+        def __iter__(self) -> Any:
+            return data()
+
+    if where != "data":
+        hooks(getattr(runner, f"{mode}_{where}")).add("post", lambda: 1 / 0)
+    with pytest.raises(KeyboardInterrupt if where == "data" else ZeroDivisionError):
+        {"val": runner.validate, "test": runner.test, "predict": runner.predict}[mode](Data())
+    clean(file, before)
+
+
+def test_a_validation_that_is_skipped_takes_no_bar_away() -> None:
+    file = Terminal()
+    runner = run(file, EvalHook([1], interval=2, by_epoch=False), max_epochs=1)
+    hooks(runner.val_epoch).add("pre", lambda: Return(None), priority=0)
+    runner.fit([0] * 5)
+    assert any(line.startswith("epoch 1/1 5/5 ━") for line in file.seen)
+    assert [without_times(line) for line in file.lines] == ["epoch 1/1  loss 1.0000  accuracy 0.2500  lr 0.1000"]
+
+
+class Gone(Terminal):
+    """A terminal, or a pipe, that is closed after some lines."""
+
+    def __init__(self, tty: bool, after: int, error: OSError) -> None:
+        super().__init__()
+        self.tty, self.left, self.error = tty, after, error
+
+    def isatty(self) -> bool:
+        return self.tty
+
+    def write(self, text: str) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return super().write(text)
+
+
+@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("tty", [True, False])
+@pytest.mark.parametrize("error", [BrokenPipeError(32, "gone"), OSError(5, "gone")])
+def test_a_terminal_that_is_closed_does_not_end_the_run(
+    error: OSError, tty: bool, after: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Gone(tty, after, error))
+    before = program()
+    runner = run(None, interval=1)
+    runner.fit([0] * 4, [1])
+    assert runner.iter == 8
+    assert before == program()
+    (record,) = caplog.records
+    assert re.match(r"the progress cannot be shown any more: .*gone; the run continues", record.message)
+
+
+def test_a_file_that_is_closed_does_not_end_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    file = File()
+    runner = run(file)
+    hooks(runner.train_iter).pre(lambda runner: file.close() if runner.iter == 5 else None)
+    runner.fit([0] * 4)
+    assert runner.iter == 8
+    assert "I/O operation on closed file; the run continues" in caplog.text
+
+
+def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    file = Terminal()
+    runner = run(file)
+    runner.fit([0] * 4, [1])
+    runner.test([1])
+    assert file.raw == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"interval": 0}, HookOptionError, "ProgressHook: interval=0; give a number from 1 up"),
+        ({"interval": "1"}, HookTypeError, "interval='1' is not a whole number"),
+        ({"seconds": 0}, HookOptionError, "ProgressHook: seconds=0; give a number above 0"),
+        ({"seconds": None}, HookTypeError, "seconds=None is not a number"),
+    ],
+)
+def test_options_that_are_none_are_refused(options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ProgressHook(**options)
+
+
+# A real terminal
+
+SCRIPT = """
+    import logging, os, signal, sys, time, warnings
+    import numpy as np
+    logging.basicConfig(level=logging.INFO, format="log: %(message)s")
+    from aspecthook import hooks
+    from aspecthook.training import Runner
+    from aspecthook.training.logging._progress import ProgressHook
+    from aspecthook.training.logging._timers import IterTimerHook
+    from aspecthook.training.numpy import SGD, Linear, cross_entropy
+
+    model, data = Linear(3, 2), [(np.ones((2, 3)), np.zeros(2, int))] * 4
+    runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=cross_entropy, max_epochs=3)
+    runner.register_hook(IterTimerHook())
+    runner.register_hook(ProgressHook())
+    how = sys.argv[1]
+
+    def meanwhile(iter):
+        if iter == 5:
+            print("printed")
+            logging.info("logged")
+            warnings.warn("warned")
+        if iter == 6 and how == "fail":
+            raise ValueError("broken")
+        if iter == 6 and how == "interrupt":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    hooks(runner.train_iter).pre(meanwhile)
+    hooks(runner.train_iter).post(lambda: time.sleep(0.03))
+    runner.fit(data, data)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("width", [40, 100])
+@pytest.mark.parametrize("how", ["well", "fail", "interrupt"])
+def test_a_real_terminal_shows_it(how: str, width: int) -> None:
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), how]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as running:
+        os.close(theirs)
+        text = "".join(iter(lambda: read(ours), ""))
+    os.close(ours)
+    screen = Terminal(width)
+    screen.write(text)
+    assert screen.cursor and screen.column == 0
+    assert not any(re.search("[━╸╺]", line) for line in screen.lines)
+    assert {"printed", "log: logged"} <= set(screen.lines)
+    assert "UserWarning: warned" in "".join(screen.lines)
+    assert screen.lines[0].startswith("epoch 1/3  loss ")
+    assert re.search(r"epoch 1/3 \d/4 [━╸╺]", re.sub(r"\x1b\[[\d;]*m", "", text))
+    if how == "well":
+        assert running.returncode == 0 and sum(line.startswith("epoch ") for line in screen.lines) == 3
+    else:
+        error = "ValueError: broken" if how == "fail" else "KeyboardInterrupt"
+        assert running.returncode != 0 and screen.lines[-1] == error
+
+
+def read(ours: int) -> str:
+    try:
+        return os.read(ours, 65536).decode(errors="replace")
+    except OSError:  # on Linux, what a pseudo-terminal says when the other end is closed
+        return ""

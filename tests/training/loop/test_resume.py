@@ -1,0 +1,112 @@
+"""A run that is ended at any iteration and resumed is bit for bit the run that was never ended."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aspecthook.training import EMAHook, Hook, LrUpdaterHook, OptimizerHook, Runner, TrainingError
+from aspecthook.training.checkpoint import load, newest
+from aspecthook.training.data import ArrayDataset, DataLoader
+from aspecthook.training.numpy import SGD, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "digits.py"
+
+
+def data() -> DataLoader:
+    made = np.random.Generator(np.random.PCG64(7))
+    images, labels = made.normal(size=(22, 6)), made.integers(0, 3, 22)
+    return DataLoader(ArrayDataset(images, labels), batch_size=4, shuffle=True)
+
+
+class SaveAt(Hook):
+    """Saves once, after some iteration, and stops."""
+
+    def __init__(self, at: int, path: Path) -> None:
+        self.at = at
+        self.path = path
+
+    def after_train_iter(self, runner: Runner, iter: int) -> None:
+        if iter == self.at:
+            runner.save_checkpoint(self.path)
+            runner.request_stop()
+
+
+def make(accumulate: int, *extra: Hook) -> Runner:
+    random.seed(3)
+    manual_seed(3)
+    model = Sequential(Linear(6, 8), ReLU(), Dropout(0.4), Linear(8, 3))
+    optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
+    runner = Runner(model, optimizer=optimizer, loss=cross_entropy, max_epochs=3, accumulate=accumulate, seed=5)
+    runner.register_hook(LrUpdaterHook("cosine", min_lr=0.0, by_epoch=False, warmup="linear", warmup_iters=3))
+    runner.register_hook(EMAHook("constant", momentum=0.1))
+    runner.register_hook(OptimizerHook({"max_norm": 1.0}))
+    for hook in extra:
+        runner.register_hook(hook)
+    return runner
+
+
+def outcome(runner: Runner) -> dict[str, Any]:
+    state = runner.state_dict()
+    del state["meta"]
+    state["hooks"].pop("SaveAt", None)
+    return state
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if hasattr(one, "tobytes"):
+        return one.tobytes() == other.tobytes()
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("at", range(18))
+def test_a_resumed_run_is_the_run_that_was_never_ended(at: int, accumulate: int, tmp_path: Path) -> None:
+    whole = make(accumulate)
+    whole.fit(data())
+    saved = tmp_path / "saved.safetensors"
+    ended = make(accumulate, SaveAt(at, saved))
+    ended.fit(data())
+    assert ended.iter == at + 1
+    resumed = make(accumulate)
+    resumed.resume(saved)
+    resumed.fit(data())
+    assert resumed.iter == whole.iter == 18
+    assert same(outcome(resumed), outcome(whole))
+
+
+def test_a_checkpoint_of_another_model_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    saved = make(1).save_checkpoint(tmp_path / "saved.safetensors")
+    other = Runner(Sequential(Linear(6, 9), ReLU(), Dropout(0.4), Linear(9, 3)))
+    before = other.backend.state(other.model)
+    with pytest.raises(TrainingError, match=r"(?s)0\.weight.*3\.weight|3\.weight.*0\.weight"):
+        other.load_checkpoint(saved)
+    assert same(other.backend.state(other.model), before)
+    (tmp_path / "foreign").write_bytes(b"\x80\x04N.")
+    with pytest.raises(TrainingError, match="foreign"):
+        other.load_checkpoint(tmp_path / "foreign")
+
+
+def test_the_digits_are_learnt_and_a_killed_run_goes_on(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLE), "--work-dir", str(tmp_path)]
+    with subprocess.Popen([*command, "--epochs", "12"], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if line.startswith("epoch  3"):
+                running.kill()
+                break
+    saved = newest(tmp_path)
+    assert saved is not None and load(saved)["progress"]["epoch"] >= 2
+    done = subprocess.run([*command, "--epochs", "12", "--resume"], capture_output=True, text=True, check=True)
+    assert "resumed from" in done.stdout
+    assert float(done.stdout.rpartition(": ")[2].rstrip("%\n")) >= 95.0

@@ -1,0 +1,449 @@
+"""Hooks of learning rate and momentum: the numbers of the originals, what is set when, what is refused."""
+
+from __future__ import annotations
+
+import json
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook._errors import ConfigError
+from aspecthook.training import HOOKS, Runner, TrainingError
+from aspecthook.training.schedules import CosineAnnealing, Exp, FlatCosineAnnealing, LinearAnnealing, OneCycle, Step
+from aspecthook.training.schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
+
+REFERENCE = json.loads((Path(__file__).parent / "reference_lr.json").read_text())
+HOOK = {"lr": LrUpdaterHook, "momentum": MomentumUpdaterHook}
+
+
+class Optimizer:
+    """Groups of parameters, and what their learning rates and momenta were at each step."""
+
+    def __init__(self, lrs: tuple[float, ...] = (0.1,), momenta: tuple[float, ...] = (), betas: bool = False) -> None:
+        self.param_groups: list[dict[str, Any]] = [{"lr": lr, "params": []} for lr in lrs]
+        for group, momentum in zip(self.param_groups, momenta, strict=False):
+            group.update({"betas": (momentum, 0.999)} if betas else {"momentum": momentum})
+        self.lrs: list[float] = []
+
+    def step(self) -> None:
+        self.lrs.append(self.param_groups[0]["lr"])
+
+    def zero_grad(self) -> None: ...
+
+    def read(self, word: str) -> list[float]:
+        return [
+            group["betas"][0] if word == "momentum" and "betas" in group else group[word] for group in self.param_groups
+        ]
+
+
+class Run:
+    """As much of a runner as schedules look at; epochs of `length` batches, `accumulate` of them to a step."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer | None = None,
+        *,
+        max_epochs: int | None = 6,
+        max_iters: int | None = None,
+        length: int | None = 10,
+        accumulate: int = 1,
+    ) -> None:
+        self.optimizer = optimizer or Optimizer()
+        self.max_epochs, self.max_iters, self.accumulate = max_epochs, max_iters, accumulate
+        self.data_loader: Any = iter(()) if length is None else range(length)
+        self.length = length or 10
+        self.epoch = self.iter = self.step = 0
+
+    def go(self, *hooks: Any, word: str = "lr", until: int | None = None, after: Any = None) -> list[list[float]]:
+        """Give what each batch was trained with."""
+        total = self.max_iters or (self.max_epochs or 0) * self.length
+        rows: list[list[float]] = []
+        for hook in hooks:
+            hook.before_run(self)
+        if after is not None:
+            after()
+        first = True
+        while self.iter < min(total, until or total):
+            if first or self.iter % self.length == 0:
+                self.epoch, first = self.iter // self.length, False
+                for hook in hooks:
+                    hook.before_train_epoch(self)
+            for hook in hooks:
+                hook.before_train_iter(self)
+            rows.append(self.optimizer.read(word))
+            self.iter += 1
+            self.step = self.iter // self.accumulate
+        return rows
+
+
+def lrs(run: Run, **config: Any) -> list[float]:
+    return [row[0] for row in run.go(LrUpdaterHook(**config))]
+
+
+# The numbers of the original implementations
+
+
+@pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case: f"{case['source']}-{case['optimizer']}")
+def test_a_schedule_gives_the_numbers_of_the_original(case: dict[str, Any]) -> None:
+    momenta = (0.9, 0.8) if case["word"] == "momentum" else ()
+    optimizer = Optimizer((0.1, 0.02), momenta, betas=case["optimizer"] == "Adam")
+    run = Run(optimizer, max_epochs=case["epochs"], length=case["length"])
+    rows = run.go(HOOK[case["word"]](case["policy"], **case["options"]), word=case["word"])
+    assert len(rows) == len(case["values"]) == 60
+    for ours, theirs in zip(rows, case["values"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-10, abs=1e-14)
+
+
+def test_the_reference_has_every_policy_of_each_original() -> None:
+    made = {(case["source"].partition(".")[0], case["word"], case["source"]) for case in REFERENCE["cases"]}
+    assert len({source for by, word, source in made if by == "mmcv" and word == "lr"}) == 11
+    assert len({source for by, word, source in made if by == "mmcv" and word == "momentum"}) == 5
+    assert {by for by, _, _ in made} == {"mmcv", "mmengine", "torch"} == REFERENCE["versions"].keys() - {"python"}
+
+
+# When they are set
+
+
+def test_a_policy_by_epoch_changes_between_epochs_alone() -> None:
+    values = lrs(Run(max_epochs=3, length=4), policy="step", step=1, gamma=0.5)
+    assert values == [0.1] * 4 + [0.05] * 4 + [0.025] * 4
+
+
+def test_a_policy_goes_by_epoch_unless_told_or_unable_to() -> None:
+    by_epoch = lrs(Run(max_epochs=2, length=4), policy="exp", gamma=0.5)
+    by_step = lrs(Run(max_epochs=2, length=4), policy="exp", gamma=0.5, by_epoch=False)
+    in_iterations = lrs(Run(max_epochs=None, max_iters=8, length=4), policy="exp", gamma=0.5)
+    assert by_epoch == [0.1] * 4 + [0.05] * 4
+    assert by_step == in_iterations == [0.1 * 0.5**step for step in range(8)]
+    assert len({*lrs(Run(), policy="cyclic")}) > 6
+
+
+def test_what_goes_by_steps_alone_is_refused_for_epochs() -> None:
+    for policy in ("cyclic", "one_cycle"):
+        with pytest.raises(ConfigError, match="only counts steps"):
+            LrUpdaterHook(policy, by_epoch=True, **({"max_lr": 1} if policy == "one_cycle" else {}))
+
+
+@pytest.mark.parametrize("by_epoch", [True, False])
+@pytest.mark.parametrize("kind", ["constant", "linear", "exp"])
+def test_the_regular_value_is_restored_as_the_warm_up_ends(kind: str, by_epoch: bool) -> None:
+    config = {"policy": "exp", "gamma": 0.9, "by_epoch": by_epoch}
+    plain = lrs(Run(length=5), **config)
+    warm = lrs(Run(length=5), warmup=kind, warmup_iters=7, warmup_ratio=0.5, **config)
+    assert warm[7:] == plain[7:]
+    assert all(few < many for few, many in zip(warm[:7], plain[:7], strict=True))
+    assert warm[0] == pytest.approx(0.05)
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(1, 4))
+def test_a_warm_up_by_epoch_has_the_steps_of_its_epochs(epochs: int, length: int, accumulate: int) -> None:
+    run = Run(max_epochs=6, length=length, accumulate=accumulate)
+    values = lrs(run, policy="fixed", warmup="linear", warmup_iters=epochs, warmup_ratio=0.1, warmup_by_epoch=True)
+    steps = ceil(epochs * length / accumulate)
+    warm = [value for value in values if value < 0.1]
+    assert len(warm) == min(steps * accumulate, len(values))
+
+
+@given(st.integers(1, 7), st.sampled_from(["linear_annealing", "poly", "flat_cosine", "one_cycle", "cyclic", "exp"]))
+def test_schedules_see_steps_not_the_batches_that_they_are_made_of(accumulate: int, policy: str) -> None:
+    options: dict[str, Any] = {
+        "linear_annealing": {"min_lr": 0.0},
+        "flat_cosine": {"min_lr": 0.0},
+        "one_cycle": {"max_lr": 1.0},
+        "exp": {"gamma": 0.9},
+    }.get(policy, {})
+    config = {"policy": policy, **options, "by_epoch": False, "warmup": "linear", "warmup_iters": 5}
+    grouped = lrs(Run(max_epochs=4, length=10, accumulate=accumulate), **config)
+    steps = ceil(40 / accumulate)
+    alone = lrs(Run(max_epochs=1, length=steps), **config)
+    assert grouped == [alone[place // accumulate] for place in range(40)]
+
+
+def test_each_group_goes_from_its_own_start() -> None:
+    rows = Run(Optimizer((0.1, 0.4))).go(LrUpdaterHook("exp", gamma=0.5))
+    assert rows[0] == [0.1, 0.4] and rows[10] == [0.05, 0.2]
+
+
+def test_one_cycle_takes_a_maximum_for_each_group() -> None:
+    run = Run(Optimizer((1.0, 1.0)))
+    run.go(LrUpdaterHook("one_cycle", max_lr=[0.5, 0.25], div_factor=10))
+    assert [group["initial_lr"] for group in run.optimizer.param_groups] == [0.05, 0.025]
+    with pytest.raises(TrainingError, match="values for 3 parameter groups, and the optimizer has 2"):
+        Run(Optimizer((1.0, 1.0))).go(LrUpdaterHook("one_cycle", max_lr=[1, 1, 1]))
+
+
+def test_betas_keep_all_but_the_first() -> None:
+    optimizer = Optimizer((0.1,), (0.9,), betas=True)
+    optimizer.param_groups[0]["betas"] = (0.9, 0.98, 0.99)
+    Run(optimizer).go(MomentumUpdaterHook("exp", gamma=0.5), until=11)
+    assert optimizer.param_groups[0]["betas"] == (0.45, 0.98, 0.99)
+
+
+def test_a_warm_up_divides_the_momentum_by_what_it_multiplies_the_learning_rate_by() -> None:
+    config: dict[str, Any] = {"policy": "fixed", "warmup": "exp", "warmup_iters": 10, "warmup_ratio": 0.5}
+    factors = [value / 0.1 for value in lrs(Run(), **config)]
+    momenta = Run(Optimizer((0.1,), (0.4,))).go(MomentumUpdaterHook(**config), word="momentum")
+    assert [row[0] for row in momenta] == pytest.approx([0.4 / factor for factor in factors])
+
+
+def test_a_learning_rate_that_is_a_tensor_is_filled_not_replaced() -> None:
+    class Tensor:  # what a compiled step has read is this object
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def __float__(self) -> float:
+            return self.value
+
+        def fill_(self, value: float) -> None:
+            self.value = value
+
+    tensor: Any = Tensor(0.1)
+    run = Run(Optimizer((tensor,)))
+    run.go(LrUpdaterHook("exp", gamma=0.5), until=11)
+    assert run.optimizer.param_groups[0]["lr"] is tensor and tensor.value == 0.05
+    assert run.optimizer.param_groups[0]["initial_lr"] == 0.1
+
+
+def test_a_policy_may_be_any_function() -> None:
+    assert lrs(Run(max_epochs=2, length=1), policy=lambda base, epoch, epochs: base * epochs + epoch) == [0.2, 1.2]
+    assert lrs(Run(max_epochs=2, length=1), policy=Exp(gamma=0.5)) == [0.1, 0.05]
+
+
+def test_a_hook_registered_in_the_middle_of_a_run_begins_there() -> None:
+    run, hook = Run(), LrUpdaterHook("exp", gamma=0.5)
+    run.epoch, run.iter, run.step = 3, 35, 35
+    hook.before_train_iter(run)  # type: ignore[arg-type]
+    assert run.optimizer.read("lr") == [0.1 * 0.5**3]
+
+
+# Going on
+
+
+@given(st.integers(1, 59), st.booleans(), st.sampled_from(["before", "after", "never"]))
+def test_a_resumed_schedule_goes_on_as_if_nothing_had_happened(stop: int, by_epoch: bool, load: str) -> None:
+    config: dict[str, Any] = {
+        "policy": "cosine",
+        "min_lr_ratio": 0.1,
+        "by_epoch": by_epoch,
+        "warmup": "linear",
+        "warmup_iters": 25,
+    }
+    whole = Run().go(LrUpdaterHook(**config))
+    first, hook = Run(), LrUpdaterHook(**config)
+    first.go(hook, until=stop)
+    state = json.loads(json.dumps(hook.state_dict()))
+
+    optimizer = Optimizer(tuple(first.optimizer.read("lr")))  # as its own state has it: in the middle of the schedule
+    if load == "never":  # the optimizer's state has it too
+        optimizer.param_groups[0]["initial_lr"] = first.optimizer.param_groups[0]["initial_lr"]
+    second, again = Run(optimizer), LrUpdaterHook(**config)
+    second.epoch, second.iter, second.step = stop // 10, stop, stop
+    if load == "before":
+        again.load_state_dict(state)
+    rest = second.go(again, after=(lambda: again.load_state_dict(state)) if load == "after" else None)
+    assert rest == whole[stop:]
+
+
+def test_the_state_of_a_schedule_is_what_it_started_from() -> None:
+    run, hook = Run(Optimizer((0.1, 0.4), (0.9, 0.8))), MomentumUpdaterHook("exp", gamma=0.5)
+    assert hook.state_dict() == {"initial_momentum": []}
+    run.go(hook)
+    assert hook.state_dict() == {"initial_momentum": [0.9, 0.8]}
+    hook.load_state_dict({"initial_momentum": [0.5]})
+    with pytest.raises(
+        TrainingError, match="the checkpoint has values for 1 parameter groups, and the optimizer has 2"
+    ):
+        hook.before_run(run)  # type: ignore[arg-type]
+
+
+def test_the_state_of_a_run_that_never_began_changes_nothing() -> None:
+    hook = LrUpdaterHook("fixed")
+    hook.load_state_dict(LrUpdaterHook("fixed").state_dict())
+    assert Run().go(hook)[0] == [0.1]
+
+
+def test_a_second_run_starts_from_where_the_first_one_started() -> None:
+    optimizer, hook = Optimizer(), LrUpdaterHook("exp", gamma=0.5)
+    assert Run(optimizer).go(hook) == Run(optimizer).go(hook)
+
+
+def test_a_second_run_of_another_length_goes_by_its_own() -> None:
+    optimizer, hook = Optimizer(), LrUpdaterHook("linear", min_lr=0, by_epoch=False)
+    Run(optimizer).go(hook)
+    assert Run(optimizer, max_epochs=2).go(hook)[10] == [0.05]
+
+
+def test_what_one_cycle_is_given_counts_more_than_what_a_checkpoint_has() -> None:
+    hook = LrUpdaterHook("one_cycle", max_lr=0.25)
+    hook.load_state_dict({"initial_lr": [7.0]})
+    assert Run().go(hook)[0] == pytest.approx([0.01])
+
+
+# From a config
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("step", Step),
+        ("Step", Step),
+        ("CosineAnnealing", CosineAnnealing),
+        ("cosine_annealing", CosineAnnealing),
+        ("cosine annealing", CosineAnnealing),
+        ("cosine", CosineAnnealing),
+        ("LinearAnnealing", LinearAnnealing),
+        ("FlatCosineAnnealing", FlatCosineAnnealing),
+        ("flat_cosine", FlatCosineAnnealing),
+        ("OneCycle", OneCycle),
+        ("one-cycle", OneCycle),
+    ],
+)
+def test_a_policy_is_found_by_the_spelling_of_mmcv_and_by_ours(name: str, kind: type) -> None:
+    options: dict[type, dict[str, Any]] = {Step: {"step": 3}, OneCycle: {"max_lr": 1}}
+    assert isinstance(LrUpdaterHook(name, **options.get(kind, {"min_lr": 0})).policy, kind)
+
+
+def test_a_config_of_mmcv_builds_the_hook() -> None:
+    config = {"policy": "step", "warmup": "linear", "warmup_iters": 500, "warmup_ratio": 1.0 / 3, "step": [8, 11]}
+    hook = HOOKS.build_from_config({"type": "LrUpdaterHook", **config})
+    assert hook.policy == Step(step=(8, 11)) and hook.priority == "VERY_HIGH"
+    assert HOOKS.build_from_config("MomentumUpdaterHook", step=3).policy == Step(step=3, gamma=0.5)
+    assert MomentumUpdaterHook.priority == "HIGH"
+
+
+def test_what_is_left_over_of_a_warm_up_that_is_taken_out_is_nothing_to_refuse() -> None:
+    # configs of mm inherit: warmup=None over the warmup_iters of the base is how one turns it off
+    values = lrs(Run(), policy="fixed", warmup=None, warmup_iters=0, warmup_ratio=5)
+    assert {*values} == {0.1}
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"policy": "stp", "step": 3}, "LrUpdaterHook: there is no policy 'stp'; the policies are 'fixed', 'step'"),
+        ({"policy": "stp", "step": 3}, "; did you mean 'step'?"),
+        ({"policy": "CosineAnealing"}, "did you mean 'cosine_annealing'?"),
+        ({"policy": 3}, "LrUpdaterHook: the policy is 3; give the name of one, or a function"),
+        ({"policy": Exp}, "give the name of one, or a function"),
+        ({"policy": Exp(gamma=1), "gamma": 2}, "has its options already; leave out 'gamma'"),
+        ({"policy": "step"}, "LrUpdaterHook: the policy 'step' needs 'step'; add it"),
+        ({"policy": "exp"}, "needs 'gamma'; add it"),
+        ({"policy": "one_cycle"}, "needs 'max_lr'; add it"),
+        (
+            {"policy": "step", "step": 3, "gama": 1},
+            "takes no 'gama'; what it takes: 'step', 'gamma', 'min_lr'; did you",
+        ),
+        ({"policy": "step", "step": 3, "gama": 1}, "; did you mean 'gamma'?"),
+        ({"policy": "step", "step": 3, "warmup_iter": 1}, "; did you mean 'warmup_iters'?"),
+        ({"policy": "step", "step": 3, "min_value": 1}, "takes no 'min_value'; what it takes"),
+        ({"policy": "step", "step": 0}, "LrUpdaterHook: the policy 'step': Step(step=0): give a whole number"),
+        ({"policy": "cosine"}, "is given neither of min_lr and min_lr_ratio; give exactly one"),
+        ({"policy": "cosine", "min_lr": -1}, "CosineAnnealing(min_lr=-1)"),
+        ({"policy": "one_cycle", "max_lr": [1, 0]}, "OneCycle(max_lr=[1, 0]): give a number above 0, or a list"),
+        ({"policy": "one_cycle", "max_lr": 1, "pct_start": 2}, "OneCycle(pct_start=2)"),
+        ({"policy": "fixed", "warmup": "liner", "warmup_iters": 1}, "did you mean 'linear'?"),
+        ({"policy": "fixed", "warmup": "linear"}, "LrUpdaterHook(warmup_iters=0): give a whole number from 1 up"),
+        ({"policy": "fixed", "warmup": "linear", "warmup_iters": 2.5}, "(warmup_iters=2.5)"),
+        ({"policy": "fixed", "warmup": "exp", "warmup_iters": 1, "warmup_ratio": 0}, "a number above 0 and up to 1"),
+        ({"policy": "fixed", "warmup": "exp", "warmup_iters": 1, "warmup_ratio": 1.1}, "(warmup_ratio=1.1)"),
+        ({"policy": "fixed", "warmup": "exp", "warmup_iters": 1, "warmup_by_epoch": 1}, "give True or False"),
+        ({"policy": "fixed", "by_epoch": "no"}, "LrUpdaterHook(by_epoch='no'): give True or False"),
+    ],
+)
+def test_a_config_of_no_use_is_refused_as_the_hook_is_made(config: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        LrUpdaterHook(**config)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (
+            {"policy": "step", "step": 3, "min_lr": 0.1},
+            "takes no 'min_lr'; what it takes: 'step', 'gamma', 'min_momentum'",
+        ),
+        ({"policy": "cosine"}, "is given neither of min_momentum and min_momentum_ratio"),
+        ({"policy": "one_cycle", "div_factor": 3}, "takes no 'div_factor'"),
+        ({"policy": "one_cycle", "max_momentum": 0}, "OneCycle(max_momentum=0)"),
+        (
+            {"policy": "one_cycle", "max_momentum": [0.9, 0.9], "base_momentum": [0.8] * 3},
+            "base_momentum has 3 values and max_momentum 2",
+        ),
+    ],
+)
+def test_a_momentum_config_of_no_use_is_refused_in_its_own_words(config: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        MomentumUpdaterHook(**config)
+    assert says in str(caught.value)
+
+
+# What cannot be known before a run begins
+
+
+def test_what_would_fail_at_the_end_of_a_run_is_refused_before_it_begins() -> None:
+    run = Run()
+    with pytest.raises(ValueError, match="LrUpdaterHook: CosineRestart.* the last period ends at 5"):
+        LrUpdaterHook("cosine_restart", periods=[5], min_lr=0).before_run(run)  # type: ignore[arg-type]
+    for config in ({"policy": "one_cycle", "max_lr": 1, "total_steps": 59}, {"policy": "cyclic", "cyclic_times": 61}):
+        run = Run()
+        with pytest.raises(ConfigError, match="LrUpdaterHook: .*steps"):
+            run.go(LrUpdaterHook(**config))
+        assert run.iter == 0
+
+
+def test_a_policy_that_must_know_the_end_is_refused_where_the_run_does_not() -> None:
+    with pytest.raises(ConfigError, match="at which epoch the run ends, or by steps"):
+        Run(max_epochs=None, max_iters=50).go(LrUpdaterHook("poly", by_epoch=True))
+    with pytest.raises(TrainingError, match="a schedule by steps must know how many batches an epoch has"):
+        Run(length=None).go(LrUpdaterHook("poly", by_epoch=False))
+    with pytest.raises(TrainingError, match="warmup_by_epoch=True must know"):
+        Run(length=None).go(LrUpdaterHook("fixed", warmup="exp", warmup_iters=1, warmup_by_epoch=True))
+    assert Run(length=None, max_iters=20).go(LrUpdaterHook("poly", by_epoch=False))[10] == [0.05]
+
+
+def test_an_optimizer_without_what_is_to_be_set_is_refused() -> None:
+    with pytest.raises(TrainingError, match="group 0 of the optimizer has neither 'momentum' nor 'betas'"):
+        Run().go(MomentumUpdaterHook("fixed"))
+    run = Run()
+    del run.optimizer.param_groups[0]["lr"]
+    with pytest.raises(TrainingError, match="group 0 of the optimizer has no 'lr'"):
+        run.go(LrUpdaterHook("fixed"))
+
+
+# On a real runner
+
+
+class Loss(float):
+    def backward(self) -> None: ...
+
+    def __truediv__(self, count: float) -> Loss:
+        return self
+
+
+class Model:
+    def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:
+        return {"loss": Loss(1), "log_vars": {"loss": 1.0}, "num_samples": 1}
+
+    val_step = train_step
+
+
+@pytest.mark.parametrize(("accumulate", "steps"), [(1, 15), (2, 8), (4, 4)])
+def test_a_runner_steps_with_the_learning_rates_of_the_schedule(accumulate: int, steps: int) -> None:
+    optimizer = Optimizer()
+    runner = Runner(Model(), optimizer=optimizer, max_epochs=3, accumulate=accumulate)
+    runner.register_hook({"type": "LrUpdaterHook", "policy": "linear", "min_lr": 0.0, "by_epoch": False})
+    runner.fit(range(5), range(3))
+    assert optimizer.lrs == pytest.approx([0.1 * (1 - step / steps) for step in range(steps)])
+
+
+def test_a_runner_that_counts_epochs_changes_between_them() -> None:
+    optimizer = Optimizer()
+    runner = Runner(Model(), optimizer=optimizer, max_epochs=3, workflow=[("train", 1), ("val", 1)])
+    runner.register_hook(LrUpdaterHook("step", step=1, warmup="constant", warmup_iters=1, warmup_by_epoch=True))
+    runner.fit(range(2), range(9))
+    assert optimizer.lrs == pytest.approx([0.01] * 2 + [0.01] * 2 + [0.001] * 2)

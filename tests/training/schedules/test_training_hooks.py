@@ -1,0 +1,131 @@
+"""mmcv's way to register all hooks of a run, its names for schedules, and taking hooks off a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aspecthook import ConfigError, hooks
+from aspecthook.training import HOOKS, Hook, LrUpdaterHook, MomentumUpdaterHook, Runner, TrainingError
+from aspecthook.training.hooks._hook import load_hooks
+from tests.training.loop.test_runner import make
+
+
+def chain(runner: Runner, stage: str) -> list[tuple[str, int]]:
+    """The names and priorities of the hooks on a stage, in the order in which they run."""
+    mount = hooks(getattr(runner, stage))
+    return [(hook.name, hook.priority) for hook in (*mount.pre, *mount.post)]
+
+
+def test_the_hooks_of_a_usual_run_have_the_priorities_of_mmcv() -> None:
+    runner = make()
+    runner.optimizer.param_groups[0]["momentum"] = 0.9
+
+    class Own(Hook):
+        def before_run(self) -> None: ...
+
+    runner.register_training_hooks(
+        lr_config={"policy": "step", "step": [8, 11]},
+        optimizer_config={"grad_clip": {"max_norm": 35}},
+        checkpoint_config={"interval": 1},
+        log_config={"interval": 50, "hooks": [{"type": "TextLoggerHook"}]},
+        momentum_config={"policy": "cyclic"},
+        custom_hooks=[Own(), {"type": "NanGuardHook", "priority": "LOWEST"}],
+    )
+    found = {type(hook).__name__: hook for hook in runner.hooks}
+    assert list(found) == [
+        "LrUpdaterHook",
+        "MomentumUpdaterHook",
+        "OptimizerHook",
+        "CheckpointHook",
+        "IterTimerHook",
+        "TextLoggerHook",
+        "Own",
+        "NanGuardHook",
+    ]
+    at = {
+        name: priority for stage in ("run", "train_iter", "optimizer_step") for name, priority in chain(runner, stage)
+    }
+    assert at == {
+        "LrUpdaterHook": 10,
+        "MomentumUpdaterHook": 30,
+        "OptimizerHook": 40,
+        "CheckpointHook": 50,
+        "IterTimerHook": 70,
+        "TextLoggerHook": 90,
+        "Own": 50,
+        "NanGuardHook": 100,
+    }
+    assert found["TextLoggerHook"].interval == 50
+
+
+def test_a_priority_in_a_config_wins_over_the_table_and_an_argument_over_both() -> None:
+    runner = make()
+    runner.register_training_hooks({"policy": "fixed", "priority": "LOW"}, timer_config=None)
+    assert chain(runner, "train_epoch") == [("LrUpdaterHook", 70)]
+    runner.register_hook({"type": "FixedLrUpdaterHook", "priority": "LOW"}, priority=3)
+    assert chain(runner, "train_epoch") == [("LrUpdaterHook", 3), ("LrUpdaterHook", 70)]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"lr_config": {"policy": "stpe", "step": 3}}, "there is no policy 'stpe'.*did you mean 'step'"),
+        ({"checkpoint_config": {"intervall": 1}}, "takes no 'intervall'.*did you mean 'interval'"),
+        ({"custom_hooks": [{"type": "EMAHok"}]}, "'EMAHok' is not registered.*did you mean 'EMAHook'"),
+        ({"log_config": {"intervall": 3}}, "'intervall' is unknown.*did you mean 'interval'"),
+        ({"log_config": {"interval": 3, "hooks": ["TxtLoggerHook"]}}, "did you mean 'TextLoggerHook'"),
+    ],
+)
+def test_if_one_cannot_be_built_none_is_registered(config: Any, message: str) -> None:
+    runner = make()
+    with pytest.raises(ConfigError, match=message):
+        runner.register_training_hooks(**{"lr_config": {"policy": "fixed"}, **config})
+    assert runner.hooks == []
+
+
+def test_if_one_cannot_be_registered_none_stays() -> None:
+    class Misspelt(Hook):
+        def before_tran_iter(self) -> None: ...
+
+    runner = make()
+    runner.register_hook({"type": "FixedLrUpdaterHook"})
+    before = list(runner.hooks), chain(runner, "train_epoch")
+    with pytest.raises(TypeError, match="before_train_iter"):
+        runner.register_training_hooks({"policy": "fixed"}, custom_hooks=Misspelt())
+    assert (list(runner.hooks), chain(runner, "train_epoch")) == before
+
+
+def test_each_policy_has_the_names_that_mmcv_gives_its_classes() -> None:
+    load_hooks()
+    lr = [name for name in HOOKS if name.endswith("LrUpdaterHook")]
+    momentum = [name for name in HOOKS if name.endswith("MomentumUpdaterHook")]
+    assert len(lr) == len(momentum) == 12
+    step = HOOKS.build_from_config({"type": "StepLrUpdaterHook", "step": 3})
+    assert isinstance(step, LrUpdaterHook) and step.policy.step == 3  # type: ignore[attr-defined]
+    cyclic = HOOKS.build_from_config("CyclicMomentumUpdaterHook")
+    assert isinstance(cyclic, MomentumUpdaterHook)
+    with pytest.raises(ConfigError, match="gama"):
+        HOOKS.build_from_config({"type": "ExpLrUpdaterHook", "gama": 0.9})
+
+
+def test_a_hook_that_is_removed_leaves_nothing_on_the_stages() -> None:
+    class Count(Hook):
+        seen = 0
+
+        def before_iter(self) -> None:
+            self.seen += 1
+
+    runner = make()
+    code = Runner.train_iter.__code__
+    first, second = runner.register_hook(Count()), runner.register_hook(Count())
+    runner.remove_hook(first)
+    runner.fit([1.0, 2.0])
+    assert (first.seen, second.seen, runner.hooks) == (0, 4, [second])
+    runner.remove_hook(second)
+    assert runner.hooks == [] and not len(hooks(runner.train_iter))
+    with pytest.raises(TrainingError, match=r"this Count is not registered on this runner.*hooks: none"):
+        runner.remove_hook(second)
+    del runner
+    assert Runner.train_iter.__code__ is code
