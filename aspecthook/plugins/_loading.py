@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from aspecthook._errors import ConfigError, PluginError, brief, described, printable
-from aspecthook.weave._aspects import MARKS
+from aspecthook.weave._aspects import marks_of
 
 from ._config import outline, read_entry, string
 from ._import_paths import import_path
@@ -57,7 +57,7 @@ def from_entry_points(group: str, exclude: Iterable[str], known: Iterable[str], 
 def _made(point: EntryPoint, label: str) -> Found:
     try:
         found = point.load()
-        if isinstance(found, type) or (isinstance(found, FunctionType) and MARKS not in found.__dict__):
+        if isinstance(found, type) or (isinstance(found, FunctionType) and not marks_of(found)):
             found = found()
     except Exception as error:
         raise PluginError(

@@ -264,32 +264,21 @@ class Plugins:
             raise
         return made
 
-    def _add(self, made: Plugin, who: str) -> None:
-        same, other = self._add_if_new(made)
-        if same is not None:
-            raise PluginError(f"{who} is registered already, as {same.name!r}; unregister it first")
-        if other is not None:
-            raise PluginError(
-                f"{who} has a name that {brief(other.object)} has; give another by name=, or unregister that"
-            )
-
     @under_lock
-    def _add_if_new(self, made: Plugin) -> tuple[Plugin | None, Plugin | None]:
-        """Return the plugins that have the object or the name of this one; if there are none, add this one."""
-        same = next((one for one in self if one.object is made.object), None)
-        other = self._registered.get(made.name)
-        if same is None and other is None:
-            self._registered = {**self._registered, made.name: made}
-        return same, other
+    def _add(self, made: Plugin, who: str) -> None:
+        for one in self:
+            if one.object is made.object:
+                raise PluginError(f"{who} is registered already, as {one.name!r}; unregister it first")
+        if made.name in self._registered:
+            other = brief(self._registered[made.name].object)
+            raise PluginError(f"{who} has a name that {other} has; give another by name=, or unregister that")
+        self._registered = {**self._registered, made.name: made}
 
     @under_lock
     def _drop(self, plugin: Plugin) -> None:
         plugin._detach()
         # Last, so that a plugin which an interrupt has left half removed can be unregistered again, by its name too.
-        self._registered = self._without(plugin)
-
-    def _without(self, plugin: Plugin) -> dict[str, Plugin]:
-        return {name: one for name, one in self._registered.items() if one is not plugin}
+        self._registered = {name: one for name, one in self._registered.items() if one is not plugin}
 
     def unregister(self, plugin: object) -> None:
         """Remove a plugin and its hooks.

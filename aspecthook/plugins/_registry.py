@@ -27,12 +27,6 @@ Registered = TypeVar("Registered", bound=Factory)
 _ABSENT: Any = object()
 
 
-# A function of its own: CPython 3.13 may handle a signal at a loop's jump back, and then leaves a `with` block around
-# the loop without running its end.
-def _without(points: tuple[EntryPoint, ...], is_out: Callable[[EntryPoint], bool]) -> tuple[EntryPoint, ...]:
-    return tuple([point for point in points if not is_out(point)])
-
-
 @final
 class Registry:
     """Names for classes and functions, in the order of registration; those of entry points come last.
@@ -154,7 +148,7 @@ class Registry:
     def _drop(self, name: str) -> bool:
         known, points = dict(self._known), self._points
         if known.pop(name, None) is None:
-            points = _without(points, lambda point: point.name == name)
+            points = tuple([point for point in points if point.name != name])
         found = len(known) < len(self._known) or len(points) < len(self._points)
         self._known, self._points = known, points
         return found
@@ -177,7 +171,7 @@ class Registry:
 
     @under_lock
     def _replace_group(self, group: str, points: tuple[EntryPoint, ...]) -> None:
-        self._points = (*_without(self._points, lambda point: point.group == group), *points)
+        self._points = (*[point for point in self._points if point.group != group], *points)
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
         """Build what a config says.

@@ -15,7 +15,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
-from aspecthook.weave._aspects import MARKS, Mark, attribute_names, marked
+from aspecthook.weave._aspects import Mark, attribute_names, marked, marks_of
 from aspecthook.weave._gates import Claim, Heir, gate
 
 
@@ -159,12 +159,12 @@ class Specification:
 
     def _check_marked(self, plugin: object, who: str, mounts: dict[str, MountPoint]) -> None:
         for name, function in _methods(plugin).items():
-            if _has_marks(function):
+            if marks_of(function):
                 continue
             if name in mounts and mounts[name].function is not function:
                 raise PluginError(f"{who} has {name!r}, which is not marked; write @on above it, or rename it")
             for base in type(plugin).__mro__:
-                if _has_marks(_function(vars(base).get(name))):
+                if marks_of(vars(base).get(name)):
                     raise PluginError(
                         f"{who} has {name!r}, which overrides a marked method of {base.__name__} and is not marked; "
                         f"mark it too, or set {name} = None"
@@ -174,7 +174,7 @@ class Specification:
         has = {row.event for row in rows if row.mark.kind == "on" or row.mount.emission is None}
         for name in self.required:
             if name not in has:
-                near = nearest(name, [other for other, one in _methods(plugin).items() if not _has_marks(one)])
+                near = nearest(name, [other for other, one in _methods(plugin).items() if not marks_of(one)])
                 what = "@on for" if self.mount(name).emission is not None else "hook on"
                 raise PluginError(f"{who} has no {what} {name!r}, as every plugin of {self.label} must{near}")
         if not rows:
@@ -189,10 +189,6 @@ def _function(static: Any) -> object:
 
 def _is_mounted(function: object) -> bool:
     return isinstance(function, FunctionType) and mount_of(function) is not None
-
-
-def _has_marks(function: object) -> bool:
-    return isinstance(function, FunctionType) and MARKS in function.__dict__
 
 
 def _methods(plugin: object) -> dict[str, FunctionType]:

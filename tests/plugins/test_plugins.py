@@ -2407,8 +2407,8 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "no module": (
         "tests.plugins.test_plugin:Seller",
         ConfigError,
-        "plugins of Shop, entry 2: there is no module 'tests.plugins.test_plugin' for the type 'tests.plugins.test_plugin:Seller'; did "
-        "you mean 'tests.plugins.test_plugins'?",
+        "plugins of Shop, entry 2: there is no module 'tests.plugins.test_plugin' for the type "
+        "'tests.plugins.test_plugin:Seller'; did you mean 'tests.plugins.test_plugins'?",
     ),
     "no attribute": (
         "tests.plugins.test_plugins:Saller",
