@@ -50,11 +50,7 @@ _DEEPEST = 100
 
 
 def check_depth(document: object) -> None:
-    """Refuse a document that is nested deeper than anybody writes by hand.
-
-    Raises:
-        RecursionError: It is.
-    """
+    """Raise a `RecursionError` if a document is nested deeper than anybody writes by hand."""
     # Any: whatever TOML and JSON have.
     level: list[Any] = [document]
     for _ in range(_DEEPEST):
@@ -76,12 +72,7 @@ def shown_path(path: str | PathLike[str]) -> str:
 
 
 def read_config(path: str | PathLike[str]) -> bytes:
-    """Return what is in a config file.
-
-    Raises:
-        ConfigError: No file can have such a path.
-        OSError: It cannot be read.
-    """
+    """Return what is in a config file, or raise a `ConfigError` if no file can have such a path."""
     from pathlib import Path
 
     try:
@@ -94,11 +85,7 @@ def read_config(path: str | PathLike[str]) -> bytes:
 
 
 def entries_of(document: dict[str, Any], table: str, who: str) -> list[tuple[str, object]]:
-    """Return the configs in a table, each with the words by which messages name it.
-
-    Raises:
-        ConfigError: There is no such table, or it is neither an array of tables nor a table of tables.
-    """
+    """Return the configs in an array of tables, or in a table of tables, each with its name for messages."""
     found: Any = document
     for part in table.split("."):
         found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
@@ -123,11 +110,7 @@ def _tables(table: dict[str, Any], lead: str = "") -> Iterator[str]:
 
 
 def read_entry(config: Any, defaults: dict[str, Any], who: str) -> dict[str, Any]:
-    """Return a config over its defaults, in a new dict that has a ``"type"``.
-
-    Raises:
-        ConfigError: It is not a config, or says nothing of its type.
-    """
+    """Return a config over its defaults, in a new dict that has a ``"type"``."""
     own = {"type": config} if isinstance(config, str) else config
     if not isinstance(own, Mapping):
         raise ConfigError(f"{who}: {described(config)} is not a config; give a mapping with a 'type', or a name alone")
@@ -176,21 +159,13 @@ def listed(names: Iterable[str]) -> str:
 
 
 def string(value: object, what: str) -> str:
-    """Return a string that is not empty.
-
-    Raises:
-        HookTypeError: It is something else.
-    """
+    """Return a string, or raise a `HookTypeError` if it is something else, or empty."""
     if not isinstance(value, str) or not value:
         raise HookTypeError(f"{what} {brief(value)}; give a string that is not empty")
     return str.__str__(value)
 
 
 def strings(value: Any, what: str) -> list[str]:
-    """Return one string or several as a list.
-
-    Raises:
-        HookTypeError: There is none, or one of them is something else.
-    """
+    """Return one string or several as a list; each is checked as by `string`, and there must be one."""
     several = [value] if isinstance(value, str) or not isinstance(value, Iterable) else [*cast("Any", value)]
     return [string(one, what) for one in several or [value]]

@@ -25,19 +25,14 @@ class EntryPoint(NamedTuple):
 
     # Any: an entry point may be any object.
     def load(self) -> Any:
-        """Import and return what it names.
-
-        Raises:
-            Exception: It is malformed, or what its import raises.
-        """
+        """Import and return what it names, or raise a `ValueError` if it is malformed."""
         from importlib import metadata
 
         try:
             point = metadata.EntryPoint(self.name, self.value, self.group)
             _ = point.module
-        except (
-            Exception
-        ):  # Python names the entry point only since 3.15, and its message for a line without "=" does not help
+        except Exception:
+            # Python names the entry point only since 3.15, and its message for a line without "=" does not help.
             raise ValueError(f"{self.value!r} is not of the form 'package.module:name'") from None
         return point.load()
 

@@ -16,11 +16,7 @@ Factory: TypeAlias = Callable[..., Any]
 
 
 def check_callable(value: object, what: str, advice: str) -> Factory:
-    """Return a factory.
-
-    Raises:
-        ConfigError: It is not callable.
-    """
+    """Return a value as a factory, or raise a `ConfigError` that ends with the advice if it is not callable."""
     if callable(value):
         return value
     raise ConfigError(f"{what} is {described(value)}, which is not callable; {advice}")
@@ -40,11 +36,7 @@ def names_of(takes: list[Parameter] | None) -> list[str]:
 
 
 def check_arguments(takes: list[Parameter] | None, given: dict[str, Any], what: str) -> None:
-    """Compare arguments with the parameters, as far as these are known.
-
-    Raises:
-        ConfigError: An argument is unknown, or one is missing.
-    """
+    """Raise a `ConfigError` if an argument is unknown or missing, as far as the parameters are known."""
     names = names_of(takes)
     for key in given if takes is not None and all(one.how != "**" for one in takes) else ():
         if key not in names:
@@ -57,11 +49,7 @@ def check_arguments(takes: list[Parameter] | None, given: dict[str, Any], what: 
 
 
 def set_priority(built: Any, priority: object, what: str) -> None:
-    """Set the priority that a config gives on what was built.
-
-    Raises:
-        ConfigError: It cannot be set.
-    """
+    """Set the priority that a config gives on what was built, or raise a `ConfigError` if it cannot be set."""
     try:
         built.priority = priority
     except Exception as error:

@@ -26,10 +26,6 @@ def import_path(path: str, imports: Imports, who: str) -> Any:
 
     Where only some packages may be imported, what is named must be defined in one of them too: every module has
     attributes that it has only imported, such as ``os``.
-
-    Raises:
-        ConfigError: It is not such a path, or may not be imported, or names nothing.
-        Exception: What the module raises as it is imported.
     """
     from importlib import import_module
 

@@ -32,9 +32,6 @@ def from_entry_points(group: str, exclude: Iterable[str], known: Iterable[str], 
     """Load the entry points of a group whose names are not known yet.
 
     They come in the order of their names: they are found in the order of folders on a disk, which differs by machine.
-
-    Raises:
-        PluginError: One cannot be loaded, or two have the same name.
     """
     from ._entry_points import entry_points_of
 
@@ -68,11 +65,7 @@ def _made(point: EntryPoint, label: str) -> Found:
 
 
 def numbered(given: object, who: str) -> list[tuple[str, object]]:
-    """Return the entries of a list of configs, each with the words by which messages name it.
-
-    Raises:
-        ConfigError: It is not a list.
-    """
+    """Return the entries of a list of configs, each with its name for messages."""
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
         what = described(cast("Any", given))
         raise ConfigError(f"{who}: {what} is not a list of configs; give a list, with one mapping for each plugin")
@@ -91,11 +84,7 @@ def named(rows: list[tuple[str, object]], document: dict[str, Any], table: str) 
 
 
 def from_configs(rows: Iterable[tuple[str, object]], registry: Registry | None, who: str) -> list[Found]:
-    """Build the plugins that configs list.
-
-    Raises:
-        ConfigError: One cannot be built.
-    """
+    """Build the plugins that configs list."""
     return [_configured(config, registry, f"{who}, {place}") for place, config in rows]
 
 

@@ -69,11 +69,7 @@ class Specification:
         return {name: mount for name, mount in found.items() if mount is not None}
 
     def mount(self, event: str) -> MountPoint:
-        """Return the mount point of an event.
-
-        Raises:
-            PluginError: The host has no such event.
-        """
+        """Return the mount point of an event, or raise a `PluginError` if the host has no such event."""
         mounts = self.mounts()
         if event not in mounts:
             raise PluginError(f"{self.label} has no event {brief(event)}; {self._events(event)}")
@@ -122,11 +118,7 @@ class Specification:
     # The hooks of a plugin
 
     def hooks_of(self, plugin: object, name: str, given: Options) -> list[PluginHook]:
-        """Return the hooks that the marks of a plugin ask for.
-
-        Raises:
-            PluginError: The plugin does not fit the specification.
-        """
+        """Return the hooks that a plugin marks, or raise a `PluginError` if it does not fit the specification."""
         who = f"{self.label}: plugin {name!r}"
         if isinstance(plugin, type):
             raise PluginError(f"{who} is a class; register an object of it, as in register({plugin.__name__}())")
@@ -236,22 +228,14 @@ def _options(plugin: object, mark: Mark, given: Options, name: str, who: str) ->
 
 
 def read_flag(value: object, who: str, word: str) -> bool:
-    """Return an option that is either True or False.
-
-    Raises:
-        PluginError: It is neither.
-    """
+    """Return an option, or raise a `PluginError` if it is neither True nor False."""
     if not isinstance(value, bool):
         raise PluginError(f"{who} has {word}={brief(value)}; give True or False")
     return value
 
 
 def read_names(value: object, who: str, word: str) -> list[str]:
-    """Return the names of other plugins, given as one or several.
-
-    Raises:
-        PluginError: One of them is not a string.
-    """
+    """Return the names of other plugins, given as one or several, or raise a `PluginError` if one is not a string."""
     several = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
     row: list[Any] = [] if value is None else list(cast("Iterable[Any]", value)) if several else [value]
     for one in row:
