@@ -39,7 +39,7 @@ _NOTHING: Any = object()
 @overload
 def event(stub: Callable[P, Nobody], /) -> Event[P, list[Any]]: ...
 @overload
-def event(stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...  # type: ignore[overload-overlap]
+def event(stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
 @overload
 def event(stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
 @overload
@@ -254,7 +254,7 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
         return code
     # Pickled with its code, it has no history and no subscribers where it arrives.
     plain = _code(function, emission._replace(replay=False), mount) if emission.replay else code
-    site: Site = mount._get_site()
+    site: Site = mount.site()
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
     made = Template(0, text, free=len(code.co_freevars))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from aspecthook._core.law.asks import Parameter, parameters
-from aspecthook._core.law.callables import unwrap
+from aspecthook._core.law.callables import Parameter, parameters, unwrap
 from aspecthook._errors import ConfigError, brief, described, nearest, printable
 
 from ._config import listed

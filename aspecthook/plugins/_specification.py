@@ -107,7 +107,7 @@ class Specification:
         if isinstance(static, (staticmethod, MethodType)):
             return None
         heir = Heir(self.host)
-        return gate([Claim(heir, None)], self.mount(name)._get_site().signature)
+        return gate([Claim(heir, None)], self.mount(name).site().signature)
 
     def concerns(self, hook: Hook) -> bool:
         """Whether a hook on one of the events acts for this host, and not only for another class that inherits it."""

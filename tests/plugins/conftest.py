@@ -34,7 +34,7 @@ def shop() -> Iterator[Any]:
     made = Shop()
     yield made
     for function in functions_of(Shop):  # pytest keeps what a fixture has given
-        held = hooks(function)._instances.get(id(made))
+        held = hooks(function).instances.get(id(made))
         if held is not None:
             hooks(MethodType(function, made)).clear()
 

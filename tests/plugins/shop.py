@@ -109,7 +109,7 @@ def trace_left(*hosts: object) -> list[tuple[object, ...]]:
     for host in hosts:
         for function in functions_of(host):
             mount = hooks(function)
-            rows = [mount.members, *(one.members for one in mount._instances.values())]
+            rows = [mount.members, *(one.members for one in mount.instances.values())]
             row = tuple(id(hook) for hooks_of_one in rows for hook in hooks_of_one)
             found.append((function, id(function.__code__), {k: id(vars(function)[k]) for k in vars(function)}, row))
     return found

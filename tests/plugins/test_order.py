@@ -69,7 +69,7 @@ def test_a_contradiction_is_refused_and_nothing_is_left(plugins: Plugins) -> Non
     plugins.register(Seller(), name="one", before="two", after="three")
     with unchanged():
         text = message(HookOrderError, lambda: plugins.register(Quoting(), name="two", before="one"))
-        assert "these hooks cannot be ordered: 'one' before 'two' before 'one'; take one" in text
+        assert "these hooks cannot be ordered: 'one' before 'two' before 'one'; remove a" in text
         assert plugins.order("quote") == () and [one.name for one in plugins] == ["one"]
 
 

@@ -423,15 +423,15 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "async": (marked_by(on, "sold", _awaiting), HookTypeError, "make the hook a plain function"),
     "generator": (marked_by(on, "sold", _many), HookTypeError, "only an around hook may be a generator"),
-    "subscriber of what is no event": (
+    "subscriber of what is not an event": (
         marked_by(on, "restock", lambda self: None),
         HookTypeError,
-        "Shop.restock is no event; use pre or post",
+        "Shop.restock is not an event; use pre or post",
     ),
-    "items of what is no generator": (
+    "items of what is not a generator": (
         marked_by(item, "sold", lambda self, item: None),
         HookTypeError,
-        "it has no items; use post",
+        "yields no items; use post",
     ),
     "unknown option": (
         marked_by(on, "sold", lambda self: None, prioritty=5),
@@ -446,7 +446,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "priority of the object": (
         type("Wrong", (Seller,), {"priority": "urgent"}),
         HookOptionError,
-        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has the priority 'urgent', which is none of",
+        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has the priority 'urgent', which does not exist; the names are",
     ),
     "name in the mark": (
         marked_by(on, "sold", lambda self: None, name="mine"),
