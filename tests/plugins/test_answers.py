@@ -168,7 +168,6 @@ def test_what_is_no_event_has_no_answers(shop: Any, plugins: Plugins) -> None:
         "Shop: 'restock' is hookable but not an event, so nobody answers; call it instead"
     )
     assert not called
-    assert "did you mean 'sold'?" in message(PluginError, lambda: plugins.answers("sodl"))
 
 
 def test_answers_raises_what_the_event_raises(shop: Any, plugins: Plugins) -> None:

@@ -107,9 +107,8 @@ def test_one_name_of_two_distributions_is_refused(plugins: Plugins, install: Ins
         install(name, {"loyalty": "plugged_a:Loyalty"}, {"plugged_a": LOYALTY})
     assert message(PluginError, lambda: plugins.load_entry_points(GROUP)) == (
         "Shop: 2 entry points have the same name: entry point loyalty = plugged_a:Loyalty of one 1.2; entry "
-        "point loyalty = "
-        "plugged_a:Loyalty of two 1.2; uninstall all but one, or leave them out with exclude='loyalty' and register "
-        "one yourself"
+        "point loyalty = plugged_a:Loyalty of two 1.2; uninstall all but one, or leave them out with "
+        "exclude='loyalty' and register one yourself"
     )
     assert "plugged_a" not in sys.modules and len(plugins) == 0
     assert plugins.load_entry_points(GROUP, exclude="loyalty") == []
@@ -118,9 +117,9 @@ def test_one_name_of_two_distributions_is_refused(plugins: Plugins, install: Ins
 
 
 def test_a_group_is_a_name(plugins: Plugins) -> None:
+    group: Any
     for group in ("", None, 5):
-        load: Any = partial(plugins.load_entry_points, group)  # type: ignore[arg-type]
-        text = message(HookTypeError, load)
+        text = message(HookTypeError, partial(plugins.load_entry_points, group))
         assert text == f"Shop: load_entry_points is given the group {group!r}; give a string that is not empty"
 
 

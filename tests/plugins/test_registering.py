@@ -170,32 +170,6 @@ def test_marked_methods_are_inherited_and_overridden(shop: Any, plugins: Plugins
     assert set(plugin.implements) == {"sold", "quote"}
 
 
-@pytest.mark.parametrize("name", ["sold", "book"])
-def test_an_override_that_is_not_marked_is_refused(plugins: Plugins, name: str) -> None:
-    """One with a name of its own was left out without a word."""
-
-    class Base:
-        @on("sold")
-        def book(self) -> str:
-            return "base"
-
-        @on
-        def sold(self) -> str:
-            return "base"
-
-    derived = type("Derived", (Base,), {name: lambda self: "derived"})
-    with unchanged():
-        text = message(PluginError, lambda: plugins.register(derived()))
-    assert (
-        text
-        == {
-            "book": "Shop: plugin 'Derived' has 'book', which overrides a marked method of Base and is not marked; "
-            "mark it too, or set book = None",
-            "sold": "Shop: plugin 'Derived' has 'sold', which is not marked; write @on above it, or rename it",
-        }[name]
-    )
-
-
 def test_static_and_class_methods_and_wrapped_ones_may_be_marked(shop: Any, plugins: Plugins) -> None:
     def logged(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -377,6 +351,12 @@ def test_a_plugin_may_be_hooked_itself(shop: Any, plugins: Plugins) -> None:
 # Refused
 
 
+class Marked(Seller):
+    @on("sold")
+    def book(self) -> str:
+        return "base"
+
+
 async def _awaiting(self: object) -> None: ...
 
 
@@ -464,6 +444,18 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         PluginError,
         "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or rename it",
     ),
+    "not marked, as the override of a method for that event": (
+        type("Wrong", (Marked,), {"sold": lambda self: "derived"}),
+        PluginError,
+        "Shop: plugin 'Wrong' has 'sold', which is not marked; write @on above it, or rename it",
+    ),
+    # It was left out without a word.
+    "not marked, as the override of a method with a name of its own": (
+        type("Wrong", (Marked,), {"book": lambda self: "derived"}),
+        PluginError,
+        "Shop: plugin 'Wrong' has 'book', which overrides a marked method of Marked and is not marked; "
+        "mark it too, or set book = None",
+    ),
     "not marked and static": (
         type("Wrong", (), {"sold": staticmethod(lambda: None)}),
         PluginError,
@@ -501,7 +493,7 @@ def test_a_plugin_that_does_not_fit_is_refused_and_nothing_is_left_of_it(plugins
         text = message(error, lambda: plugins.register(plugin))
         assert len(plugins) == 0 and plugin not in plugins
     shown = re.sub(r"\([^()]*(?:shop|test_registering)\.py:\d+\)", "(HERE)", text)
-    assert says in shown, shown
+    assert shown == says if error is PluginError else says in shown, shown  # the messages of other rooms in part
     assert isinstance(error("x"), AspecthookError)
 
 
@@ -546,14 +538,6 @@ def test_a_name_or_an_object_can_be_registered_once(plugins: Plugins) -> None:
     plugins.register(seller, "two")
 
 
-def test_a_refused_plugin_leaves_what_was_put_on_by_hand(shop: Any, plugins: Plugins) -> None:
-    third = Third()
-    hooks(shop.sold).on(third.sold, name="Third")
-    with pytest.raises(HookSignatureError):
-        plugins.register(third)
-    assert shop.sold("tea") == ["acted"]
-
-
 def test_a_plugin_that_comes_too_late_takes_nothing_from_the_one_that_was_faster(shop: Any, plugins: Plugins) -> None:
     class Twice(Seller):
         @property
@@ -585,6 +569,11 @@ def test_a_refused_plugin_leaves_those_that_are_there(shop: Any, plugins: Plugin
         plugins.register(Third())
     assert shop.sold("tea") == ["there"] and plugins.order("sold") == row and Shop.sold.__code__ is not code
     plugins.unregister("there")
+    third = Third()
+    hooks(shop.sold).on(third.sold, name="Third")  # by hand
+    with pytest.raises(HookSignatureError):
+        plugins.register(third)
+    assert shop.sold("tea") == ["acted"]
 
 
 @given(st.permutations(["pre", "on", "post", "always", "bad"]), st.booleans())

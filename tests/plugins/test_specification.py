@@ -260,20 +260,32 @@ def test_a_host_may_be_its_own_plugin() -> None:
     assert ref() is None
 
 
-def test_a_partial_of_an_event_in_a_module_is_no_event() -> None:
-    """The module was refused for it."""
-    sold = make_event()
-    host = module_of(sold=sold, sold_tea=partial(sold, "tea"), number=5)
-    assert message(PluginError, lambda: Plugins(host).order("sold_tea")) == (
-        "shop_events has no event 'sold_tea'; its events: sold; did you mean 'sold'?"
-    )
+NONE = "has no events, so plugins could do nothing; add @event stubs"
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: Plugins(5), f"int {NONE}"),
+    (lambda: Plugins(object), f"object {NONE}"),
+    (lambda: Plugins(sys), f"sys {NONE}"),
+    (lambda: Plugins(Seller()), f"Seller {NONE}"),
+    (
+        lambda: Plugins(Shop, required="slod"),
+        f"Shop requires 'slod', but has no event of that name; its events: {EVENTS}; did you mean 'sold'?",
+    ),
+    (lambda: Plugins(Shop()).order("slod"), f"Shop has no event 'slod'; its events: {EVENTS}; did you mean 'sold'?"),
+    (lambda: Plugins(Shop()).answers("sodl"), f"Shop has no event 'sodl'; its events: {EVENTS}; did you mean 'sold'?"),
+    # The whole module was refused for a partial of an event.
+    (
+        lambda: Plugins(module_of(sold=(sold := make_event()), sold_tea=partial(sold, "tea"), number=5)).order(
+            "sold_tea"
+        ),
+        "shop_events has no event 'sold_tea'; its events: sold; did you mean 'sold'?",
+    ),
+]
 
 
-def test_a_specification_without_events_is_refused() -> None:
-    for spec, name in ((5, "int"), (object, "object"), (sys, "sys"), (Seller(), "Seller")):
-        assert message(PluginError, partial(Plugins, spec)) == (
-            f"{name} has no events, so plugins could do nothing; add @event stubs"
-        )
+@pytest.mark.parametrize(("act", "says"), REFUSED)
+def test_a_host_without_the_event_is_refused(act: Callable[[], object], says: str) -> None:
+    assert message(PluginError, act) == says
 
 
 def test_an_instance_that_cannot_be_referred_to_weakly_is_refused_with_what_to_do() -> None:
@@ -291,12 +303,6 @@ def test_an_instance_that_cannot_be_referred_to_weakly_is_refused_with_what_to_d
     better: Any = Better()
     Plugins(better).register(Seller())
     assert better.sold() == ["seller"]
-
-
-def test_what_is_required_must_be_an_event() -> None:
-    assert message(PluginError, lambda: Plugins(Shop, required="slod")) == (
-        f"Shop requires 'slod', but has no event of that name; its events: {EVENTS}; did you mean 'sold'?"
-    )
 
 
 # Hosts
