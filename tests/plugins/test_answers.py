@@ -111,8 +111,8 @@ def test_answers_takes_what_the_event_takes(plugins: Plugins) -> None:
             plugins.register(Seller())
         text = message(TypeError, lambda: plugins.answers("sold"))
         assert text == "Shop.sold() missing 1 required positional argument: 'item'"
-    text = message(TypeError, lambda: plugins.answers("sold", "tea", prise=2))
-    assert text == "Shop.sold() got an unexpected keyword argument 'prise'"
+    text = message(TypeError, lambda: plugins.answers("sold", "tea", xyz=2))  # like no other name: 3.15 would suggest that
+    assert text == "Shop.sold() got an unexpected keyword argument 'xyz'"
 
 
 def test_answers_of_an_event_that_says_it_takes_something_else(plugins: Plugins) -> None:
