@@ -111,7 +111,7 @@ def test_answers_takes_what_the_event_takes(plugins: Plugins) -> None:
             plugins.register(Seller())
         text = message(TypeError, lambda: plugins.answers("sold"))
         assert text == "Shop.sold() missing 1 required positional argument: 'item'"
-    text = message(TypeError, lambda: plugins.answers("sold", "tea", xyz=2))  # like no other name: 3.15 would suggest that
+    text = message(TypeError, lambda: plugins.answers("sold", "tea", xyz=2))  # Python may suggest a name like it
     assert text == "Shop.sold() got an unexpected keyword argument 'xyz'"
 
 
