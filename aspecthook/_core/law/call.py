@@ -124,6 +124,7 @@ class Call:
     __slots__ = ("__weakref__", "_exc", "_result", "_site", "_state", "_values")
 
     def __init__(self, site: Site, values: tuple[object, ...]) -> None:
+        # Read and written by `law` and by generated code; hooks see the properties below.
         self._site = site
         self._values = values
         self._result: object = None
