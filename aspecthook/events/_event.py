@@ -23,9 +23,9 @@ from aspecthook._errors import HookOptionError, MountError, brief, entrance, nea
 from aspecthook.events._history import EventPoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
-    from aspecthook._typing import Event, P, R, ToAnswer, ToEvent
+    from aspecthook._typing import Coro, Event, Nobody, P, T, ToAnswer, ToEvent
 
     ToMount = Callable[[FunctionType, str | None, Emission], MountPoint]
 
@@ -37,11 +37,19 @@ _NOTHING: Any = object()
 
 
 @overload
-def event(stub: Callable[P, Coroutine[Any, Any, None]], /) -> Event[P, Coroutine[Any, Any, list[Any]]]: ...
+def event(stub: Callable[P, Nobody], /) -> Event[P, list[Any]]: ...
+@overload
+def event(stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
 @overload
 def event(stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
 @overload
-def event(stub: Callable[P, R], /) -> Event[P, R]: ...
+def event(stub: Callable[P, Coro[list[T]]], /) -> Event[P, Coro[list[T]]]: ...  # type: ignore[overload-overlap]
+@overload
+def event(stub: Callable[P, list[T]], /) -> Event[P, list[T]]: ...
+@overload
+def event(stub: Callable[P, Coro[T | None]], /) -> Event[P, Coro[list[T]]]: ...  # type: ignore[overload-overlap]
+@overload
+def event(stub: Callable[P, T | None], /) -> Event[P, list[T]]: ...
 @overload
 def event(
     *, first: Literal[True], name: str | None = None, errors: Errors = ..., replay: bool | int = ...
