@@ -13,8 +13,9 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookAnswerError, described
+from aspecthook._foreign.places import ABSENT
 
-from ._carried import ABSENT, Module, ModuleSlot, Tensor, is_tensor, known_point, label_of, space_of, without
+from ._carried import Module, ModuleSlot, Tensor, is_tensor, known_point, label_of, space_of, without
 from ._forward import forward_point
 from ._own import OwnMountPoint
 

@@ -15,14 +15,13 @@ from typing import Any, TypeAlias, cast, final
 from aspecthook._core.compile.copies import MARK, carried_by
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError
+from aspecthook._foreign.places import ABSENT, put_back
 
 from ._own import OwnMountPoint
 
 # Any: PyTorch may not be installed, and then its types are unknown.
 Module: TypeAlias = Any
 Tensor: TypeAlias = Any
-
-ABSENT: Any = object()
 
 
 def torch() -> Any:
@@ -119,14 +118,6 @@ def _is_ours(value: object) -> bool:
     return isinstance(value, Carried) or (
         isinstance(value, MethodType) and value.__func__ in (_state_without_hooks, _replicate, _refuse_to_script)
     )
-
-
-def put_back(space: dict[str, Any], word: str, before: Any) -> None:
-    """Restore one entry of a `__dict__`."""
-    if before is ABSENT:
-        space.pop(word, None)
-    else:
-        space[word] = before
 
 
 def carried(module: Module) -> Carried | None:
