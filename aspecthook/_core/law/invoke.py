@@ -30,7 +30,8 @@ def checked(hook: Hook, call: Call, answer: Any) -> Any:
     Raises:
         HookAnswerError: It may not.
     """
-    form = "Args" if type(answer) is Args else "Return" if type(answer) is Return else "value"
+    cls: type[object] = type(answer)
+    form = "Args" if cls is Args else "Return" if cls is Return else "value"
     if answer is not None and form not in RULES[hook.kind].answers:
         raise wrong(call._site, hook.kind, hook.function, answer)
     return answer
