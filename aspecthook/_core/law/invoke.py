@@ -12,6 +12,7 @@ from aspecthook._errors import HookSignatureError
 from .answers import Args, Return, Values, hook_at, revise, wrong
 from .asks import Asks
 from .call import Call, Site
+from .callables import type_of
 from .guard import Entry
 from .hook import Hook
 from .kinds import RULES, Form
@@ -33,7 +34,7 @@ def checked(hook: Hook, call: Call, answer: Any) -> Any:
     Raises:
         HookAnswerError: It may not.
     """
-    form = _FORMS.get(type(answer), "value")
+    form = _FORMS.get(type_of(answer), "value")
     if answer is not None and form not in RULES[hook.kind].answers:
         raise wrong(call._site, hook.kind, hook.function, answer)
     return answer
