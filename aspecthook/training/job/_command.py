@@ -107,9 +107,9 @@ def _message_of(error: Exception) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from aspecthook.training._needs import needed
+    from aspecthook.training._requirements import check_requirements
 
-    needed()
+    check_requirements()
     from ._settings import default_text
 
     changes = _changes(options)

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from aspecthook._core.law.asks import Parameter
+from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
 from aspecthook.plugins._config import check_depth, check_given, load_toml, read_config, shown_path
 

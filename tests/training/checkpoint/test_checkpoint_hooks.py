@@ -738,5 +738,5 @@ def test_a_killed_and_resumed_runner_ends_as_an_uninterrupted_one(
 def test_answers_of_before_save_checkpoint_count() -> None:
     assert CheckpointHook().before_save_checkpoint(Path("x"), {}) is None
     hook = CheckpointHook(save_optimizer=False)
-    hook._saving = Path("x")
+    hook._files.saving = Path("x")
     assert hook.before_save_checkpoint(Path("x"), {"a": 1}) == Args(checkpoint={"a": 1, "optimizer": None})

@@ -241,8 +241,8 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from aspecthook.training import _needs
+    from aspecthook.training import _requirements
 
-    monkeypatch.setattr(_needs, "find_spec", lambda name: None)
+    monkeypatch.setattr(_requirements, "find_spec", lambda name: None)
     assert aspecthook(["train"]) == 2
     assert "pip install 'aspecthook[train]'" in capsys.readouterr().err
