@@ -142,7 +142,7 @@ class KerasLifecycle:
 
     @contextmanager
     def silenced(self) -> Generator[None]:
-        """Call no callback inside ``with``, but for those that are added there."""
+        """Inside ``with``, call only the callbacks that are added there."""
         states = [state for _, state in self.states() if not state.silent]
         before = self.test, self.test_logs, self.running
         self.running = False
