@@ -77,7 +77,7 @@ class _Index:
             for module, word, held in _everything():
                 self._places.setdefault(id(held), []).append((module, word))
         for module, word in self._places.get(id(value), ()):
-            if space_of(module).get(word) is value:  # whoever has put something else there since knows of it
+            if space_of(module).get(word) is value:  # unless the name has been assigned since
                 yield module, word
 
 

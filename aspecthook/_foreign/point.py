@@ -1,4 +1,4 @@
-"""Law 4 for what has no Python code: a proxy stands in its place while its mount point carries hooks.
+"""Law 4 for what has no Python code: a proxy takes its place while its mount point carries hooks.
 
 The invariant: while the mount point is open, the proxy is wherever the original was known (in the class that has it, or
 in every module that had it under any name); once it is closed, the original is wherever the proxy was. What others have
@@ -78,11 +78,11 @@ class ProxyMountPoint(MountPoint):
         self.carrier, self.enter, self.forward = made
         self.original = original
         self.binding: Binding = binding
-        # The places of our proxy; and those where somebody else's had replaced it when the hooks were removed: they may
-        # put our proxy back.
+        # The places of our proxy; and those where another object had replaced it when the hooks were removed, and where
+        # our proxy may be put back.
         self._held: list[_Held] = []
         self._stranded: list[_Held] = []
-        # The names of a module's callable that users gave. Only of these is it reported that another stands there.
+        # The names of a module's callable that users gave. Only there does another object displace ours.
         self._named: set[tuple[int, str]] = set()
         self.owner: Callable[[], Any] = lambda: None
         self.short = ""
@@ -115,7 +115,7 @@ class ProxyMountPoint(MountPoint):
         return bool(self._stranded)
 
     def ensure(self) -> None:
-        """Put the proxy wherever the original is: somebody may have put that back."""
+        """Put the proxy wherever the original is, which may have been put back."""
         if not self.opened:
             return
         if not self.short:
@@ -147,13 +147,13 @@ class ProxyMountPoint(MountPoint):
 
     def _forget(self) -> None:
         super()._forget()
-        # If somebody has kept the proxy and puts it back, its next call removes it.
+        # If other code has kept the proxy and puts it back, its next call removes it.
         self.proxy._self_call = self._call_and_heal
         self._stranded = [held for held in self._held if self._is_theirs(held)]
         self._heal()
 
     def name_place(self, module: ModuleType, name: str) -> None:
-        """Note a name that a user gave."""
+        """Remember a name that a user gave."""
         self._named.add((id(module), name))
 
     def _is_theirs(self, held: _Held) -> bool:
@@ -188,9 +188,9 @@ _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValue
 
 
 def proxied(value: object) -> ProxyMountPoint | None:
-    """Return the mount point of one of our proxies, or of an original that one stands for now; else None."""
+    """Return the mount point of one of our proxies, or of an original that has one now; else None."""
     if issubclass(type(value), Proxy):
-        mount: ProxyMountPoint = cast("Any", value)._self_mount
+        mount: ProxyMountPoint = cast("Any", value).__aspecthook__
         return mount
     found = _known.get(id(value))
     return found if found is not None and found.original is value and found.opened else None

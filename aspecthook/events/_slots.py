@@ -89,7 +89,7 @@ class Slot(Plug):
     # As a plug
 
     def connect(self) -> None:
-        """Put a link into the slot. If somebody else's callable has been put over ours, both stay."""
+        """Put a link into the slot. If another callable has been put over ours, both stay."""
         now, link = self.get(), self._link
         if isinstance(now, Link) and now.slot is self:
             self._link = now
@@ -102,7 +102,7 @@ class Slot(Plug):
             made.under = link
             self.put(made)
             self._link = made
-        elif link is not None and now is link.before:  # somebody has restored what was there before us
+        elif link is not None and now is link.before:  # other code has restored what was there before us
             self._put_or_leave(link)
         self._connected = True
 
@@ -115,7 +115,7 @@ class Slot(Plug):
         return True
 
     def disconnect(self) -> None:
-        """Put back what was there. A link below what others have put there stays, and notifies nobody."""
+        """Put back what was there. A link over which others have put theirs stays, and only passes calls on."""
         self._connected = False
         self._heal()
 

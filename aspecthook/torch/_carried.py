@@ -1,4 +1,4 @@
-"""What a module of PyTorch carries in its `__dict__` while it is woven, and how copies and replicas come without it.
+"""What a woven module of PyTorch carries in its `__dict__`, and how copies and replicas are made without it.
 
 The invariant: while there are hooks, the `__dict__` has `forward` or callbacks, put there by slots, and a few
 attributes of ours; once the last hook is removed, it is as it was.
@@ -130,7 +130,7 @@ def put_back(space: dict[str, Any], word: str, before: Any) -> None:
 
 
 def carried(module: Module) -> Carried | None:
-    """Return what a module carries, unless it has come with a copy of another module's `__dict__`."""
+    """Return what a module carries, unless it came with a copy of another module's `__dict__`."""
     found: object = space_of(module).get(MARK)
     return found if isinstance(found, Carried) and found.owner() is module else None
 
@@ -144,7 +144,7 @@ def known_point(module: Module, place: str, name: str) -> OwnMountPoint | None:
 
 
 def _of_class(module: Module, word: str) -> Any:
-    """Call the method that one of ours stands in front of."""
+    """Call the method that one of ours has replaced."""
     found = carried(module)
     before = found._before.get(word, ABSENT) if found is not None else ABSENT
     return getattr(type_of(module), word)(module) if before is ABSENT else before()

@@ -35,7 +35,7 @@ class ForwardSlot(ModuleSlot):
         self._flag: Any = None
         self._before: Any = ABSENT
         self._function: FunctionType | None = None
-        # Our function, if somebody else's had replaced it when the hooks were removed.
+        # Our function, if another had replaced it when the hooks were removed.
         self._left: FunctionType | None = None
 
     def put(self, function: FunctionType) -> None:
@@ -46,7 +46,7 @@ class ForwardSlot(ModuleSlot):
         if self._function is None:
             self._before, self._left = space.get("forward", ABSENT), None
         elif not self._stands(space):
-            return  # somebody else's has replaced ours, and may call it
+            return  # another has replaced ours, and may call it
         self._function = function
         space["forward"] = MethodType(function, module)
         self.raise_flag()

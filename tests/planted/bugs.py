@@ -1521,7 +1521,7 @@ LIFETIME = [
         "_core/law/weak.py",
         "ref: Callable[[], Any] = weakref.ref(owner, gone)",
         "ref: Callable[[], Any] = (weakref.ref(owner, gone), lambda: owner)[1]",
-        ("tests/events/test_event_examples.py", "tests/core/test_memory.py"),
+        ("tests/events/test_weak.py", "tests/core/test_memory.py"),
         reach=False,
     ),
     Bug(
@@ -1530,7 +1530,7 @@ LIFETIME = [
         "_core/law/hook.py",
         "            if hook is not None and not ending():\n                hook.remove()\n",
         "            if hook is not None and not ending():\n                pass\n",
-        ("tests/events/test_events_more.py",),
+        ("tests/events/test_weak.py",),
         reach=False,
     ),
     Bug(
