@@ -12,18 +12,20 @@ from aspecthook import hooks as hooks_of
 from aspecthook._core.law.asks import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import optional_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._runner import Runner
+from aspecthook.training.loop._steps import VAL, validation_numbers
 
 from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._inputs import END, VAL, Until, aside, attached, one_pass, random_kept
+from ._inputs import END, Until, aside, attached, one_pass, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._predictions import chosen, examples, predicting
-from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_count, checked_input
+from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
 from ._state import session_state
 from ._timers import SecondOrStepTimer
 
@@ -109,9 +111,8 @@ class Estimator:
         """
         if steps is not None and max_steps is not None:
             raise HookOptionError("Estimator.train: give steps or max_steps; both are given")
-        steps, max_steps = (
-            checked_count("Estimator.train", n, v) for n, v in (("steps", steps), ("max_steps", max_steps))
-        )
+        optional_number("Estimator.train", "steps", steps, 1)
+        optional_number("Estimator.train", "max_steps", max_steps, 1)
         checked_input(input_fn, "Estimator.train")
         runner = self._build("train")
         done = self._progress(runner)
@@ -189,7 +190,7 @@ class Estimator:
         Raises:
             TrainingError: There were no batches.
         """
-        checked_count("Estimator.evaluate", "steps", steps)
+        optional_number("Estimator.evaluate", "steps", steps, 1)
         checked_input(input_fn, "Estimator.evaluate")
         with random_kept():
             runner = self._build("eval")
@@ -199,7 +200,7 @@ class Estimator:
                     made = runner.validate(data)
                 if not data.count:
                     raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
-        found = {name.removeprefix(VAL): value for name, value in made.items() if name.startswith(VAL)}
+        found = {name.removeprefix(VAL): value for name, value in validation_numbers(made).items()}
         found["global_step"] = step
         line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
         runner.logger.info("evaluation%s: %s", f" {name}" if name else "", line)

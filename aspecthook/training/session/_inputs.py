@@ -13,12 +13,12 @@ from aspecthook.training.backends._protocol import Backend
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
+from aspecthook.training.loop._steps import without_validation
 
 from ._bindings import bindings
 from ._errors import QUIET
 
 # Any: data and hooks of any kind are the user's.
-VAL = "val_"
 END: Any = object()
 
 
@@ -65,7 +65,7 @@ def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
 def aside(run: Run) -> Generator[None]:
     """Restore the run after ``with``, which may evaluate or predict."""
     logs, stopping = run.logs, run.stopping
-    run.logs = {name: value for name, value in logs.items() if not name.startswith(VAL)}
+    run.logs = without_validation(logs)
     run.stopping = False
     try:
         with preserved(run):

@@ -417,7 +417,7 @@ def test_a_number_that_a_validation_does_not_bring_is_refused_with_the_nearest(t
     with pytest.raises(TrainingError) as caught:
         Run(tmp_path, hook, scores=[1]).go()
     assert str(caught.value) == (
-        "CheckpointHook(save_best='accu'): the validation did not log this score; the logs have loss, val_acc; did you "
+        "CheckpointHook(save_best='accu'): the validation did not log this score; it logged val_acc; did you "
         "mean 'acc'?"
     )
 
