@@ -24,7 +24,7 @@ from ._monitor import RULES, Monitor, Rule, missing_score
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-_SEPARATORS = re.compile(r"[^\w@.+-]")  # a metric of mmengine's such as `coco/bbox_mAP` is not a file name
+_SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
 
 
 @HOOKS.register
@@ -64,7 +64,7 @@ class CheckpointHook(Hook):
         aspecthook.HookOptionError: ...; give rule="greater" or rule="less"
     """
 
-    priority: int | str = "NORMAL"  # any would do: the file is written after all hooks of the stage have run
+    priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
 
     def __init__(
         self,

@@ -253,7 +253,7 @@ class DistEvalHook(EvalHook):
     def _row(self, outputs: Any, batch: Any) -> tuple[Any, Any]:
         if self.evaluate is not None or not isinstance(outputs, Mapping):
             return super()._row(outputs, batch)
-        # Only these are needed to average; the rest need not be sent.
+        # The means need only these, so nothing else is sent to the other ranks.
         made = cast("Mapping[str, Any]", outputs)
         return {name: made[name] for name in ("num_samples", "log_vars") if name in made}, None
 

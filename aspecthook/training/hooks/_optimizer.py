@@ -57,7 +57,7 @@ class OptimizerHook(Hook):
         self.detect_anomalous_params = detect_anomalous_params
 
     def before_run(self, runner: Run) -> None:
-        """Set the number of batches that make a step.
+        """Set the number of batches in a step.
 
         Raises:
             TrainingError: The runner was given another number.
