@@ -90,29 +90,28 @@ class Drive:
 
     def _run(self) -> Pauses:
         run, state = self.run, self.state
-        run.running = True
-        self._create()
         while True:
+            state.open(run)
             try:
+                create(run)
+                run.running = True
                 yield from staged(run, "train_loop", self._train_loop)
                 break
             except LOST as error:
                 if self.leaving:
                     raise
                 state.lose(run, error)
-                state.quietly(run, self._create)
+            except Exception as error:
+                # A StopIteration that leaves a generator, as these stages are, becomes a RuntimeError (PEP 479).
+                cause = error.__cause__ if type(error) is RuntimeError else error
+                if self.leaving or not run.running or not isinstance(cause, QUIET):
+                    raise
+                state.end_quietly(run, cause)
+                break
         self.through = True
         yield  # the hooks after the run are called when the session is closed
         state.coordinator.raise_requested()
         run.running = False
-
-    def _create(self) -> None:
-        while True:
-            self.state.open(self.run)
-            try:
-                return create(self.run)
-            except LOST as error:
-                self.state.lose(self.run, error)
 
     def _train_loop(self) -> Pauses:
         run = self.run
@@ -123,13 +122,10 @@ class Drive:
                     return
                 run.set_mode(mode)
                 yield from staged(run, "train_epoch", self._train_epoch)
-            elif not self.state.quietly(run, self._validate):
-                return
+            else:
+                run.set_mode(mode)
+                run.val_loop()
             count_epoch(run, mode)
-
-    def _validate(self) -> None:
-        self.run.set_mode("val")
-        self.run.val_loop()
 
     def _train_epoch(self) -> Pauses:
         run = self.run
@@ -156,9 +152,9 @@ class Drive:
         state.given = step
         if args.feed:
             batch = step.feed(batch, args.feed, _CALLER, run)
-        made = state.quietly(run, lambda: run.train_iter(batch))
+        run.train_iter(batch)
         state.given = None
-        if made and state.quiet is None:
+        if state.quiet is None:
             self.results, self.answered = step.results(self, _CALLER, run), True
 
 

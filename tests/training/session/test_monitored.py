@@ -205,6 +205,38 @@ def test_an_error_of_the_user_ends_the_run_and_rises_as_itself(error: BaseExcept
     assert session.should_stop() and not runner.hooks
 
 
+STAGES = ["train_loop", "train_epoch", "train_iter", "optimizer_step", "val_loop", "val_epoch"]
+
+
+@pytest.mark.parametrize("error", [StopIteration, OutOfRangeError])
+@pytest.mark.parametrize("kind", ["pre", "post"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_quiet_error_of_any_stage_ends_a_driven_run_as_it_ends_a_fit(
+    stage: str, kind: str, error: type[Exception]
+) -> None:
+    """Errors of `train_loop`, and those after `train_epoch`, failed a driven run, and a StopIteration was renamed."""
+
+    def fail() -> None:
+        raise error("no more")
+
+    def ended(driven: bool) -> tuple[list[str], int, int]:
+        log: list[str] = []
+        runner, hook = plain(max_epochs=3), Trail("a", log)
+        hooks(getattr(runner, stage)).add(kind, fail)
+        if driven:
+            with MonitoredTrainingSession(runner, [1.0, 2.0], [3.0], hooks=[hook]) as session:
+                while not session.should_stop():
+                    session.run()
+        else:
+            runner.register_hook(hook)
+            runner.fit([1.0, 2.0], [3.0])
+        return log, runner.iter, runner.epoch
+
+    by_fit = ended(driven=False)
+    assert by_fit[0][-1] == "a.end"
+    assert ended(driven=True) == by_fit
+
+
 @pytest.mark.parametrize("error", [StopIteration(), OutOfRangeError("over")])
 def test_what_ends_a_loop_may_be_raised_by_the_user(error: Exception) -> None:
     log: list[str] = []
