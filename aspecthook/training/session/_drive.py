@@ -102,8 +102,7 @@ class Drive:
                     raise
                 state.lose(run, error)
             except Exception as error:
-                # A StopIteration that leaves a generator, as these stages are, becomes a RuntimeError (PEP 479).
-                cause = error.__cause__ if type(error) is RuntimeError else error
+                cause = _raised_by_stage(error)
                 if self.leaving or not run.running or not isinstance(cause, QUIET):
                     raise
                 state.end_quietly(run, cause)
@@ -156,6 +155,20 @@ class Drive:
         state.given = None
         if state.quiet is None:
             self.results, self.answered = step.results(self, _CALLER, run), True
+
+
+def _raised_by_stage(error: Exception) -> BaseException:
+    """Return the StopIteration that a hook raised if Python has made a RuntimeError of it; else the error itself.
+
+    A StopIteration that leaves a generator becomes a RuntimeError (PEP 479). The stages are generators only here, so
+    this is undone. The generators of a user are not: there such an error is a mistake, and must not end a run quietly.
+    """
+    cause = error.__cause__
+    if type(error) is RuntimeError and isinstance(cause, StopIteration) and cause.__traceback__ is not None:
+        left = cause.__traceback__.tb_frame  # the generator
+        if left.f_globals.get("__name__") in (__name__, law_sync.__name__):
+            return cause
+    return error
 
 
 def _is_stopping(run: Run) -> bool:

@@ -237,6 +237,20 @@ def test_a_quiet_error_of_any_stage_ends_a_driven_run_as_it_ends_a_fit(
     assert ended(driven=True) == by_fit
 
 
+def test_a_stop_iteration_in_a_generator_of_a_hook_is_not_quiet() -> None:
+    """It is a mistake there (PEP 479), in a driven run as in a fit."""
+
+    def mistaken() -> Any:
+        yield next(iter(()))
+
+    runner = plain()
+    hooks(runner.train_loop).pre(lambda: list(mistaken()) and None)
+    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
+        runner.fit([1.0])
+    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
+        MonitoredTrainingSession(runner, [1.0])
+
+
 @pytest.mark.parametrize("error", [StopIteration(), OutOfRangeError("over")])
 def test_what_ends_a_loop_may_be_raised_by_the_user(error: Exception) -> None:
     log: list[str] = []
