@@ -1,7 +1,7 @@
-"""What a policy is, what its options may be, and how a config names it.
+"""The base class of policies, the types of their options, and their names in configs.
 
-To add a policy, write one class in `_policies`, with the decorator `policy` and fields of the option types below.
-Configs, both hooks and mmcv's names for them then know it.
+To add a policy, write one class in `_policies`, with the decorator `policy` and fields of the option types below. Then
+configs and both hooks accept it, and it has mmcv's names.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Course(NamedTuple):
     start: float | None = None
 
 
-# What an option may be
+# The types of options
 
 
 class Rule(NamedTuple):
-    """What an option must be: a number within bounds, a list of them, or one of some values."""
+    """The rule for an option: a number within bounds, a list of such numbers, or one of some values."""
 
     advice: str
     low: float = 0.0
@@ -73,7 +73,7 @@ class Rule(NamedTuple):
         """Return the value of an option, a list as a tuple.
 
         Raises:
-            ConfigError: The option must not have this value; the message says what it may be.
+            ConfigError: The value breaks the rule; the message says which values are possible.
         """
         several = isinstance(value, (list, tuple))
         values: tuple[Any, ...] = tuple(cast("Any", value)) if several else (value,)
@@ -174,10 +174,10 @@ class BasePolicy:
 
 
 def check_names(who: str, options: Iterable[str], takes: Iterable[str], required: Iterable[str]) -> None:
-    """Refuse options that are unknown or missing.
+    """Check that no option is unknown or missing.
 
     Raises:
-        ConfigError: One is; the message names the nearest one that there is.
+        ConfigError: One is; the message has the nearest name.
     """
     known = list(takes)
     for key in options:
@@ -205,7 +205,7 @@ Kind = TypeVar("Kind", bound=BasePolicy)
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def policy(*aliases: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Make a class a dataclass, and a policy that a config can name: by the name of the class, and by aliases.
+    """Return a decorator that makes a class a dataclass, and a policy with the name of the class and aliases.
 
     Case and underscores do not matter: ``"CosineAnnealing"``, as in mmcv, is ``"cosine_annealing"``.
     """
@@ -244,5 +244,5 @@ def courses_of(who: str, word: str, given: object, options: Mapping[str, Any]) -
     if not callable(given) or isinstance(given, type):
         raise ConfigError(f"{who}: the policy is {brief(given)}; give the name of one, or a function")
     if options:
-        raise ConfigError(f"{who}: {brief(given)} has its options already; leave out {listed(options)}")
+        raise ConfigError(f"{who}: {brief(given)} takes no options; leave out {listed(options)}")
     return [Course(cast("Policy", given))]

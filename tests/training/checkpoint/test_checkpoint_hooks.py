@@ -174,7 +174,7 @@ def test_the_state_that_is_saved_is_whole_and_can_be_loaded(tmp_path: Path) -> N
     assert [load(tmp_path / name)["progress"]["iter"] for name in files("iter_1", "iter_2", "iter_3")] == [1, 2, 3]
 
 
-def test_files_go_where_they_are_wished_and_are_called_as_wished(tmp_path: Path) -> None:
+def test_files_have_the_folder_and_the_names_of_the_options(tmp_path: Path) -> None:
     hook = CheckpointHook(out_dir=tmp_path / "out", filename_template="{}/of-{iter:04}.ckpt", max_keep=2)
     Run(tmp_path / "work", hook, epochs=3).go()
     assert names(tmp_path) == ["out"]
@@ -412,7 +412,7 @@ def test_a_number_of_a_validation_before_the_run_says_nothing_of_the_best(
     assert caplog.messages[0].startswith("CheckpointHook(save_best='val_acc'): no best checkpoint was saved, ")
 
 
-def test_a_number_that_a_validation_does_not_bring_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_a_score_that_was_not_logged_is_refused_with_the_nearest(tmp_path: Path) -> None:
     hook = CheckpointHook(save_best="accu", rule="greater")
     with pytest.raises(TrainingError) as caught:
         Run(tmp_path, hook, scores=[1]).go()
@@ -572,7 +572,7 @@ def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> Non
         ({"filename_template": 3}, HookOptionError),
     ],
 )
-def test_an_option_that_cannot_be_is_refused_when_it_is_given(options: dict[str, Any], error: type[Exception]) -> None:
+def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
     (name,) = options
     with pytest.raises(error, match=rf"^CheckpointHook(: |\(){name}="):
         CheckpointHook(**options)

@@ -238,7 +238,7 @@ def test_the_deepest_tree_that_is_saved_is_loaded(wrap: Callable[[Any], Any], pa
     assert load(path) == {"tree": tree}
 
 
-def test_valuesreplacing_the_arrays_may_not_take_more_than_safetensors_reads(path: Path) -> None:
+def test_values_replacing_the_arrays_may_not_take_more_than_safetensors_reads(path: Path) -> None:
     with pytest.raises(TrainingError, match="convert long lists of numbers to arrays"):
         save(path, {"text": "x" * 100_000_000})
     assert os.listdir(path.parent) == []

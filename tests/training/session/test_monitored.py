@@ -107,7 +107,7 @@ def test_a_driven_run_is_bit_for_bit_that_of_fit(library: str, accumulate: int) 
     assert same(outcome(fitted), outcome(driven))
 
 
-def test_what_hooks_leave_to_the_end_of_a_stage_is_done(tmp_path: Path) -> None:
+def test_after_stage_works_in_a_driven_run(tmp_path: Path) -> None:
     def made(folder: str) -> Runner:
         runner = plain(max_epochs=3, work_dir=tmp_path / folder)
         runner.register_hook(CheckpointHook(max_keep=2))
@@ -186,7 +186,7 @@ def test_data_that_can_be_gone_through_once_end_the_run() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("user"), KeyboardInterrupt(), AbortedError("user's own")])
-def test_an_error_of_the_user_ends_the_run_and_rises_as_itself(error: BaseException) -> None:
+def test_an_error_of_the_user_ends_the_run_and_is_raised_again(error: BaseException) -> None:
     log: list[str] = []
     runner = plain()
     for name in ("run", "train_epoch"):
@@ -252,7 +252,7 @@ def test_a_stop_iteration_in_a_generator_of_a_hook_is_not_quiet() -> None:
 
 
 @pytest.mark.parametrize("error", [StopIteration(), OutOfRangeError("over")])
-def test_what_ends_a_loop_may_be_raised_by_the_user(error: Exception) -> None:
+def test_quiet_errors_may_be_raised_by_the_user(error: Exception) -> None:
     log: list[str] = []
     with MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
         session.run()
@@ -483,7 +483,7 @@ finally:
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 @pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_ends_the_step_saves_and_rises_as_itself(name: str, inside: bool, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_step_saves_and_is_raised_again(name: str, inside: bool, tmp_path: Path) -> None:
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
     program = PROGRAM.format(signal=name, folder=str(tmp_path), inside=inside)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root, check=False)
