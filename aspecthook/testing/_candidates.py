@@ -147,7 +147,7 @@ def marked_names(owner: type[Any]) -> list[str]:
 
 def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
-    signature = mount._get_site().signature
+    signature = mount.site().signature
     own: dict[str, Options] = {
         "a": {},
         "b": {"before": "a"},

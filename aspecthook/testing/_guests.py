@@ -94,7 +94,7 @@ class Guest(NamedTuple):
 
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
     """Give all that a call of this mount point may be disturbed by, the simplest first."""
-    signature = mount._get_site().signature
+    signature = mount.site().signature
     streams = "generator" in signature.style
     return [
         Guest(kind, deed, place)

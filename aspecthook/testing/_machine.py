@@ -269,7 +269,7 @@ class HookMachine(RuleBasedStateMachine):
 
     def _read_own(self) -> list[Candidate]:
         """Return the kit's own hooks, made once for all machines of a class whose targets have the same parameters."""
-        signature = self.mount._get_site().signature
+        signature = self.mount.site().signature
         known = vars(type(self)).get("_known_hooks")
         if known is None or known[0] != (signature.shape, signature.names):
             ran: list[str] = []
@@ -320,7 +320,7 @@ class HookMachine(RuleBasedStateMachine):
     @cached_property
     def _drives(self) -> list[str]:
         """The ways in which a call may be made by its caller."""
-        return drives_of(self.mount._get_site().signature.style, tuple(self.disturb))
+        return drives_of(self.mount.site().signature.style, tuple(self.disturb))
 
     @cached_property
     def _guests(self) -> list[Guest]:
@@ -677,7 +677,7 @@ class HookMachine(RuleBasedStateMachine):
         bound = bound_of(self.target)
         made: Any
         if drive == AT_ONCE:
-            if self.mount._get_site().signature.style == "coroutine":  # who is counted first, nobody can say
+            if self.mount.site().signature.style == "coroutine":  # who is counted first, nobody can say
                 self._counts.forget()
             made = make_two_calls(self.mount, bound, given, given)
         else:
@@ -713,7 +713,7 @@ class HookMachine(RuleBasedStateMachine):
     # Any: a target of any sort.
     def _call_live(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
         """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
-        if self.mount._get_site().signature.style != "function":
+        if self.mount.site().signature.style != "function":
             return
         target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
         rows = self._expected.acting() if rows is None else rows
@@ -736,7 +736,7 @@ class HookMachine(RuleBasedStateMachine):
         """Have one more hook for the length of a block."""
         late: list[Hook] = []
         entered: list[bool] = []
-        style = self.mount._get_site().signature.style
+        style = self.mount.site().signature.style
         waits = style == "coroutine"
 
         def act() -> Any:

@@ -128,7 +128,7 @@ def _changes(played: Played) -> str | None:
         return f"{unfit!r} was not called with what it takes"
     if values is None or played.chain.around:  # these may have given it anything
         return None
-    now: dict[str, object] = dict(zip(mount._get_site().signature.names, values, strict=True))
+    now: dict[str, object] = dict(zip(mount.site().signature.names, values, strict=True))
     result: object = _UNKNOWN
     for step in trace.steps:
         expected = now if step.kind not in ("on", "item") else {}  # an event may change what it tells on the way
@@ -191,8 +191,8 @@ def interpreted(
 
 
 def _site(mount: MountPoint) -> Site:
-    emission = mount._get_site().signature.emission
-    return Site(mount.name, mount._code(), lambda: mount.function, _find_nothing, emission)
+    emission = mount.site().signature.emission
+    return Site(mount.name, mount.code(), lambda: mount.function, _find_nothing, emission)
 
 
 def _counted(hook: Hook, counts: Counts) -> Hook:
@@ -235,7 +235,7 @@ def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
 
 def _is_beyond(mount: MountPoint, chain: Chain) -> bool:
     """Say whether subscribers run in a way that the steps alone do not tell."""
-    emission = mount._get_site().signature.emission
+    emission = mount.site().signature.emission
     return emission is not None and bool(chain.on) and (bool(chain.around) or emission.gather)
 
 

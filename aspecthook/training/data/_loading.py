@@ -1,4 +1,4 @@
-"""Data sets, and a loader that resumes in the middle of an epoch without reading what lies before.
+"""Data sets, and a loader that resumes in the middle of an epoch without reading the samples before.
 
 The order of an epoch depends only on the seed and the number of the epoch, so two numbers are the position of a loader.
 """
@@ -77,11 +77,11 @@ class Sampler:
     """The numbers of the samples that one rank reads in an epoch, in order.
 
     As with ``torch.utils.data.DistributedSampler``, all ranks read equally many samples, and some are repeated from the
-    beginning to make that so; only the shuffled order is another.
+    beginning to make that so; only the shuffled order differs.
 
     Args:
         length: The number of samples.
-        shuffle: Use another order in each epoch.
+        shuffle: Read in a different order in each epoch.
         seed: Determines the orders.
         rank: The number of this process.
         world_size: The number of processes that share the samples.
@@ -137,7 +137,7 @@ class DataLoader(ResumableLoader):
     Args:
         dataset: A `Dataset`: it has ``len`` and is indexed by number.
         batch_size: The number of samples in a batch.
-        shuffle: Use another order in each epoch.
+        shuffle: Read in a different order in each epoch.
         seed: Determines the orders.
         drop_last: Leave out the last batch if it is smaller.
         collate: Makes a batch of a list of samples; unless given, `collated`.

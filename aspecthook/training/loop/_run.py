@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from aspecthook.training.backends._protocol import Amp, Backend
+    from aspecthook.training.backends._base import Amp, Backend
 
 COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
 

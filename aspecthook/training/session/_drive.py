@@ -61,7 +61,7 @@ def _nothing(_: Any) -> None:
 
 def _entered(run: Run, stage: str) -> tuple[Chain, Call]:
     mount = hooks(getattr(run, stage))
-    return mount._active(), Call(mount._get_site(), (run,))
+    return mount.chain(), Call(mount.site(), (run,))
 
 
 def _creates(hook: Hook) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from aspecthook import hooks as hooks_of
-from aspecthook._core.law.asks import parameters
+from aspecthook._core.law.callables import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import optional_number

@@ -92,12 +92,8 @@ def _known(kind: str, runner: Run) -> Iterable[str]:
 
 def modules(runner: Run) -> dict[str, Any]:
     """Return the layers of the model by name; the model itself by the empty name."""
-    if runner.backend.name == "torch":
-        from aspecthook.training.backends._torch import _parts
-    else:
-        from aspecthook.training.backends._numpy import _parts
     found: dict[str, Any] = {}
-    for prefix, part in _parts(runner.model).items():
+    for prefix, part in runner.backend.parts(runner.model).items():
         for name, module in part.named_modules() if hasattr(part, "named_modules") else ():
             found[f"{prefix}{name}" if name else prefix.removesuffix(".")] = module
     return found

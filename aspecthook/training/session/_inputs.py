@@ -6,10 +6,9 @@ import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookTypeError, described
-from aspecthook.training.backends._protocol import Backend
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
@@ -17,6 +16,9 @@ from aspecthook.training.loop._steps import without_validation
 
 from ._bindings import bindings
 from ._errors import QUIET
+
+if TYPE_CHECKING:
+    from aspecthook.training.backends._base import Backend
 
 # Any: data and hooks of any kind are the user's.
 END: Any = object()

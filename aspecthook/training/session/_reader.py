@@ -175,9 +175,9 @@ def numbers(value: Any) -> Any:
 
 def _number_of(value: Any) -> Any:
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
-        from aspecthook.training.backends._torch import _array
+        from aspecthook.training.backends._torch import TorchBackend
 
-        return _array(value)
+        return TorchBackend().to_array(value)
     if hasattr(value, "backward") and hasattr(value, "item"):  # a loss of ours
         return value.item()
     import numpy as np
