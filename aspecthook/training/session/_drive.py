@@ -8,7 +8,7 @@ which epoch comes next and when an iteration or an epoch counts as done, as for 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law import law_sync
@@ -26,11 +26,12 @@ from ._protocol import SessionRunArgs
 if TYPE_CHECKING:
     from ._state import SessionState
 
-Pauses = Generator[None, None, None]
+# Any: training pauses without a value, prediction with the outputs for a batch.
+Pauses: TypeAlias = Generator[Any, None, None]
 
 
 def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
-    """Run a body with pauses, inside the hooks that a stage has now.
+    """Run a body that pauses, inside the hooks that a stage has now; what the body yields is passed on.
 
     Raises:
         HookTypeError: An around hook is a plain function, which cannot be left in the middle.

@@ -22,7 +22,7 @@ from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._inputs import END, Until, aside, attached, one_pass, random_kept
+from ._inputs import Until, aside, attached, one_pass, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._predictions import chosen, examples, predicting
 from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
@@ -30,6 +30,7 @@ from ._state import session_state
 from ._timers import SecondOrStepTimer
 
 # Any: models, data, hooks of any kind, and what a model predicts are the user's.
+_END: Any = object()
 
 
 @final
@@ -236,22 +237,19 @@ class Estimator:
     ) -> Generator[Any]:
         with random_kept():
             runner = self._build("predict")
-        made: list[Any] = []
         with ExitStack() as stack:
             stack.enter_context(self._loaded(runner, path))
             stack.callback(session_state(runner, "predict").close)
             stack.enter_context(attached(runner, hooks, "predict"))
             data = iter(Until(runner, self._data(input_fn, "predict"), None))
-            pauses = staged(runner, "predict_loop", lambda: predicting(runner, data, made))
+            pauses = staged(runner, "predict_loop", lambda: predicting(runner, data))
             stack.callback(pauses.close)
             while True:
                 with aside(runner):
-                    over = next(pauses, END) is END
-                for outputs in made:
-                    yield from examples(outputs, keys) if single else (chosen(outputs, keys),)
-                made.clear()
-                if over:
+                    outputs = next(pauses, _END)
+                if outputs is _END:
                     return
+                yield from examples(outputs, keys) if single else (chosen(outputs, keys),)
 
     # Runners and their checkpoints
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, final
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
 
 # Any: data and hooks of any kind are the user's.
-END: Any = object()
 
 
 @final
@@ -39,15 +38,11 @@ class Until:
     def __iter__(self) -> Iterator[Any]:
         self.count = 0
         batches = islice(self._data, self._steps)
-        while not self._run.stopping:
-            try:
-                batch = next(batches, END)
-            except QUIET:
-                return
-            if batch is END:
-                return
-            self.count += 1
-            yield batch
+        with suppress(*QUIET):  # with StopIteration, the ordinary end of the batches
+            while not self._run.stopping:
+                batch = next(batches)
+                self.count += 1
+                yield batch
 
 
 @contextmanager
