@@ -7,7 +7,7 @@ configs and both hooks accept it, and it has mmcv's names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from math import inf, isfinite, ulp
 from numbers import Integral, Real
@@ -26,8 +26,10 @@ from typing import (
     get_type_hints,
 )
 
+from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.plugins._config import listed
+from aspecthook.plugins._factories import check_arguments
 
 
 class Policy(Protocol):
@@ -173,24 +175,17 @@ class BasePolicy:
             raise ConfigError(f"{who}: {text}") from None
 
 
-def check_names(who: str, options: Iterable[str], takes: Iterable[str], required: Iterable[str]) -> None:
+def check_names(who: str, options: Mapping[str, Any], takes: Iterable[str], required: Container[str]) -> None:
     """Check that no option is unknown or missing.
 
     Raises:
         ConfigError: One is; the message has the nearest name.
     """
-    known = list(takes)
-    for key in options:
-        if key not in known:
-            raise ConfigError(
-                f"{who} takes no {key!r}; what it takes: {listed(known)}{nearest(key, [*known, *HOOK_OPTIONS])}"
-            )
-    for key in required:
-        if key not in options:
-            raise ConfigError(f"{who} needs {key!r}; add it")
+    names = (*takes, *HOOK_OPTIONS)
+    check_arguments([Parameter(name, "keyword", name not in required) for name in names], dict(options), who)
 
 
-# The options of the hooks themselves, which may be misspelt too.
+# The options of the hooks themselves, which take those of the policy beside them.
 HOOK_OPTIONS = ("policy", "by_epoch", "warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch")
 
 
