@@ -185,6 +185,19 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
     run.logs = {**run.logs, **means.now()}
 
 
+VAL = "val_"  # the names of the numbers of a validation begin with it
+
+
+def validation_numbers(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers that a validation has logged."""
+    return {name: value for name, value in logs.items() if name.startswith(VAL)}
+
+
+def without_validation(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers that no validation has logged."""
+    return {name: value for name, value in logs.items() if not name.startswith(VAL)}
+
+
 @final
 class Means:
     """Means of the model's numbers over the samples of many batches, by names such as ``val_loss``."""

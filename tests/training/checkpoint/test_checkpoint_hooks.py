@@ -423,7 +423,7 @@ def test_a_score_that_was_not_logged_is_refused_with_the_nearest(tmp_path: Path)
     with pytest.raises(TrainingError) as caught:
         Run(tmp_path, hook, scores=[1]).go()
     assert str(caught.value) == (
-        "CheckpointHook(save_best='accu'): the validation did not log this score; the logs have loss, val_acc; did you "
+        "CheckpointHook(save_best='accu'): the validation did not log this score; it logged val_acc; did you "
         "mean 'acc'?"
     )
 
