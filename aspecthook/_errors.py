@@ -82,8 +82,8 @@ for _error in (AspecthookError, *AspecthookError.__subclasses__(), HookWarning, 
 
 
 # What messages show of names and values. Names, and options that somebody has written in code, are shown by `brief`.
-# What passes through calls and configs may be a secret; `described` gives its type and size alone. Neither runs code of
-# users, as their `repr` is: it may fail, or make megabytes of text.
+# Values of calls and configs may be secrets; `described` returns their type and size alone. Neither calls the `repr` of
+# a user's class, which may fail or return megabytes.
 
 
 def printable(text: str) -> str:
@@ -117,7 +117,7 @@ _UNITS = (
 
 
 def described(value: object) -> str:
-    """Say what a value is without showing it: its type, and its size if it is of a type of Python's own.
+    """Return what a value is, without showing it: its type, and its size if the type is a builtin one.
 
     Example:
         >>> described("hunter2"), described(2.5), described({"a": 1}), described(KeyError), described(None)
@@ -136,7 +136,7 @@ def described(value: object) -> str:
 
 
 def brief(value: object, most: int = 80) -> str:
-    """Show something that is written in code or has a name there, in at most so many characters.
+    """Return a name or a value that is written in code, as messages show it, in at most `most` characters.
 
     Example:
         >>> brief("price"), brief({"every": [1, 2]}), brief(len), brief(object()), brief("x" * 1000, 10)
@@ -232,7 +232,7 @@ R = TypeVar("R")
 
 
 def entrance(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a refusal show the line of the user who is refused, and not the frames of ours that found it out."""
+    """Make a function whose errors of ours have no frames of ours in their traceback: it ends at the user's line."""
 
     @wraps(function)
     def entered(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -268,7 +268,7 @@ _close_matches: Callable[..., list[str]] | None = None
 
 
 def nearest(word: str, words: list[str], cutoff: float = 0.5) -> str:
-    """Say which of ``words`` the misspelt ``word`` was probably meant to be, as the end of a message.
+    """Return which of ``words`` the misspelt ``word`` was probably meant to be, as the end of a message.
 
     The more words there are, the higher `cutoff` must be: some are always a little alike.
     """

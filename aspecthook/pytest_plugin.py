@@ -93,7 +93,7 @@ def _outlives(one: entry.Added, known: dict[int, bool]) -> bool:
 
 
 def _mounted(mount: MountPoint) -> object:
-    return mount._instance() if isinstance(mount, InstanceMountPoint) else mount._ref()
+    return mount.instance() if isinstance(mount, InstanceMountPoint) else mount.ref()
 
 
 def _is_kept(thing: object) -> bool:

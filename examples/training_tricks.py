@@ -35,7 +35,7 @@ try:
 except ImportError as error:
     sys.exit(f"This example needs NumPy, autograd and safetensors ({error}): python -m pip install 'aspecthook[train]'")
 
-# The tricks. A parameter that is none of the stage's, nor of what the runner lends, keeps its default: an option.
+# The tricks. A parameter that is none of the stage's, nor of what the runner provides, keeps its default: an option.
 
 
 def mixup(batch: Any, alpha: float = 1.0) -> Args:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import Args, HookAnswerError, HookSignatureError, Return, hookable, hooks
-from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.signature import Emission
 from aspecthook.torch._own import OwnMountPoint
 
@@ -59,8 +59,8 @@ class InDict:
 def mounted(tool: Tool, **options: Any) -> OwnMountPoint:
     """Give the mount point of one tool."""
     target: Any = Tool.use
-    lends = {"tool": "", "name": "name"}
-    return OwnMountPoint(tool, target, "a tool", InDict(tool), target=lambda: target, lends=lends, **options)
+    provides = {"tool": "", "name": "name"}
+    return OwnMountPoint(tool, target, "a tool", InDict(tool), target=lambda: target, provides=provides, **options)
 
 
 def test_hooks_act_on_the_one_object_and_go_without_a_trace() -> None:

@@ -24,9 +24,9 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import plural
 
 if TYPE_CHECKING:
-    from aspecthook._core.law.asks import Kind
     from aspecthook._core.law.call import Record, Site
     from aspecthook._core.law.hook import Hook
+    from aspecthook._core.law.kinds import Kind
     from aspecthook._core.law.signature import Emission
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -124,7 +124,7 @@ class History(Attribute):
         run = [*chain, *seen_by, *[replay.hook for replay in self._replays]]
         return tuple([hook for hook in now if hook not in run])
 
-    def replay(self, hook: Hook, insert: Callable[[], None]) -> None:
+    def replay(self, hook: Hook, insert: Callable[[], object]) -> None:
         """Run a new subscriber for all past calls, and add it as soon as none is left.
 
         Raises:
@@ -142,7 +142,7 @@ class History(Attribute):
             self._end(replay)
             del failures  # else they and this frame, which is in their tracebacks, keep each other alive
 
-    def _run(self, replay: _Replay, insert: Callable[[], None], failures: list[Exception]) -> None:
+    def _run(self, replay: _Replay, insert: Callable[[], object], failures: list[Exception]) -> None:
         done: dict[int, _PastCall] = {}
         try:
             waiting: list[_PastCall] | None = self._begin(replay)
@@ -162,7 +162,7 @@ class History(Attribute):
 
     @under_lock
     def _continue(
-        self, replay: _Replay, insert: Callable[[], None], failures: list[Exception]
+        self, replay: _Replay, insert: Callable[[], object], failures: list[Exception]
     ) -> list[_PastCall] | None:
         """Return the calls that were missed meanwhile; without any, add the hook and return None."""
         waiting, replay.missed = replay.missed, []
@@ -236,7 +236,7 @@ class EventPoint(MountPoint):
         """Whether past calls are replayed to hooks of this kind before they are added."""
         return kind == "on" and self.history is not None
 
-    def replay(self, hook: Hook, insert: Callable[[], None]) -> None:
+    def replay(self, hook: Hook, insert: Callable[[], object]) -> None:
         """Replay past calls to a subscriber (without the lock), then add it (under the lock)."""
         self.check_order(hook)  # nothing is replayed to a hook that cannot be added
         assert self.history is not None

@@ -14,9 +14,7 @@ from aspecthook._errors import MountError
 from ._event import Errors, _event
 
 if TYPE_CHECKING:
-    from aspecthook._core.law.asks import Kind
-    from aspecthook._core.law.hook import Gate, Hook
-    from aspecthook._core.law.options import Options
+    from aspecthook._core.law.hook import Hook
     from aspecthook._core.law.signature import Emission
     from aspecthook._typing import ToAnswer, ToEvent
 
@@ -94,21 +92,9 @@ class WiredPoint(MountPoint):
         """Whether somebody else has replaced ours: the event's code, or what was put into the interpreter."""
         return super().displaced or self._plug.displaced
 
-    def admit(
-        self,
-        kind: Kind,
-        function: Callable[..., object],
-        types: tuple[type[BaseException], ...],
-        options: Options,
-        gate: Gate | None,
-        *,
-        again: bool = True,
-        direct: bool = False,
-        lasting: bool = False,
-    ) -> Hook:
-        """Add a hook, and connect the event with the first one that acts."""
+    def prepare(self) -> None:
+        """Prepare the plug, which may import modules."""
         self._plug.prepare()
-        return super().admit(kind, function, types, options, gate, again=again, direct=direct, lasting=lasting)
 
     @under_lock
     def insert(self, hook: Hook) -> Hook:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from keyword import iskeyword
 
-from aspecthook._core.law.asks import RESERVED, Kind, kinds_of
+from aspecthook._core.law.kinds import RESERVED, Kind, kinds_of
 from aspecthook._core.mount.point import MountPoint
 
 from ._candidates import Candidate

@@ -43,9 +43,10 @@ def values_of(mount: MountPoint, given: Given, bound: tuple[object, ...]) -> tup
         return None
     names = signature.names
     values |= zip(names[signature.positional - len(by_position) : signature.positional], by_position, strict=False)
-    values |= {
-        names[place]: empty for place, empty in ((signature.varargs, ()), (signature.varkw, {})) if place is not None
-    }
+    if signature.varargs is not None:
+        values[names[signature.varargs]] = ()
+    if signature.varkw is not None:
+        values[names[signature.varkw]] = {}
     values |= found.arguments
     return tuple([values[name] for name in names])
 

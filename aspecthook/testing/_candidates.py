@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any, Unpack, cast, final
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.asks import Kind, kinds_of
 from aspecthook._core.law.callables import name_of
+from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.callables import type_of
-from aspecthook._core.mount.hookable import _inside
+from aspecthook._core.mount.hookable import callables_of
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint, mount_of
 
@@ -58,7 +58,7 @@ def _is_lasting(mount: MountPoint) -> bool:
     What a test makes for itself is shown if its frames refer to it, and not because it is alive: Hypothesis keeps the
     exceptions of earlier examples, and so what they have made.
     """
-    function = mount._ref()
+    function = mount.ref()
     one = mount.of_object or isinstance(mount, InstanceMountPoint)
     return function is not None and not one and "<locals>" not in function.__qualname__
 
@@ -90,7 +90,7 @@ def _called(item: pytest.Item, error: BaseException | None, mounts: Iterable[Mou
     frames = [frame for one in _errors(error) for frame in _frames(one)]
     codes = {frame.f_code for frame in frames}
     for mount in list(mounts):
-        if any(mount._place_of(code) is not None for code in codes):
+        if any(mount.place_of(code) is not None for code in codes):
             yield mount
     fixtures = cast("dict[str, object]", getattr(item, "funcargs", None) or {})  # None when the test has ended
     yield from _reached(fixtures.values(), frozenset())
@@ -162,7 +162,7 @@ def _mounts_of(thing: Any) -> Iterator[MountPoint]:
         yield from _mounts_of(thing.__func__)
         yield from _of_instance(_mounts_of(thing.__func__), thing.__self__)
     elif kind in _METHODS:
-        for function in _inside(thing):
+        for function in callables_of(thing):
             yield from _mounts_of(function)
     else:
         carried = next((vars(base)[MARK] for base in kind.__mro__ if MARK in vars(base)), None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.asks import Kind, kinds_of
+from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 

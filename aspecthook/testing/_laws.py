@@ -10,7 +10,7 @@ from operator import itemgetter
 from types import FunctionType, NoneType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from aspecthook._core.law.asks import KINDS, Kind, kinds_of
+from aspecthook._core.law.kinds import KINDS, Kind, kinds_of
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from aspecthook._core.law.asks import Kind, kinds_of
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 

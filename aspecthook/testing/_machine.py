@@ -22,8 +22,8 @@ from hypothesis import currently_in_test_context
 from hypothesis import strategies as st
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
 
-from aspecthook._core.law.asks import KINDS
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint

@@ -18,10 +18,10 @@ from typing import Any, cast, final
 from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.asks import KINDS, RESERVED
 from aspecthook._core.law.call import Call, Site
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS, RESERVED
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError

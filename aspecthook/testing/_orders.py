@@ -11,8 +11,8 @@ from itertools import combinations, islice
 from random import Random
 from typing import Any, NamedTuple
 
-from aspecthook._core.law.asks import KINDS
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain, _graph
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn

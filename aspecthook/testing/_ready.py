@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.asks import KINDS
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from aspecthook._core.law.answers import Args
-from aspecthook._core.law.asks import Kind, kinds_of
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError, HookSignatureError, HookTypeError
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from aspecthook._core.law.asks import KINDS
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import AspecthookError, HookTypeError
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from aspecthook._core.law.asks import KINDS
+from aspecthook._core.law.kinds import KINDS
 
 from ._calls import Given, outcome
 from ._draws import SETTINGS, is_ours

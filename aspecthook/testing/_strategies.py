@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, cast
 from hypothesis import strategies as st
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.asks import RESERVED, Kind
 from aspecthook._core.law.flavour import Flavour
+from aspecthook._core.law.kinds import RESERVED, Kind
 from aspecthook._core.law.options import Options, Priority
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._core.mount.hookable import hooks

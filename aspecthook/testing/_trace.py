@@ -13,12 +13,13 @@ from itertools import pairwise
 from types import CoroutineType, FunctionType, MethodType
 from typing import Any, TypeVar, cast, final
 
-from aspecthook._core.law.asks import KINDS, Asks
+from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.gather import at_once
 from aspecthook._core.law.guard import Guard
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Signature
 from aspecthook._core.mount.hookable import hooks

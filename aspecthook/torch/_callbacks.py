@@ -249,7 +249,7 @@ def callback_point(module: Module, place: str, name: str) -> OwnMountPoint:
         CallbackSlot(module, place, name),
         target=row.target,
         emission=row.emission,
-        lends={"name": f"{MARK}.name"},
+        provides={"name": f"{MARK}.name"},
         fits=row.fits,
     )
 

@@ -87,7 +87,7 @@ def forward_point(module: Module, name: str, *, bypassed: bool) -> OwnMountPoint
         label_of(name, module),
         ForwardSlot(module, name, bypassed=bypassed),
         target=reach,
-        lends={"module": "", "name": f"{MARK}.name"},
+        provides={"module": "", "name": f"{MARK}.name"},
         codes=_codes_of(module),
     )
 

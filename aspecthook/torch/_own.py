@@ -134,7 +134,7 @@ class OwnMountPoint(MountPoint):
         *,
         target: Callable[[], Callable[..., Any]],
         emission: Emission | None = None,
-        lends: dict[str, str] | None = None,
+        provides: dict[str, str] | None = None,
         fits: Fits | None = None,
         codes: dict[int, CodeType] | None = None,
     ) -> None:
@@ -151,8 +151,8 @@ class OwnMountPoint(MountPoint):
         self._fits = fits
         self._codes: dict[int, CodeType] = {} if codes is None else codes
         owned = self.owner
-        self._ref = lambda: model if owned() is not None else None
-        self.lends = lends or {}
+        self.ref = lambda: model if owned() is not None else None
+        self.provides = provides or {}
 
     @property
     @under_lock
@@ -178,7 +178,7 @@ class OwnMountPoint(MountPoint):
 
     def site(self) -> Site:
         site = super().site()
-        site.fits, site.function = self._fits, self._ref
+        site.fits, site.function = self._fits, self.ref
         return site
 
     def code(self) -> CodeType:
@@ -223,4 +223,4 @@ class OwnMountPoint(MountPoint):
 
     @under_lock
     def chain(self) -> Chain:
-        return Chain(self._unpaused(self.members))
+        return Chain(self.acting())

@@ -7,8 +7,8 @@ from inspect import getattr_static
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
-from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.callables import unwrap
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
 from aspecthook._errors import WeaveError, brief
 

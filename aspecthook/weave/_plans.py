@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
-from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.hook import check_options
+from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import OPTIONS, Options
 from aspecthook._core.mount.adding import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable

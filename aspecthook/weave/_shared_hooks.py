@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, cast, final
 
-from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.callables import identity
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint

@@ -367,7 +367,7 @@ class Weaving:
     def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
         """Replay past calls to a subscriber, without the lock, and then add it."""
         closed = gate([Claim(spot.heir, self._blocks)], mount.site().signature)
-        hook = mount.made(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
+        hook = mount.new_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
 
         def put() -> Hook:
             mount.insert(hook)

@@ -436,7 +436,7 @@ def test_a_c_function_as_a_hook_leaves_nothing_in_its_module() -> None:
     assert "__builtins__" not in vars(zlib)
 
 
-# What a method lends
+# What a method provides
 
 
 class Trainer:
@@ -445,13 +445,13 @@ class Trainer:
     class model:
         name = "net"
 
-    @hookable(lends={"trainer": "", "epoch": "epoch", "name": "model.name"})
+    @hookable(provides={"trainer": "", "epoch": "epoch", "name": "model.name"})
     def step(self, batch: int) -> int:
         self.epoch += 1
         return batch
 
 
-def test_hooks_ask_for_what_a_method_lends() -> None:
+def test_hooks_ask_for_what_a_method_provides() -> None:
     trainer, seen = Trainer(), list[Any]()
     mount = hooks(trainer.step)
     mount.add("pre", lambda trainer, epoch, name: seen.append((trainer, epoch, name)))
@@ -463,7 +463,7 @@ def test_hooks_ask_for_what_a_method_lends() -> None:
     assert seen == [(trainer, 3, "net"), (10, 4), 4]
 
 
-def test_what_is_lent_is_read_when_the_hook_is_called_by_the_interpreter_too() -> None:
+def test_provided_attribute_is_read_when_the_hook_is_called_by_the_interpreter_too() -> None:
     trainer, seen = Trainer(), list[Any]()
     mount = hooks(trainer.step)
     for number in range(2):  # once one always hook has failed, the rest is interpreted
@@ -473,34 +473,34 @@ def test_what_is_lent_is_read_when_the_hook_is_called_by_the_interpreter_too() -
     assert seen == [(0, 4), (1, 4)]
 
 
-def test_a_parameter_outranks_what_is_lent_and_a_default_does_not() -> None:
+def test_parameter_outranks_provided_attribute_and_default_does_not() -> None:
     class Shadowed:
-        batch, size = "lent", "lent"
+        batch, size = "provided", "provided"
 
-        @hookable(lends=["batch", "size"])
+        @hookable(provides=["batch", "size"])
         def step(self, batch: str) -> None: ...
 
     shadowed, seen = Shadowed(), list[Any]()
     hooks(shadowed.step).add("pre", lambda batch, size="kept": seen.append((batch, size)))
     shadowed.step("given")
-    assert seen == [("given", "lent")]
+    assert seen == [("given", "provided")]
 
 
-def test_what_is_not_lent_is_refused_with_all_that_is_offered() -> None:
+def test_name_that_is_not_provided_is_refused_with_all_that_is_offered() -> None:
     with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name .* did you mean 'epoch'"):
         hooks(Trainer.step).add("pre", lambda epcoh: None)
 
 
 @pytest.mark.parametrize(
-    "lends", [{"a b": "x"}, {"x": "a-b"}, {"x": "a;b"}, ["call"], ["result"], "3", {"": "x"}, {"class": "x"}]
+    "provides", [{"a b": "x"}, {"x": "a-b"}, {"x": "a;b"}, ["call"], ["result"], "3", {"": "x"}, {"class": "x"}]
 )
-def test_what_hooks_could_not_ask_for_cannot_be_lent(lends: Any) -> None:
+def test_names_that_hooks_could_not_ask_for_cannot_be_provided(provides: Any) -> None:
     def step(self: object) -> None: ...
 
-    with pytest.raises(MountError, match="cannot lend"):
-        hookable(lends=lends)(step)
+    with pytest.raises(MountError, match="cannot provide"):
+        hookable(provides=provides)(step)
     with pytest.raises(MountError, match="no first argument"):
-        hookable(lends="x")(lambda: None)
+        hookable(provides="x")(lambda: None)
     assert not vars(step)
 
 

@@ -165,7 +165,7 @@ def interrupted(step: Callable[[], object], place: int, handler: Callable[[], ob
     def trace(frame: Any, what: str, _: object) -> Any:
         nonlocal left
         file = Path(frame.f_code.co_filename).name
-        if file not in ("_history.py", "point.py"):
+        if file not in ("_history.py", "members.py", "point.py"):
             return None
         frame.f_trace_opcodes = file == "_history.py"
         if what == ("opcode" if frame.f_trace_opcodes else "line"):

@@ -16,7 +16,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from aspecthook import Hook, HookTypeError, MountPoint, Return, hookable, hooks, post, pre
 from aspecthook._core.law import order as _order
 from aspecthook._core.law.guard import Guard
-from aspecthook._core.mount import point as _mount
+from aspecthook._core.mount import members as _mount
 from aspecthook.testing import HookMachine, LawError, Trace, law
 from aspecthook.testing._candidates import Candidate
 

@@ -2,9 +2,9 @@
 
 The invariant: whatever is made of a mounted function by copying it is what would be made of the plain function. Copies
 read its `__dict__`: while the function is mounted, that is one of `Attributes`, which shows and copies only what
-others have put there. Picklers such as cloudpickle and dill take a function apart, first its code, then its `__dict__`:
-the constants of our code travel as a plain tuple (`Constants`), and on arrival an entry of the `__dict__` puts the
-plain code into the function (`PlainCode`). So what arrives needs nothing of this package.
+others have put there. Picklers such as cloudpickle and dill take a function apart, first its code, then its `__dict__`.
+The constants of our code are pickled as a plain tuple (`Constants`), and when the pickle is loaded, an entry of the
+`__dict__` puts the plain code into the function (`PlainCode`). So loading a pickle needs nothing of this package.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _WRAPPED = "__wrapped__"
 _ABSENT: Any = object()
 _NOTHING: dict[str, Any] = {}
 
-# What pickles in this way arrives as None.
+# Returned by `__reduce__`: the object is loaded as None.
 _AS_NONE: Any = (itemgetter(0), ((None,),))
 
 
 class Attribute:
-    """What a mounted function offers as an attribute, such as ``f.pre``: its own copy wherever it is copied to."""
+    """An attribute of a mounted function, such as ``f.pre``; a copy of it is the object itself."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class Attribute:
 
     def __reduce__(self) -> Any:
         function, name = self.found_at()
-        # Where a plain function arrives, it has no such attribute.
+        # None where it is loaded for a function that is not mounted.
         return getattr, (function, name, None)
 
 
@@ -95,10 +95,10 @@ class Attributes(dict[str, Any]):
         return self.shown().values()
 
     def items(self) -> Any:
-        """Return what travels: what others have put there and, while our code is in the function, the way back."""
+        """Return what a pickler sends: what others have put there; and `PlainCode`, if our code is in the function."""
         entries = self.copy()
-        if isinstance(way_back := self._way_back(), PlainCode):
-            entries[MARK] = way_back
+        if (plain := self._plain_code()) is not None:
+            entries[MARK] = plain
         return entries.items()
 
     def __eq__(self, other: object) -> bool:
@@ -125,9 +125,10 @@ class Attributes(dict[str, Any]):
         return made
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        return itemgetter(0), ((self.copy(), self._way_back()),)
+        return itemgetter(0), ((self.copy(), self._plain_code()),)
 
-    def _way_back(self) -> PlainCode | None:
+    def _plain_code(self) -> PlainCode | None:
+        """Return what puts the plain code into a pickled copy of the function; None: it is in the function now."""
         function = self._function()
         if function is None or function.__dict__ is not self:
             return None
@@ -138,7 +139,7 @@ class Attributes(dict[str, Any]):
 
     @classmethod
     def put(cls, function: FunctionType, mount: object) -> Attributes:
-        """Give a function its `Attributes`, or return those that it has from the same mount point."""
+        """Put `Attributes` into a function and return them, or return those that it has from the same mount point."""
         while True:
             before = function.__dict__
             if isinstance(before, Attributes) and before.mount is mount:
@@ -150,7 +151,7 @@ class Attributes(dict[str, Any]):
                 return made
 
     def stay(self) -> None:
-        """Note that these are there for good."""
+        """Keep these for good: the function was made hookable."""
         self._before, self._known = None, _NOTHING
 
     def leave(self, function: FunctionType) -> None:
@@ -171,13 +172,13 @@ class Attributes(dict[str, Any]):
         return now
 
     def wrap(self, original: object) -> None:
-        """Show `inspect` the function as it was, unless others have something to show."""
+        """Let `inspect` find the function as it was, unless others have set a `__wrapped__`."""
         if _WRAPPED not in self:
             self._wrapped = original
             self[_WRAPPED] = original
 
     def unwrap(self) -> None:
-        """Show it no more."""
+        """Undo `wrap`."""
         if self.get(_WRAPPED, None) is self._wrapped:
             del self[_WRAPPED]
         self._wrapped = _ABSENT
@@ -191,7 +192,7 @@ def carried_by(space: object) -> object:
 
 
 def _follow(known: dict[str, Any], now: dict[str, Any], into: dict[str, Any]) -> None:
-    """Change a dict as another one has changed since its entries were those that are known."""
+    """Make the changes from `known` to `now` in another dict."""
     for name in {**known, **now}:
         value = now.get(name, _ABSENT)
         if value is not known.get(name, _ABSENT):
@@ -207,9 +208,9 @@ _met = local()
 
 
 class Witness:
-    """Tells whether a pickler knows the code of a function: it is a constant of that code.
+    """A constant of our code, by which it is found out whether a pickler has pickled that code.
 
-    What a pickler has met it does not ask again how to pickle.
+    A pickler calls `__reduce__` of an object once, and then remembers the object.
     """
 
     __slots__ = ()
@@ -240,19 +241,19 @@ class Constants(tuple[Any, ...]):
 
     @property
     def plain(self) -> CodeType:
-        """The code that travels instead."""
+        """The code that is pickled instead."""
         return cast("CodeType", self[-1])
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        # The objects among them may be of any sort, and what arrives never runs.
+        # The others may be objects of any sort, and code that is loaded with these constants is never run.
         return tuple, ((*[None] * (len(self) - 2), self.witness, self.plain),)
 
 
 @final
 class PlainCode:
-    """Puts the plain code into what a pickler has made of a function and its code; pickles as None otherwise.
+    """Puts the plain code into a function that is loaded, if its code was pickled; else it is loaded as None.
 
-    A function that travels by its name, and whose `__dict__` alone is pickled, stays as it is where it arrives.
+    A function that is pickled by its name, and of which the `__dict__` alone is pickled, stays as it is.
     """
 
     __slots__ = ("_function", "_witness")
@@ -268,7 +269,7 @@ class PlainCode:
 
 @final
 class _Put:
-    """Is pickled right after the witness has been."""
+    """The second half of `PlainCode`: if the witness was pickled just now, the code was not pickled before."""
 
     __slots__ = ("_function", "_witness")
 
@@ -283,7 +284,7 @@ class _Put:
 
 
 def plain_code(code: CodeType) -> CodeType:
-    """Return the code that travels for one of ours, and any other code itself."""
+    """Return the plain code for code of ours, and any other code itself."""
     while isinstance(consts := code.co_consts, Constants):
         code = consts.plain
     return code

@@ -71,7 +71,7 @@ def template(
 class Template:
     """The code of one shape, with placeholders for the objects of a chain; those of the library are in place.
 
-    In `cells` it has no placeholders: every pin is a free variable.
+    With `cells` it has no placeholders: every pin is a free variable.
     """
 
     __slots__ = ("cells", "code", "consts", "layers", "library", "links", "number", "open_pins", "places", "text")
@@ -121,7 +121,7 @@ class Linked:
 
 @final
 class Linker:
-    """Links templates for one mount point. `facts` is what the pins that are not hooks stand for.
+    """Links templates for one mount point. `facts` are the objects for the pins that are not hooks.
 
     Linked code runs with the globals of the target, `space`: code that looks at the frame which calls it, and C code
     that imports, finds there what it would find without hooks.

@@ -16,8 +16,8 @@ from sys import version
 from types import CodeType
 from typing import Any, final
 
-from aspecthook._core.law.asks import KINDS
 from aspecthook._core.law.callables import code_of
+from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import Kind
 
 from .layers import write_layers
 from .subscribers import write_subscribers
@@ -96,9 +96,9 @@ class Source(Writer):
         )
 
     def _prologue(self) -> tuple[list[str], tuple[str, ...]]:
-        """Return the first lines, which step aside if the code is stale and look up weak links; and the links.
+        """Return the first lines, which hand the call on if the code is stale, and look up the links; and the links.
 
-        They are made last, when all pins are known, and put first.
+        They are written last, when all pins are known.
         """
         kept, depth = self.lines, self.depth
         self.lines = []
@@ -109,7 +109,7 @@ class Source(Writer):
             )
             with self.block("try:"):
                 self.line("$links = $slot().links")
-            with self.block("except $AttributeError:  # even the place is gone where the hooks were"):
+            with self.block("except $AttributeError:  # the mount point is gone"):
                 self.line("$links = (0,)")
             with self.block(f"if $links[0] != {self.weak}:  # somebody else kept this code: step aside"):
                 self.delegate("$first()")
@@ -121,7 +121,7 @@ class Source(Writer):
         return prologue, links
 
     def _instances(self) -> None:
-        """Write the way to the hooks of an instance, if some instances have hooks of their own."""
+        """Write the call of an instance's own function, if some instances have hooks of their own."""
         if self.instances:
             first = self.signature.idents[0]
             self.line(f"$run = $instances.get($id({first}))")

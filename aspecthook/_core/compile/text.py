@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
-from aspecthook._core.law.asks import Asks, Kind
+from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.records import NamedTuple
 from aspecthook._core.law.signature import Signature, is_plain
@@ -245,7 +246,7 @@ class Writer:
         return "$" + what
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
-        """Write what `yield from` would do; `Source` knows how."""
+        """Write what `yield from` would do; see `Source`."""
         raise NotImplementedError
 
     def delegate(self, callee: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast, final
 
 from aspecthook._errors import HookAnswerError, article, described, literal, nearest, plural, printable
 
-from .asks import RESERVED, Kind
 from .call import Site
 from .callables import code_of, name_of, who_is
+from .kinds import RESERVED, RULES, Kind
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -85,16 +85,6 @@ class Return(Generic[T_co]):
 
 # How answers are read.
 
-_MAY: dict[str, str] = {
-    "pre": "None, Args(...) to replace arguments, or Return(value) to skip the target",
-    "around": "the result, or Return(result)",
-    "on": "None, an answer, or Return(answer)",
-    "item": "None, the item to yield instead, or Return(item)",
-    "exception": "None, or Return(value) to handle the exception",
-    "post": "None, the new result, or Return(result)",
-    "always": "None; what it answers otherwise is ignored, so neither Args(...) nor Return(...) can be meant",
-}
-
 
 def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswerError:
     """Return the error for an answer that a hook of this kind may not give."""
@@ -107,7 +97,7 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
         hint = "; to give the caller this value write Return(...)"
     return HookAnswerError(
         f"{hook_at(site, kind, function)} answered {described(answer)}; {article(kind)} {kind} hook may "
-        f"answer {_MAY[kind]}{hint}"
+        f"answer {RULES[kind].may}{hint}"
     )
 
 

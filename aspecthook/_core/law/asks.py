@@ -8,58 +8,23 @@ signature again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from aspecthook._errors import HookSignatureError, article, nearest, printable
 
 from .call import Site
 from .callables import parameters
+from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
 from .records import NamedTuple
-from .signature import Signature
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-Kind: TypeAlias = Literal["pre", "around", "on", "item", "exception", "post", "always"]
-KINDS: tuple[Kind, ...] = ("pre", "around", "on", "item", "exception", "post", "always")
-
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
-# What is passed: the place of a parameter of the target; a reserved word; ".name", an attribute that the first argument
-# lends ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or,
-# for "**", the names to leave out.
+# What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
+# ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or, for
+# "**", the names to leave out.
 Ask: TypeAlias = tuple[str, "int | str | tuple[str, ...]"]
 Asks: TypeAlias = tuple[Ask, ...]
-
-# The reserved words, with the kinds of hooks that are given them.
-RESERVED: dict[str, frozenset[str]] = {
-    "call": frozenset(KINDS),
-    "args": frozenset(KINDS),
-    "kwargs": frozenset(KINDS),
-    "result": frozenset({"post", "always"}),
-    "exc": frozenset({"exception", "always"}),
-    "proceed": frozenset({"around"}),
-    "item": frozenset({"item"}),
-}
-
-_MEANINGS = {
-    "call": "the call object",
-    "args": "the positional arguments",
-    "kwargs": "the keyword arguments",
-    "result": "the result of the call",
-    "exc": "the exception",
-    "proceed": "the function that runs the call",
-    "item": "the item being yielded",
-}
-
-# What a positional-only parameter, or a builtin without a signature, is given; for subscribers see `_subject`.
-SUBJECT: dict[Kind, str] = {
-    "pre": "arguments",
-    "around": "proceed",
-    "on": "arguments",
-    "item": "item",
-    "exception": "exc",
-    "post": "result",
-    "always": "call",
-}
 
 # The names that other libraries (decorators, wrapt, middleware) have for the reserved words: what users write by habit.
 _HABITS: dict[str, tuple[str, ...]] = {
@@ -70,12 +35,6 @@ _HABITS: dict[str, tuple[str, ...]] = {
     "kwargs": ("kw", "kwds"),
     "self": ("instance", "obj", "this"),
 }
-
-
-def kinds_of(signature: Signature) -> list[Kind]:
-    """Return the kinds of hooks that can act on such a target."""
-    barred = {"item"} if "generator" not in signature.style else set[str]()
-    return [kind for kind in KINDS if kind not in barred and (kind != "on" or signature.emission is not None)]
 
 
 class Asker(NamedTuple):
@@ -157,7 +116,7 @@ def _offered(asker: Asker) -> list[str]:
 
 def _subject(asker: Asker) -> int | str:
     """Return what a positional-only parameter is given: what this kind of hook is about."""
-    subject: int | str = SUBJECT[asker.kind]
+    subject: int | str = RULES[asker.kind].subject
     if asker.predicate and asker.kind == "around":
         subject = "arguments"
     if asker.kind == "on":
@@ -192,9 +151,9 @@ def _find(name: str, has_default: bool, asker: Asker) -> int | str | None:
         return place
     if shown is not None and name in shown:
         return ("?" if has_default else ":") + name
-    lent = site.lends.get(name)
-    if lent is not None:
-        return "." + lent
+    path = site.provides.get(name)
+    if path is not None:
+        return "." + path
     if not has_default:
         raise HookSignatureError(_unknown(name, asker))
     return None
@@ -210,7 +169,7 @@ def _doubts(reserved: list[str], asker: Asker) -> Iterator[str]:
         ordinary = place is not None and place < site.signature.regular
         if ordinary or (shown is not None and name in shown.ordinary):
             yield (
-                f"{asker.who} asks for {name!r} and is given {_MEANINGS[name]}; {site.label} has a parameter "
+                f"{asker.who} asks for {name!r} and is given {WORDS[name]}; {site.label} has a parameter "
                 f"called {name!r} too, which is call.arguments[{name!r}]"
             )
 
@@ -231,7 +190,7 @@ def _unavailable(name: str, asker: Asker) -> str:
 
 def _unknown(name: str, asker: Asker) -> str:
     label, words = asker.site.label, _offered(asker)
-    names = [*asker.site.offers(), *asker.site.lends]
+    names = [*asker.site.offers(), *asker.site.provides]
     offered = printable(", ".join(names)) or "no parameters"
     meant = next((word for word, habits in _HABITS.items() if name in habits and word in (*words, *names)), None)
     return (

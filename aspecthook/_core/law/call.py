@@ -37,7 +37,7 @@ class Described(Protocol):
 class Site:
     """What generated code and messages need to know of a mount point."""
 
-    __slots__ = ("find", "fits", "function", "label", "lends", "model", "record", "shown", "signature")
+    __slots__ = ("find", "fits", "function", "label", "model", "provides", "record", "shown", "signature")
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class Site:
         # Records the calls of an event that replays them.
         self.record = record
         self.fits: Fits | None = None
-        # What hooks may ask for besides: attributes of the first argument, by the names that hooks use for them.
-        self.lends: dict[str, str] = {}
+        # Paths of attributes of the first argument, by the names under which hooks may ask for them.
+        self.provides: dict[str, str] = {}
         # Returns the parameters that `inspect.signature` shows, if they are not those of the code.
         self.shown: Callable[[], Shown | None] = lambda: None
 
@@ -124,6 +124,7 @@ class Call:
     __slots__ = ("__weakref__", "_exc", "_result", "_site", "_state", "_values")
 
     def __init__(self, site: Site, values: tuple[object, ...]) -> None:
+        # Read and written by `law` and by generated code; hooks see the properties below.
         self._site = site
         self._values = values
         self._result: object = None

@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeAlias, cast
 
 from aspecthook._errors import HookTypeError
 
-from .asks import Asks, Kind
+from .asks import Asks
 from .call import Site
 from .callables import unwrap
+from .kinds import Kind
 from .signature import ASYNC_GENERATOR, COROUTINE, GENERATOR
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

@@ -13,11 +13,12 @@ from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
-from .asks import Asker, Asks, Kind, resolve
+from .asks import Asker, Asks, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
 from .flavour import check_flavour, flavour_of
 from .guard import Entry, Guard
+from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
 from .records import NamedTuple
 from .weak import Mention, together, weak_predicate, weakly
@@ -103,6 +104,7 @@ class Hook(Handle):
         "again",
         "asks",
         "before",
+        "conditions",
         "doubts",
         "failures",
         "flavour",
@@ -169,6 +171,7 @@ class Hook(Handle):
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
         self.keys: tuple[object, ...] = (self.name, identity(self.function), id(self))
+        self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
         self.before, self.after = conditions.before, conditions.after
         self.isolate = conditions.isolate
@@ -269,18 +272,13 @@ class Hook(Handle):
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""
-        guard = self.guard
+        # `before`, `after` and `when` of a weak hook are not in its conditions, which would keep them alive.
         return {
             "name": self.name,
-            "priority": self.priority,
+            **self.conditions._asdict(),
             "before": frozenset(self.before),
             "after": frozenset(self.after),
             "when": self.when_key,
-            "times": guard and guard.times,
-            "every": guard and guard.every,
-            "reentrant": guard is None or guard.reentrant,
-            "isolate": self.isolate,
-            "weak": self.ref is not None,
         }
 
     def is_again(self, other: Hook) -> bool:

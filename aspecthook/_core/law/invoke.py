@@ -14,6 +14,7 @@ from .asks import Asks
 from .call import Call, Site
 from .guard import Entry
 from .hook import Hook
+from .kinds import RULES, Form
 from .shown import ABSENT
 from .signature import ITERABLE_COROUTINE
 
@@ -23,18 +24,17 @@ Hooks: TypeAlias = tuple[Hook, ...]
 Target: TypeAlias = Callable[..., Any]
 
 
+_FORMS: dict[type[Any], Form] = {Args: "Args", Return: "Return"}
+
+
 def checked(hook: Hook, call: Call, answer: Any) -> Any:
     """Return an answer, if a hook of this kind may give it.
 
     Raises:
         HookAnswerError: It may not.
     """
-    allowed = {
-        "pre": type(answer) in (Args, Return),
-        "exception": type(answer) is Return,
-        "always": type(answer) not in (Args, Return),
-    }
-    if answer is not None and not allowed.get(hook.kind, type(answer) is not Args):
+    form = _FORMS.get(type(answer), "value")
+    if answer is not None and form not in RULES[hook.kind].answers:
         raise wrong(call._site, hook.kind, hook.function, answer)
     return answer
 

@@ -71,8 +71,8 @@ class Conditions(NamedTuple):
     when: Callable[..., object] | None = None
     times: int | None = None
     every: int | None = None
-    isolate: bool = False
     reentrant: bool = True
+    isolate: bool = False
     weak: bool = False
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 
 from aspecthook._errors import HookOrderError
 
-from .asks import KINDS
+from .kinds import KINDS
 
 if TYPE_CHECKING:
     from .hook import Hook
@@ -121,6 +121,9 @@ class Mentions:
         return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
 
 
+_of_every_kind = attrgetter(*KINDS)
+
+
 @final
 class Chain:
     """The ordered hooks of one mount point, one tuple for each kind; immutable."""
@@ -144,4 +147,4 @@ class Chain:
 
     def everything(self) -> tuple[Hook, ...]:
         """Return all hooks, kind by kind in the order in which a call may run them."""
-        return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always
+        return tuple([hook for hooks in _of_every_kind(self) for hook in hooks])

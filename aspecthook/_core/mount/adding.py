@@ -1,15 +1,15 @@
-"""How hooks are added: the decorator form, and the hooks of one kind, which are decorators too."""
+"""How hooks are added: the decorator form, `f.pre(...)`; and the hooks of one kind, which are decorators too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeVar, Unpack, cast, final, overload
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
-from aspecthook._core.law.asks import Kind
-from aspecthook._core.law.callables import identity, name_of
+from aspecthook._core.law.callables import name_of
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.options import Adding
-from aspecthook._errors import HookTypeError, brief, entrance, printable
+from aspecthook._core.law.kinds import Kind
+from aspecthook._core.law.options import Adding, key_of
+from aspecthook._errors import HookTypeError, brief, entrance
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -18,23 +18,24 @@ Types: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...]"
 
 
 class Adds(Protocol):
-    """What hooks can be added to: a mount point."""
+    """What hooks can be added to: `Members`, which is defined above this module."""
 
     @property
     def name(self) -> str:
         """What messages call it."""
         ...
 
-    def attach(
+    def admit(
         self,
         kind: Kind,
         function: Callable[..., object],
         types: tuple[type[BaseException], ...],
         options: Adding,
         *,
+        direct: bool,
         lasting: bool,
     ) -> Hook:
-        """Add a hook; one that is `lasting` is meant to stay, as nobody is given its handle."""
+        """Add a hook; see `Members.admit`."""
         ...
 
     def unbound(self, function: Any) -> Any:
@@ -49,26 +50,28 @@ class KindHooks(tuple[Hook, ...]):
     _mount: Adds
     _kind: Kind
 
+    @classmethod
+    def of(cls, hooks: tuple[Hook, ...], mount: Adds, kind: Kind) -> Self:
+        """Return the hooks of one kind of a mount point."""
+        # Not `__new__`, which `copy` calls with the hooks alone.
+        self = cls(hooks)
+        self._mount, self._kind = mount, kind
+        return self
+
     # A class is callable too, which is why the types of exceptions come first.
     @overload
     def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Callable[[AnyHook], AnyHook]: ...
     @overload
     def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Any: the overloads say what is taken and given; nobody outside sees this line.
+    # Any: callers see the overloads alone.
     @entrance
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Add a hook, as the attributes of a hookable function do."""
         return attach(self._mount, self._kind, args, cast("Adding", options))
 
     def __contains__(self, hook: object) -> bool:
-        return any(is_meant(one, self._mount.unbound(hook)) for one in self)
-
-
-def is_meant(hook: Hook, meant: object) -> bool:
-    """Whether a hook is meant by a handle, a function or a name."""
-    if isinstance(meant, str):
-        return hook.name == printable(meant)
-    return hook is meant or (not isinstance(meant, Hook) and identity(meant) in hook.keys)
+        key = key_of(self._mount.unbound(hook))
+        return any(key in one.keys for one in self)
 
 
 def shown_name(meant: object) -> str:
@@ -90,26 +93,27 @@ def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> A
 
     @entrance
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount.attach(kind, function, tuple(types), {**options}, lasting=True)
+        mount.admit(kind, function, tuple(types), {**options}, direct=True, lasting=True)
         return function
 
     return add(rest[0]) if rest else add
 
 
 def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:
-    """Refuse what is no exception type.
+    """Refuse types that are not exception types.
 
     Raises:
-        HookTypeError: Something is none, or this is no hook for exceptions.
+        HookTypeError: One is not; or this is not an exception hook, and takes none.
     """
     if types and kind != "exception":
         raise HookTypeError(f"{label}: only exception hooks take exception types, and this is a hook for {kind}")
     unfit: list[object] = [one for one in types if not _types(one) or isinstance(one, tuple)]
     if unfit:
-        raise HookTypeError(f"{label}: {brief(unfit[0])} is no exception type; give classes such as KeyError")
+        raise HookTypeError(f"{label}: {brief(unfit[0])} is not an exception type; give classes such as KeyError")
 
 
 def _types(value: object) -> tuple[type[BaseException], ...]:
+    """Return the exception types that a value consists of, one or several; () if it is anything else."""
     row = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
     fits = row and all(isinstance(one, type) and issubclass(one, BaseException) for one in row)
     return cast("tuple[type[BaseException], ...]", row) if fits else ()

@@ -1,4 +1,4 @@
-"""The entry points: `hookable` makes mount points, `hooks` and `explain` look at them."""
+"""The entry points: `hookable` makes mount points, `hooks` and `explain` show them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
-from aspecthook._core.law.asks import KINDS, RESERVED, Kind
+from aspecthook._core.law.kinds import KINDS, RESERVED, Kind
 from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
@@ -27,7 +27,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 @final
 class Adder(Attribute):
-    """One of ``f.pre``, ``f.post`` and so on: a decorator, bare or with options, that adds a hook and returns it."""
+    """One of ``f.pre``, ``f.post`` and so on: a decorator, bare or with options, that adds a hook."""
 
     __slots__ = ("_kind", "_mount")
 
@@ -42,10 +42,10 @@ class Adder(Attribute):
         return attach(self._mount, self._kind, args, cast("Adding", options))
 
     def _warn_of_instance(self, function: object) -> None:
-        """Warn of a method of one instance that would be a hook of all instances of its class.
+        """Warn of a method of one instance that becomes a hook of all instances of its class.
 
-        `a.m.pre` is `A.m.pre`: a bound method forwards attributes to its function, so the two cannot be told apart. But
-        a hook that is a method of an object which has the mounted method too is nearly always meant for that object.
+        `a.m.pre` is `A.m.pre`: a bound method looks its attributes up on its function, so the two cannot be told apart.
+        But a hook that is a bound method of `a` is nearly always meant for `a` alone.
         """
         hook: object = function.func if isinstance(function, partial) else function
         if not isinstance(hook, MethodType) or isinstance(hook.__self__, type):
@@ -53,7 +53,7 @@ class Adder(Attribute):
         mounted: Any = self._mount.function
         cls, name = type(hook.__self__), mounted.__name__
         members = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
-        if any(one is mounted for member in members for one in _inside(member)):
+        if any(one is mounted for member in members for one in callables_of(member)):
             warn(
                 f"{self._mount.name}: the {self._kind} hook {hook.__name__!r} is a method of one {cls.__name__}, and "
                 f"would act for every {cls.__name__}; for that one alone write hooks(it.{name}).{self._kind}(...), for "
@@ -62,25 +62,26 @@ class Adder(Attribute):
 
     def found_at(self) -> tuple[FunctionType | None, str]:
         """Return the function whose attribute it is, or None, and the name of the attribute."""
-        return self._mount._ref(), self._kind
+        return self._mount.ref(), self._kind
 
     def __repr__(self) -> str:
         return f"<adds {self._kind} hooks to {self._mount.name}>"
 
 
-Lends: TypeAlias = Mapping[str, str] | Iterable[str]
-_NOTHING: Any = object()  # None is a target too: one to be refused
+Only: TypeAlias = "tuple[str, ...] | None"
+Provides: TypeAlias = Mapping[str, str] | Iterable[str]
+_NOTHING: Any = object()  # not None, which somebody may pass by mistake, and which is then refused
 
 
 # Classes and static methods are callable too, which is why they come first.
 @overload
-def hookable(target: AnyClass, /, *, only: tuple[str, ...] | None = None, lends: Lends = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
+def hookable(target: AnyClass, /, *, only: Only = None, provides: Provides = ...) -> AnyClass: ...  # type: ignore[overload-overlap]
 @overload
-def hookable(target: AnyMethod, /, *, name: str | None = None, lends: Lends = ...) -> AnyMethod: ...  # type: ignore[overload-overlap]
+def hookable(target: AnyMethod, /, *, name: str | None = None, provides: Provides = ...) -> AnyMethod: ...  # type: ignore[overload-overlap]
 @overload
-def hookable(target: Callable[P, R], /, *, name: str | None = None, lends: Lends = ...) -> Hookable[P, R]: ...
+def hookable(target: Callable[P, R], /, *, name: str | None = None, provides: Provides = ...) -> Hookable[P, R]: ...
 @overload
-def hookable(*, name: str | None = None, only: tuple[str, ...] | None = None, lends: Lends = ...) -> ToHookable: ...
+def hookable(*, name: str | None = None, only: Only = None, provides: Provides = ...) -> ToHookable: ...
 # Any: callers see the overloads alone.
 @entrance
 def hookable(
@@ -88,8 +89,8 @@ def hookable(
     /,
     *,
     name: str | None = None,
-    only: tuple[str, ...] | None = None,
-    lends: Mapping[str, str] | Iterable[str] = (),
+    only: Only = None,
+    provides: Provides = (),
 ) -> Any:
     """Make a function a mount point, in place, and return it: the very same object.
 
@@ -100,12 +101,12 @@ def hookable(
         target: What to mount.
         name: The name of the mount point in messages; ``module:qualname`` unless given. Not for classes.
         only: For a class, the names of the methods to mount instead of all public ones; special methods too.
-        lends: Attributes of `self` that hooks may ask for as if they were arguments: their names, or a mapping from
+        provides: Attributes of `self` that hooks may ask for as if they were arguments: their names, or a mapping from
             the names that hooks use to paths of attributes (``"engine.state"``; ``""`` is the object itself). They are
             read when the hook is called.
 
     Raises:
-        MountError: It has no Python code to put hooks into, or has no first argument to read `lends` from.
+        MountError: It has no Python code to put hooks into, or has no first argument to read `provides` from.
 
     Example:
         >>> @hookable
@@ -121,24 +122,23 @@ def hookable(
 
         @entrance
         def decorate(later: Any) -> Any:
-            return cast("Any", hookable)(later, name=name, only=only, lends=lends)
+            return cast("Any", hookable)(later, name=name, only=only, provides=provides)
 
         return decorate
-    _mount_all(target, name, only, lends)
+    _mount_all(target, name, only, provides)
     return target
 
 
 @under_lock
-def _mount_all(target: Any, name: str | None, only: tuple[str, ...] | None, lends: Lends) -> None:
+def _mount_all(target: Any, name: str | None, only: Only, provides: Provides) -> None:
     if isinstance(target, type):
-        _mount_class(target, only, lends)
+        _mount_class(target, only, provides)
         return
-    prepared = [(function, _prepare(function, name, lends)) for function in _functions(target)]
-    for function, mount in prepared:
+    for function, mount in [(function, _prepare(function, name, provides)) for function in _functions(target)]:
         _mount(function, mount)
         if isinstance(target, (classmethod, staticmethod)):
             # So that `@make.pre` works in the class body too, where `make` is not yet a method.
-            target.__dict__.update(_words(mount))
+            target.__dict__.update(_attributes_of(mount))
 
 
 def _functions(target: object) -> list[FunctionType]:
@@ -147,14 +147,14 @@ def _functions(target: object) -> list[FunctionType]:
     Raises:
         MountError: There are none.
     """
-    inner = _inside(target)
+    inner = callables_of(target)
     functions = [one for one in inner if type(one) is FunctionType]
     if len(functions) < len(inner) or not functions:
         raise MountError(_why_not(next((one for one in inner if type(one) is not FunctionType), target)))
     return functions
 
 
-def _inside(target: object) -> list[object]:
+def callables_of(target: object) -> list[object]:
     """Return the callables that a method or a property consists of; for anything else, itself."""
     # Any: isinstance cannot tell what such a method takes and returns.
     method: Any = target
@@ -191,7 +191,7 @@ def _why_not(target: object) -> str:
     return f"{shown}; give a function, a method or a class"
 
 
-def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
+def _mount_class(cls: type, only: Only, provides: Provides) -> None:
     names = [name for name in vars(cls).copy() if not name.startswith("_")] if only is None else list(only)
     found: list[FunctionType] = []
     for name in names:
@@ -199,62 +199,66 @@ def _mount_class(cls: type, only: tuple[str, ...] | None, lends: Lends) -> None:
         if only is not None:
             if member is None:
                 raise MountError(
-                    f"{printable(cls.__qualname__)} itself defines no {name!r}; mount it where it is defined"
+                    f"{printable(cls.__qualname__)} itself defines no {name!r}; mount it in the class that defines it"
                 )
             found += _functions(member)
         elif isinstance(member, (FunctionType, classmethod, staticmethod, property, cached_property)):
             try:
                 found += _functions(vars(cls)[name])
             except MountError:
-                continue  # nothing that could be mounted: a classmethod over a C function, for example
+                continue  # it cannot be mounted: a classmethod over a C function, for example
     if not found:
         raise MountError(
             f"{qualified(cls)} defines no public methods of its own, so there is nothing to mount; "
             f"make the class that defines them hookable, or name them: hookable(only=(...))"
         )
-    for function, mount in [(function, _prepare(function, None, lends)) for function in found]:
+    for function, mount in [(function, _prepare(function, None, provides)) for function in found]:
         _mount(function, mount)
 
 
 def mount_for(function: FunctionType) -> MountPoint:
     """Return the mount point of a function, or a new one that is removed with its last hook; under the lock."""
     found = mount_of(function)
-    return found if found is not None else MountPoint(function)  # one without hooks is false
+    return found if found is not None else MountPoint(function)  # not `or`: a mount point without hooks is false
 
 
-def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoint:
-    """Return the mount point that a function has or will have; nothing is changed yet, so that it can be refused."""
+def _prepare(function: FunctionType, name: str | None, provides: Provides) -> MountPoint:
+    """Return the mount point that a function has or will have; nothing is changed yet.
+
+    Raises:
+        MountError: The function has an attribute that hooks need; or it cannot provide what it should.
+    """
     found = mount_of(function)
-    mount = found if found is not None else MountPoint(function, name)  # one without hooks is false
+    mount = found if found is not None else MountPoint(function, name)
     held: object = function.__dict__.get("hooks")
     if held is not mount:
-        words = _words(mount)
-        kept = function.__dict__
-        taken = [word for word in words if not isinstance(kept.get(word), (Adder, MountPoint, type(None)))]
-        if taken:
-            raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
+        # `functools.wraps` copies the attributes of a mounted function, and pickles of it have None in their place.
+        _check_free(function, mount, copied=(Adder, MountPoint, type(None)))
         site = mount.site()
-        if lends:
-            mount.lends = site.lends = _lent(lends, mount.name, site.signature)
+        if provides:
+            mount.provides = site.provides = _provided(provides, mount.name, site.signature)
     return mount
 
 
-def _lent(lends: Lends, label: str, signature: Signature) -> dict[str, str]:
-    """Return the paths of the attributes that a method lends to its hooks, by the names that hooks use.
+def _provided(provides: Provides, label: str, signature: Signature) -> dict[str, str]:
+    """Return the paths of the attributes that hooks may ask for, by the names that hooks use.
 
     Raises:
-        MountError: It has no object to lend from, or a name is none.
+        MountError: There is no object to read attributes of, or a name is not an identifier.
     """
-    if isinstance(lends, Mapping):
-        found = dict(cast("Mapping[str, str]", lends))
+    if isinstance(provides, Mapping):
+        found = dict(cast("Mapping[str, str]", provides))
     else:
-        found = {name: name for name in ([lends] if isinstance(lends, str) else lends)}
+        found = {name: name for name in ([provides] if isinstance(provides, str) else provides)}
     if not signature.positional:
-        raise MountError(f"{label} cannot lend {next(iter(found))!r}: it has no first argument whose attribute that is")
+        raise MountError(f"{label} cannot provide {next(iter(found))!r}: it has no first argument to read it from")
     for name, path in found.items():
         odd = next((part for part in (name, *path.split(".")) if part and not is_plain(part)), None)
         if odd is not None or not name or name in RESERVED:
-            raise MountError(f"{label} cannot lend {name!r} as {path!r}: hooks could not ask for it; give plain names")
+            raise MountError(
+                f"{label} cannot provide {name!r} as {path!r}; give identifiers that are not reserved words, since "
+                f"hooks ask for them by name"
+            )
     return found
 
 
@@ -264,19 +268,26 @@ def mount_new(function: FunctionType, mount: MountPoint) -> None:
     Raises:
         MountError: It has an attribute that hooks need.
     """
-    taken = [word for word in _words(mount) if word in function.__dict__]
-    if taken:
-        raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
+    _check_free(function, mount)
     _mount(function, mount)
+
+
+def _check_free(function: FunctionType, mount: MountPoint, copied: tuple[type, ...] = ()) -> None:
+    """Refuse a function with an attribute that hooks need, unless it is of one of the types in `copied`."""
+    kept = function.__dict__
+    for name in _attributes_of(mount):
+        if name in kept and not isinstance(kept[name], copied):
+            raise MountError(f"{mount.name} already has an attribute {name!r}, which hooks need; rename it")
 
 
 def _mount(function: FunctionType, mount: MountPoint) -> None:
     attributes = Attributes.put(function, mount)
-    attributes.update(_words(mount))
+    attributes.update(_attributes_of(mount))
     attributes.stay()
 
 
-def _words(mount: MountPoint) -> dict[str, Any]:
+def _attributes_of(mount: MountPoint) -> dict[str, Any]:
+    """Return the attributes that a mounted function gets: ``pre``, ``post`` and so on, and ``hooks``."""
     barred = "" if mount.emission is not None else "on"  # an item hook is refused with a reason
     return {**{kind: Adder(mount, kind) for kind in KINDS if kind != barred}, "hooks": mount}
 
@@ -301,13 +312,13 @@ def hooks(target: Mountable, /) -> MountPoint:
     if own is not None:
         return own
     carried = getattr(type(target), MARK, None)
-    if isinstance(carried, property):  # a proxy stands in the place of what has no Python code
+    if isinstance(carried, property):  # a proxy, which stands in the place of a callable without Python code
         return cast("MountPoint", carried.__get__(target))
     if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):
         mount = _existing(target.__func__)
         return mount if _is_class_bound(target) else for_instance(mount, target.__self__)
     if isinstance(target, type):
-        raise HookLookupError(f"{qualified(target)} is a class: its methods carry the hooks, so ask for one of them")
+        raise HookLookupError(f"{qualified(target)} is a class; its methods have the hooks, so give one of them")
     _refuse_wrapper(target)
     return _existing(_functions(target)[0])
 
@@ -329,7 +340,7 @@ def _refuse_wrapper(target: object) -> None:
         return
     if inner is not target:
         raise HookLookupError(
-            f"hooks() was given a wrapper around {mount.name}, and the hooks are on what it wraps: write hooks({way}), "
+            f"hooks() was given a wrapper around {mount.name}, and the hooks are on what it wraps; write hooks({way}), "
             f"or make the wrapper @hookable too"
         )
 
@@ -366,7 +377,7 @@ def _is_class_bound(method: MethodType) -> bool:
 
 
 def explain(target: Mountable, /, *, file: IO[str] | None = None) -> None:
-    """Print what a call of a mount point does now: its compiled source, and beside each hook its name, file and line.
+    """Print what a call of a mount point does now: the compiled source, with the name, file and line of each hook.
 
     Example:
         >>> @hookable

@@ -1,7 +1,8 @@
-"""Hooks on one instance: they are kept by the function, and found by the identity of its first argument.
+"""Hooks on one instance: the mount point of the function keeps them, by the `id` of the function's first argument.
 
-The function keeps them as long as the instance lives, so one that refers to the instance keeps it alive. (CPython has
-no way to say "this, for as long as that lives" without a trace in the instance.) It is warned of where it can be seen.
+They are kept for as long as the instance lives, so a hook that refers to the instance keeps it alive. CPython could tie
+the lifetime of a hook to that of an instance only with an attribute of the instance, which would be a trace. So there
+is a warning where such a reference can be found cheaply.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .point import MountPoint, mount_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# How many objects are looked at to find out whether a hook leads back to its instance.
+# How many objects are searched for a reference from a hook to its instance.
 _MOST = 100
 
 
@@ -34,14 +35,14 @@ def for_instance(parent: MountPoint, instance: object) -> MountPoint:
     """Return the mount point of one instance: its hooks act only where the first argument is this object.
 
     Raises:
-        MountError: The object cannot be referred to weakly, or the function has no parameter to know it by.
+        MountError: The object cannot be referred to weakly, or the function has no positional parameter.
     """
-    looks = parent._looks
-    if looks is None:
-        looks = parent._looks = weakref.WeakValueDictionary()
-    found = looks.get(id(instance))
-    if not isinstance(found, InstanceMountPoint) or found._instance() is not instance:
-        found = looks[id(instance)] = InstanceMountPoint(parent, instance)
+    points = parent.points
+    if points is None:
+        points = parent.points = weakref.WeakValueDictionary()
+    found = points.get(id(instance))
+    if not isinstance(found, InstanceMountPoint) or found.instance() is not instance:
+        found = points[id(instance)] = InstanceMountPoint(parent, instance)
     return found
 
 
@@ -49,48 +50,51 @@ def for_instance(parent: MountPoint, instance: object) -> MountPoint:
 class InstanceMountPoint(MountPoint):
     """The hooks that act for one instance, beside those of the function: in a call they run as one chain, by law 2.
 
-    They are kept by the function, not by the instance: nothing travels with its pickle or its copy. The instance is
-    held weakly, and its hooks go when it goes. Iterating shows the hooks of this instance; `explain` shows the whole
-    chain.
+    The instance itself keeps nothing, so its copies and pickles have no hooks. It is referred to weakly, and its hooks
+    are dropped with it. Iterating shows the hooks of this instance; `explain` shows the whole chain.
 
-    A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive for as long as the
-    hook is there. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``.
-    Methods of the instance itself may be given as they are. `HookWarning` says where something else is seen.
+    A hook that refers to the instance, or to another one whose hooks lead back to it, keeps it alive until the hook is
+    removed. So a hook asks for the instance as an argument (``self``), and refers to others with ``weak=True``. Methods
+    of the instance itself may be given as they are. Where another reference is found, there is a `HookWarning`.
     """
 
-    __slots__ = ("_instance", "_key", "parent")
+    __slots__ = ("_key", "instance", "parent")
 
     def __init__(self, parent: MountPoint, instance: object) -> None:
         name = f"{parent.name} of one {type(instance).__name__}"
         super().__init__(cast("FunctionType", parent.function), name, parent.emission)
         signature = parent.site().signature
         if not signature.positional:
-            raise MountError(f"{parent.name} has no named first parameter to know an instance by; hook the function")
+            raise MountError(
+                f"{parent.name} has no named first parameter, by which its instances could be told apart; hook the "
+                f"function itself"
+            )
         self.parent = parent
-        self._mentions = parent._mentions
+        self.mentions = parent.mentions
         self._key = id(instance)
         try:
-            self._instance = weakref.ref(instance, _Gone(parent, self._key))
+            self.instance = weakref.ref(instance, _Gone(parent, self._key))
         except TypeError:
             raise MountError(
                 f"{parent.name}: hooks on one {type(instance).__name__} would keep it alive, as it cannot be referred "
                 f"to weakly; add '__weakref__' to its __slots__, or hook the function with `when=`"
             ) from None
 
-    def _chains(self) -> Iterator[tuple[Hook, ...]]:
+    def chains(self) -> Iterator[tuple[Hook, ...]]:
+        """Yield the hooks of every chain that a hook added here becomes part of."""
         yield self.parent.members + self.members
 
     def unbound(self, function: Any) -> Any:
         """Return a method of the instance unbound, so that its hooks do not keep it alive."""
-        own = type(function) is MethodType and function.__self__ is self._instance()
+        own = type(function) is MethodType and function.__self__ is self.instance()
         return function.__func__ if own and isinstance(function.__func__, FunctionType) else function
 
     def _unbinds(self) -> Callable[[Any], Any] | None:
         return self.unbound
 
     def warn_of_lifetime(self, hook: Hook) -> None:
-        """Warn of a hook that keeps the instance alive, unless it is counted and goes by itself."""
-        instance = self._instance()
+        """Warn of a hook that keeps the instance alive, unless its ``once`` or ``times`` will remove it."""
+        instance = self.instance()
         lasts = hook.options.keys().isdisjoint(("once", "times"))
         if instance is not None and lasts and _leads(hook, instance):
             thing, first = type(instance).__name__, self.parent.site().signature.names[0]
@@ -108,7 +112,7 @@ class InstanceMountPoint(MountPoint):
         return self.parent.displaced
 
     def site(self) -> Site:
-        if self._instance() is None:
+        if self.instance() is None:
             raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
         return self.parent.site()
 
@@ -120,30 +124,20 @@ class InstanceMountPoint(MountPoint):
         return self.parent.code()
 
     def chain(self) -> Chain:
-        active = () if self.pauses else tuple([hook for hook in self.members if not hook.paused])
-        parent = self.parent
-        inherited = () if parent.pauses else tuple([hook for hook in parent.members if not hook.paused])
-        return Chain(inherited + active)
+        return Chain(self.parent.acting() + self.acting())
+
+    def is_alive(self) -> bool:
+        """Whether the instance is still there."""
+        return self.instance() is not None
 
     def _change(self, store: Callable[[], None]) -> None:
-        def store_with_parent() -> None:
-            if self._instance() is None:
-                store()
-                return
-            parent.instances[self._key] = self
-            self.reset(parent.place)
-            store()
-            if not self.members:
-                parent._drop_instance(self._key)
-
-        parent = self.parent
-        parent._change(store_with_parent)
+        self.parent.change_instance(self._key, self, store)
 
     @under_lock
     def tidy(self) -> None:
-        """End what an interrupted change has left half done."""
+        """Complete a change that was interrupted."""
         if not self.members and self.parent.instances.get(self._key) is self:
-            self.parent._drop_instance(self._key)
+            self.parent.drop_instance(self._key)
         self.parent.tidy()
 
     def weaken(self) -> None:
@@ -165,7 +159,7 @@ class InstanceMountPoint(MountPoint):
 
 
 def _leads(hook: Hook, instance: object) -> bool:
-    """Whether what is kept of a hook leads to an instance, by ways that can be looked at cheaply."""
+    """Whether a reference from a hook to an instance is found within the first `_MOST` objects."""
     waiting, seen = list(_kept(hook)), dict[int, object]()
     while waiting and len(seen) < _MOST:
         value = waiting.pop()
@@ -201,7 +195,7 @@ def _references(value: Any) -> Iterator[object]:
             try:
                 yield cell.cell_contents
             except ValueError:
-                continue  # a name that has no value yet, such as that of a function which is being decorated
+                continue  # the variable has no value yet: the function that is being decorated, for example
     else:
         for base in kind.__mro__:
             for member in list(vars(base).values()):
@@ -241,4 +235,4 @@ class _Gone:
     def __call__(self, _: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         parent = self._parent()
         if parent is not None and self._key in parent.instances and not ending():
-            parent.forget(self._key)
+            parent.forget_instance(self._key)

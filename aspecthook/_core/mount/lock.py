@@ -25,15 +25,15 @@ is_changing: Callable[[], bool] = getattr(_lock, "_is_owned")
 def under_lock(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function that runs with the lock held, all of it.
 
-    A `with` statement would not do: from Python 3.14 on a signal handler may raise after the lock's `__enter__` has
+    A `with` statement would not do. From Python 3.14 on a signal handler may raise after the lock's `__enter__` has
     returned and before the block is entered, and then nobody ever releases the lock. Here the `try` begins before the
-    lock is taken, and `release` itself tells whether it was: it refuses to release what this thread does not hold.
-    CPython handles signals after a call, not before it, so none can come between `finally` and `release`.
+    lock is taken. If it was not taken, `release` raises, since this thread does not hold the lock. CPython handles
+    signals after a call, not before it, so none can come between `finally` and `release`.
     """
 
     @wraps(function)
     def locked(*args: P.args, **kwargs: P.kwargs) -> T:
-        if is_changing():  # taken further out; releasing it here would be wrong, so there is but one level
+        if is_changing():  # a caller has taken it, and will release it
             return function(*args, **kwargs)
         try:
             _acquire()
@@ -58,7 +58,7 @@ def _release_in_child() -> None:
     try:
         _release()
     except RuntimeError:
-        # Likewise, and another thread held it, which does not exist here. `threading` resets its own locks so.
+        # As in the parent; and another thread held it, which does not exist here. `threading` resets its own locks so.
         getattr(_lock, "_at_fork_reinit")()
 
 

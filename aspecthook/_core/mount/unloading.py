@@ -35,7 +35,7 @@ class Hooked(Protocol):
 
 @final
 class _Watched:
-    """A module, and the mount points whose code has hooks as constants: its own by name, those with its hooks by id."""
+    """A module, and the mount points with hooks as constants: of its functions, by name; with hooks of it, by `id`."""
 
     __slots__ = ("functions", "module")
 
@@ -45,11 +45,11 @@ class _Watched:
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
-_count = 0  # of all modules, when they were last checked
+_count = 0  # how many modules there were when all were last checked
 
 
 def module_of(function: FunctionType) -> ModuleType | None:
-    """Return the module that a function lives as long as, so that its code may hold hooks; None if there is none."""
+    """Return the module that a function lives as long as, so that its code may hold hooks; None: it may die sooner."""
     module = sys.modules.get(function.__module__)
     lasting = (
         not FREE_THREADED
@@ -62,8 +62,8 @@ def module_of(function: FunctionType) -> ModuleType | None:
 def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
     """Watch the module of a function whose code has hooks as constants; under the lock.
 
-    An older function of the same name may be dead although the module is not: after `importlib.reload`, or when a cell
-    of a notebook has run again. So it gets the weak form.
+    An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
+    cell of a notebook has run again. So it gets the weak form.
     """
     functions = _functions(function.__module__, module)
     key = function.__qualname__

@@ -1,7 +1,7 @@
-"""Who answers what: one call of an event, with the name of each subscriber beside its answer.
+"""Who answers what: one call of an event that notes the name of each subscriber beside its answer.
 
-The call runs the compiled chain itself. It differs from any other call of the event in one point: its site looks at
-each answer, as the sites of some events do anyway, and notes it.
+It runs the compiled chain, as any call does, with a site of its own. Sites may check the answers of subscribers (those
+of some events do), and this one notes them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def _awaited(result: Awaitable[object], answers: Answers) -> Answers:
 
 @final
 class _Subscriber:
-    """A hook whose function is its own: two hooks may be one callable, and the site is told of the function alone."""
+    """A hook with a function object of its own: a site is passed the function alone, which two hooks may share."""
 
     def __init__(self, hook: Hook) -> None:
         self.hook = hook
@@ -87,7 +87,7 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
         return taken
 
     site = Site(own.label, own.model, own.function, find, mount.emission._replace(checked=True), record)
-    site.lends, site.shown = own.lends, own.shown
+    site.provides, site.shown = own.provides, own.shown
     site.fits = note
     call = cast("FunctionType", place.bind(noting, site=site))
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__

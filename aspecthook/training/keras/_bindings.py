@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.kinds import Kind
 from aspecthook.training.loop._dialect import Binding, Method
 from aspecthook.training.loop._stages import Stage
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 from weakref import ref
 
 from aspecthook import hooks
-from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.kinds import Kind
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._checks import length_of

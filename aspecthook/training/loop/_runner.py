@@ -344,14 +344,14 @@ class Runner:
 
     # Stages
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def run(self) -> None:
         """Train, from beginning to end."""
         self.running = True
         self.train_loop()
         self.running = False
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def train_loop(self) -> None:
         """Train and validate as the workflow says, until the run ends."""
         while (mode := next_epoch(self)) is not None:
@@ -362,22 +362,22 @@ class Runner:
                 self.val_loop()
             count_epoch(self, mode)
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def val_loop(self) -> None:
         """Validate once."""
         self.val_epoch()
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def test_loop(self) -> None:
         """Test once."""
         self.test_epoch()
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def predict_loop(self) -> None:
         """Predict once."""
         self.predict_epoch()
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
         for batch in batches(self, "train"):
@@ -385,7 +385,7 @@ class Runner:
             if count_iteration(self):
                 break
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
         done = self.done
@@ -395,17 +395,17 @@ class Runner:
         evaluate(self, "val", self.val_iter)
         done.validated += due
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def test_epoch(self) -> None:
         """Test on one pass over the data."""
         evaluate(self, "test", self.test_iter)
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def predict_epoch(self) -> None:
         """Predict on one pass over the data."""
         evaluate(self, "predict", lambda batch: self.predictions.append(self.predict_iter(batch)))
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def train_iter(self, batch: Any) -> Any:
         """Train on one batch: forward, backward and, if a group of batches is complete, a step of the optimizer."""
         self.batch = batch
@@ -419,24 +419,24 @@ class Runner:
         done.iter, done.inner_iter = self.iter + 1, self.inner_iter + 1
         return self.outputs
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def val_iter(self, batch: Any) -> Any:
         """Validate on one batch."""
         return outputs_of(self, batch)
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def test_iter(self, batch: Any) -> Any:
         """Test on one batch."""
         return outputs_of(self, batch)
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def predict_iter(self, batch: Any) -> Any:
         """Return what the model computes for one batch."""
         self.batch = batch
         self.outputs = self.model(inputs_of(batch))
         return self.outputs
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
         if self.amp is None:
@@ -444,7 +444,7 @@ class Runner:
         with self.amp.autocast():
             return loss_of(self, batch)
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def backward(self, loss: Any) -> None:
         """Add the gradients of a loss to those of the parameters."""
         if not hasattr(loss, "backward"):
@@ -454,7 +454,7 @@ class Runner:
             )
         (loss if self.amp is None else self.amp.scale(loss)).backward()
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def optimizer_step(self) -> None:
         """Change the parameters by their gradients."""
         if self.amp is None:
@@ -464,12 +464,12 @@ class Runner:
 
     # Checkpoints
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def save_checkpoint(self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
         """Save everything that is needed to resume the run, and return the path. Rank 0 writes."""
         return self.write_checkpoint(Path(path), self.state_dict(meta))
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
         """Write a checkpoint; a pre hook may change what is written."""
         from aspecthook.training.checkpoint._format import save
@@ -478,14 +478,14 @@ class Runner:
             save(path, checkpoint)
         return path
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False) -> None:
         """Load the model's parameters from a file; with `resume`, everything else too."""
         from aspecthook.training.checkpoint._format import load
 
         self.restore(load(path), resume=resume)
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False) -> None:
         """Restore what `state_dict` has returned; a pre hook may change it."""
         from ._state import restore

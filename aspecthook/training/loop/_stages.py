@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aspecthook._core.law.asks import Kind
+from aspecthook._core.law.kinds import Kind
 
 # What a hook on any stage may ask for by name: attributes of the runner, some of them also by mmengine's names.
 _ATTRIBUTES = """

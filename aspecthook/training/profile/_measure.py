@@ -11,8 +11,8 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from aspecthook import AspecthookError, Hook, Return, hooks
-from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.callables import code_of, type_of
+from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.order import arrange
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.weave import Weaving, weave

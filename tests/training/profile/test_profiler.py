@@ -79,11 +79,11 @@ class Model:
 class Fresh(Runner):
     """Has stages that no other run has ever hooked, and one that is none."""
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def forward(self, batch: Any) -> Any:
         return super().forward(batch)
 
-    @hookable(lends=STATE)
+    @hookable(provides=STATE)
     def optimizer_step(self) -> None:
         super().optimizer_step()
 

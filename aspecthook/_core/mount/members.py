@@ -1,0 +1,432 @@
+"""The hooks of one mount point as users handle them: to look at, add, remove and pause.
+
+The invariant: the hooks are one immutable tuple, in the order in which they were added, and a change replaces it in one
+step. How a change reaches the function is the business of `point`, behind `_change`.
+
+The path of a new hook: `add` reads how it is added, `admit` warns of what is doubtful about it and replays past calls
+to it, `new_hook` makes it and refuses one that could not work, and `insert` puts it among the others under the lock.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import Any, Unpack, cast
+
+from aspecthook._core.compile.copies import Attribute
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.kinds import KINDS, Kind
+from aspecthook._core.law.options import Adding, Options, key_of
+from aspecthook._core.law.order import Chain, Mentions, arrange
+from aspecthook._core.law.signature import Emission
+from aspecthook._errors import (
+    HookLookupError,
+    HookOptionError,
+    HookTypeError,
+    brief,
+    entrance,
+    nearest,
+    plural,
+    printable,
+    warn,
+)
+
+from .adding import KindHooks, check_types, shown_name
+from .lock import under_lock
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+_added = count()
+
+
+class Members(Attribute):
+    """The hooks of one mount point, whatever that is and however its function runs them."""
+
+    __slots__ = ("_members", "emission", "mentions", "name", "pauses", "provides", "woven")
+
+    # The hooks of each kind, in the order in which they run; properties, which are set below.
+    pre: KindHooks
+    around: KindHooks
+    on: KindHooks
+    item: KindHooks
+    exception: KindHooks
+    post: KindHooks
+    always: KindHooks
+
+    def __init__(self, name: str, emission: Emission | None) -> None:
+        self.name = name
+        self._members: tuple[Hook, ...] = ()
+        self.mentions = Mentions()
+        # One object for each `paused()` block that is open.
+        self.pauses: frozenset[object] = frozenset()
+        # Of an event: what it does with its subscribers.
+        self.emission = emission
+        # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
+        self.provides: dict[str, str] = {}
+        # What weavings share at this mount point; kept here, so that all of it dies together.
+        self.woven: dict[object, Any] = {}
+
+    # What a subclass decides.
+
+    def site(self) -> Site:
+        """Return what generated code and messages need to know of the mount point."""
+        raise NotImplementedError
+
+    def _change(self, store: Callable[[], None]) -> None:
+        """Make a change that `store` stores, so that the next call sees it; under the lock."""
+        raise NotImplementedError
+
+    def chains(self) -> Iterator[tuple[Hook, ...]]:
+        """Yield the hooks of every chain that a hook added here becomes part of."""
+        yield self._members
+
+    def unbound(self, function: Any) -> Any:
+        """Return the function that is kept for a hook: itself, but for a method of the instance that is mounted."""
+        return function
+
+    def _unbinds(self) -> Callable[[Any], Any] | None:
+        """Return what unbinds methods of the instance, if this is the mount point of one."""
+        return None
+
+    def prepare(self) -> None:
+        """Get ready for hooks. Some events import modules here, so the lock need not be held."""
+
+    def watch(self, hook: Hook) -> None:
+        """Watch the module that a hook is written in: it may be unloaded."""
+
+    def warn_of_lifetime(self, hook: Hook) -> None:
+        """Warn of a hook that would keep alive what it is on."""
+
+    def replays(self, kind: Kind) -> bool:  # noqa: ARG002  # some events look at it
+        """Whether past calls are replayed to hooks of this kind before they are added."""
+        return False
+
+    def replay(self, hook: Hook, insert: Callable[[], object]) -> None:  # noqa: ARG002  # likewise
+        """Replay past calls to a subscriber, then call `insert`, which adds it."""
+        insert()
+
+    # Looking
+
+    @property
+    def members(self) -> tuple[Hook, ...]:
+        """The hooks in the order in which they were added."""
+        return self._members
+
+    def __iter__(self) -> Iterator[Hook]:
+        return iter(Chain(self._members).everything())
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, hook: object) -> bool:
+        return bool(self._matching(hook))
+
+    @entrance
+    def __getitem__(self, name: str) -> Hook:
+        return self._find(name)[0]
+
+    def _of(self, kind: Kind) -> KindHooks:
+        return KindHooks.of(arrange(hook for hook in self._members if hook.kind == kind), self, kind)
+
+    def _matching(self, meant: object) -> list[Hook]:
+        """Return the hooks that a handle, a function or a name means."""
+        key = key_of(self.unbound(meant))
+        return [hook for hook in self._members if key in hook.keys]
+
+    def _find(self, meant: object) -> list[Hook]:
+        """Return the hooks that a handle, a function or a name means.
+
+        Raises:
+            HookLookupError: There is none.
+        """
+        found = self._matching(meant)
+        if not found:
+            names = sorted({hook.name for hook in self._members})
+            shown = ", ".join(names) or "none at all"
+            near = nearest(meant, names) if isinstance(meant, str) else ""
+            raise HookLookupError(f"{self.name} has no hook {brief(meant)}; its hooks: {shown}{near}")
+        return found
+
+    def __str__(self) -> str:
+        """Return the hooks, one a line, and what `before` and `after` name that is no hook here."""
+        lines = [f"{self.name}, {plural(len(self._members), 'hook')}"]
+        for hook in self:
+            lines.append(f"  {hook.who}, priority {hook.priority}")
+            lines += [f"    {option}={shown_name(one)}{why}" for option, one, why in self._unmet(hook)]
+        return "\n".join(map(printable, lines))
+
+    def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
+        """Yield the names in `before` and `after` of a hook that no hook has, and why."""
+        others = {one for members in self.chains() for one in members}
+        alike = [one for one in others if one.kind == hook.kind]
+        known = {key for one in alike for key in one.keys}
+        for option, key, meant in hook.mentioned():
+            if key not in known:
+                elsewhere = sorted({one.kind for one in others if key in one.keys})
+                near = nearest(meant, [one.name for one in alike if one is not hook]) if isinstance(meant, str) else ""
+                why = f"; {' and '.join(elsewhere)} hooks do, which run by themselves" if elsewhere else near
+                yield option, meant, f": no {hook.word} hook has that name{why}"
+
+    # Adding
+
+    @entrance
+    def add(
+        self, kind: Kind, function: Callable[..., object], /, *types: type[BaseException], **options: Unpack[Adding]
+    ) -> Hook:
+        """Add a hook and return its handle.
+
+        One callable is one hook of its kind. If it is added again with the same options, and for the same exceptions,
+        the handle of the hook that it is already is returned.
+
+        Args:
+            kind: ``"pre"``, ``"around"``, ``"on"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
+            function: The hook; it is given what its parameters ask for by name.
+            types: What an exception hook takes; `Exception` if none is named.
+            options: ``name``, ``priority``, ``before``, ``after``, ``when``, ``once``, ``times``, ``every``,
+                ``isolate``, ``reentrant``, ``weak``; and ``again=True``, to add a second hook of the same callable.
+
+        Raises:
+            HookSignatureError: It asks for something that the mount point does not offer.
+            HookTypeError: It could never work on this target; or an option has the wrong type.
+            HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
+            HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
+        """
+        return self.admit(kind, function, types, options, direct=True)
+
+    def admit(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        gate: Gate | None = None,
+        *,
+        direct: bool = False,
+        lasting: bool = False,
+    ) -> Hook:
+        """Add a hook and return it, or the hook that its callable is already.
+
+        Args:
+            kind: Its kind.
+            function: Its callable.
+            types: What an exception hook takes.
+            options: Its options.
+            gate: While it is closed, the hook does not act.
+            direct: Whether a user adds it to this function alone. Otherwise a weaving or a plugin does, which keeps
+                lists of its own: then the callable may be another hook beside this one.
+            lasting: Whether nobody is given its handle, so that it is meant to stay.
+        """
+        self.prepare()
+        again: object = cast("Adding", options).pop("again", not direct)
+        if not isinstance(again, bool):
+            raise HookTypeError(f"{self.name}: again={brief(again)}; give True or False")
+        hook = self.new_hook(kind, function, types, options, gate, again=again)
+        for doubt in hook.doubts if direct else ():
+            warn(doubt)
+        if lasting:
+            self.warn_of_lifetime(hook)
+        if not self.replays(kind):
+            found = self.insert(hook)
+        else:
+            older = self._older(hook)
+            if older is None:
+                self.replay(hook, partial(self.insert, hook))
+                older = self._older(hook)  # another thread may have added the callable meanwhile
+            found = hook if older is None else older
+        if found is hook:
+            self.announce(hook)
+        return found
+
+    def new_hook(
+        self,
+        kind: Kind,
+        function: Callable[..., object],
+        types: tuple[type[BaseException], ...],
+        options: Options,
+        gate: Gate | None,
+        *,
+        again: bool = True,
+    ) -> Hook:
+        """Return a new hook, which is not added yet.
+
+        Raises:
+            AspecthookError: It could never work here.
+        """
+        if kind not in KINDS:
+            near = nearest(str(kind), list(KINDS))
+            raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
+        check_types(kind, types, self.name)
+        if kind == "on" and self.emission is not None and self.emission.isolate:
+            options = cast("Options", {"isolate": True, **options})
+        return Hook(
+            kind,
+            function,
+            added=next(_added),
+            types=types or (Exception,),
+            site=self.site(),
+            mount=self,
+            options=options,
+            unbound=self._unbinds(),
+            gate=gate,
+            again=again,
+        )
+
+    @under_lock
+    def insert(self, hook: Hook) -> Hook:
+        """Put a hook among the others and return it; or return the hook that its callable is already."""
+        if hook.guard is not None and hook.guard.is_spent:
+            return hook  # the past calls, which were replayed to it, have used up its `once` or `times`
+        older = self._older(hook)
+        if older is not None:
+            return older
+        self.check_order(hook)
+        self.mentions.count(hook, 1)
+        self._change(lambda: self._store(lambda members: (*members, hook)))
+        self.watch(hook)
+        return hook
+
+    def _older(self, hook: Hook) -> Hook | None:
+        """Return the hook that the same callable is already.
+
+        Raises:
+            HookOptionError: It has other options.
+        """
+        if hook.again or not self.mentions.may_be_again(hook):
+            return None
+        older = next((one for one in self._members if not one.again and one.is_again(hook)), None)
+        if older is not None and older.settings() != hook.settings():
+            were, are = older.settings(), hook.settings()
+            others = ", ".join(option for option in are if are[option] != were[option])
+            raise HookOptionError(
+                f"{self.name}: {older.who} is added already, with another {others}; remove that one first, or give "
+                f"again=True to have two"
+            )
+        return older
+
+    @under_lock
+    def check_order(self, hook: Hook) -> None:
+        """Refuse a new hook whose `before` and `after` contradict those of others.
+
+        Raises:
+            HookOrderError: They do.
+        """
+        if self.mentions.may_close_cycle(hook):
+            for members in self.chains():
+                arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
+
+    def _store(self, update: Callable[[tuple[Hook, ...]], tuple[Hook, ...]]) -> None:
+        """Replace the members in one step by what `update` makes of them; a finalizer may change them meanwhile."""
+        while True:
+            before = self._members
+            after = update(before)
+            if self._members is before:
+                self._members = after
+                return
+
+    def announce(self, hook: Hook) -> None:
+        """Notify the pytest plugin of a new hook, if pytest has loaded it."""
+        # It imports modules, so this is not under the lock. It is itself loaded into every run of pytest and must not
+        # import us, so it is looked up here for each hook.
+        hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
+        if hook_added is not None:
+            hook_added(self, hook)
+
+    # Removing
+
+    @entrance
+    def remove(self, hook: Hook | Callable[..., Any] | str) -> None:
+        """Remove a hook by its handle, or every hook of a function or a name.
+
+        Raises:
+            HookLookupError: There is none. (A handle may be removed twice.)
+        """
+        if isinstance(hook, Hook):
+            self.discard((hook,))
+            return
+        if not self._remove_matching(hook):
+            self._find(hook)  # raises; not under the lock, since making the message imports modules
+
+    @under_lock
+    def _remove_matching(self, meant: object) -> bool:
+        found = tuple(self._matching(meant))
+        self.discard(found)
+        return bool(found)
+
+    @under_lock
+    def discard(self, hooks: tuple[Hook, ...]) -> None:
+        """Remove hooks; those that are gone already are skipped."""
+        gone = {id(hook) for hook in hooks}
+        off = [hook for hook in self._members if id(hook) in gone]
+        if off:
+            self._change(lambda: self._store(lambda members: tuple([hook for hook in members if id(hook) not in gone])))
+        for hook in off:
+            self.mentions.count(hook, -1)
+
+    def clear(self) -> None:
+        """Remove all hooks."""
+        self.discard(self._members)
+
+    # Pausing
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Pause all hooks for the length of a ``with`` block, in all threads."""
+        pause = object()
+        try:
+            self._set_pause(pause, on=True)
+            yield
+        finally:
+            try:
+                self._set_pause(pause, on=False)
+            except BaseException:  # an interrupt must not leave the hooks paused for good
+                self._set_pause(pause, on=False)
+                raise
+
+    @under_lock
+    def _set_pause(self, pause: object, *, on: bool) -> None:
+        def store() -> None:
+            self.pauses = self.pauses | {pause} if on else self.pauses - {pause}
+
+        self._change(store)
+
+    @under_lock
+    def set_paused(self, hooks: tuple[Hook, ...], *, paused: bool) -> None:
+        """Pause some hooks, or resume them."""
+
+        def store() -> None:
+            for hook in hooks:
+                hook.paused = paused
+
+        self._change(store)
+
+    @under_lock
+    def regate(self, hook: Hook, gate: Gate | None, *, paused: bool) -> None:
+        """Change for which calls a hook acts."""
+
+        def store() -> None:
+            hook.set_gate(gate)
+            hook.paused = paused
+
+        if hook in self._members and (hook.paused != paused or hook.gate is not (gate and gate.holds)):
+            self._change(store)
+
+    def acting(self) -> tuple[Hook, ...]:
+        """Return the hooks that are not paused, in the order in which they were added."""
+        return () if self.pauses else tuple([hook for hook in self._members if not hook.paused])
+
+    @under_lock
+    def count_failure(self, hook: Hook) -> None:
+        """Count a failure of an isolated hook."""
+        hook.failures += 1
+
+
+def _kind_property(kind: Kind) -> property:
+    return property(lambda mount: mount._of(kind), doc=f"The {kind} hooks, in the order in which they run.")
+
+
+for _kind in KINDS:
+    setattr(Members, _kind, _kind_property(_kind))
