@@ -29,6 +29,11 @@ def whole_number(who: str, name: str, value: object, least: int) -> int:
     return value
 
 
+def optional_number(who: str, name: str, value: object, least: int) -> int | None:
+    """Return None, or a whole number that is not less than `least`; raise like `whole_number`."""
+    return None if value is None else whole_number(who, name, value, least)
+
+
 def finite_number(who: str, name: str, value: object, *, above: float = -inf, below: float = inf) -> float:
     """Return a finite number between two bounds, which are not allowed themselves.
 

@@ -1,8 +1,8 @@
 """Files that are written atomically: readers, even after a crash, find the old file or the new one, never a part.
 
-The new file is written to a temporary file beside the old one, synced, and renamed. `safetensors.numpy.save_file` does
-neither: its file is not synced and readable by its owner alone, and after a kill nobody can tell that it is left over
-(version 0.8, issue 782).
+A file is written under a temporary name in its folder, synced, and renamed. `safetensors.numpy.save_file` renames its
+file too, but does not sync it and makes it readable by its owner alone; and after a kill nobody can tell that its
+temporary file is left over (version 0.8, issue 782).
 """
 
 from __future__ import annotations

@@ -236,6 +236,9 @@ def _type_name(value: object) -> str:
 def _thawed_root(text: str, tensors: Any) -> dict[str, Any]:
     try:
         arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  # not a dict
+        unknown = {str(array.dtype) for array in arrays.values() if array.dtype.name not in _DTYPES}
+        if unknown:  # the package ml_dtypes adds types such as bfloat16 to NumPy, where it is imported
+            raise _damaged(f"it has arrays of the type {', '.join(sorted(unknown))}")
         tree: object = _thawed(json.loads(text), arrays)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, struct.error) as error:
         raise _damaged(brief(error)) from error

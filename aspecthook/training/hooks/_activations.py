@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aspecthook.weave import Names
 
 
-class _Watching(Hook):
+class _WatchingHook(Hook):
     """A hook that watches a model for a whole epoch, part of which may lie before a resume."""
 
     def __init__(self, names: Names | None, interval: int) -> None:
@@ -30,7 +30,7 @@ class _Watching(Hook):
         # The state of the watch in an epoch that was interrupted.
         self._seen: dict[str, Any] = {}
 
-    # Any: a watch has a state and can be removed; what else it has, `end` knows.
+    # Any: subclasses have watches of different classes.
     def begin(self, runner: Run) -> Any:
         """Add hooks to the model, and return the watch."""
         raise NotImplementedError
@@ -47,7 +47,7 @@ class _Watching(Hook):
         """
         if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
             raise TrainingError(
-                f"{type(self).__name__} watches PyTorch modules, and the model of this run is of type "
+                f"{type(self).__name__} watches PyTorch modules, but the model of this run is of type "
                 f"{type(runner.model).__name__}; leave the hook out"
             )
         if self.every_n_epochs(runner, self._interval):
@@ -83,7 +83,7 @@ class _Watching(Hook):
 
 @final
 @HOOKS.register
-class DeadNeuronHook(_Watching):
+class DeadNeuronHook(_WatchingHook):
     """Find the units of a PyTorch model that no input of an epoch activates, and log their share.
 
     The share, from 0 to 1, is logged as ``dead/<module>`` after each epoch that is watched, with a warning if it is
@@ -142,7 +142,7 @@ class DeadNeuronHook(_Watching):
 def _on_any_rank(fired: dict[str, Any], world_size: int) -> dict[str, Any]:
     if world_size < 2:
         return fired
-    # Imported this way, this file has the same types whether or not PyTorch is installed.
+    # Imported this way, the file has the same types whether or not PyTorch is installed.
     distributed: Any = import_module("torch.distributed")
     found: dict[str, Any] = {}
     for name in sorted(fired):
@@ -153,7 +153,7 @@ def _on_any_rank(fired: dict[str, Any], world_size: int) -> dict[str, Any]:
 
 @final
 @HOOKS.register
-class ActivationHistogramHook(_Watching):
+class ActivationHistogramHook(_WatchingHook):
     """Draw histograms of the activations of a PyTorch model after each epoch.
 
     Activations are counted during the forward pass, and not kept. The picture of the newest epoch is written to the

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aspecthook._core.law.answers import Args
-from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import one_of, whole_number
+from aspecthook.training._options import one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._steps import VAL, validation_numbers
 
 from ._hook import HOOKS, Hook
 from ._kept_files import KeptFiles, check_names, is_inside
-from ._monitor import RULES, Monitor, Rule
+from ._monitor import RULES, Monitor, Rule, missing_score
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-_VAL = "val_"
-_SEPARATORS = re.compile(r"[^\w@.+-]")  # a metric of mmengine's such as `coco/bbox_mAP` is not a file name
+_SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
 
 
 @HOOKS.register
@@ -64,7 +64,7 @@ class CheckpointHook(Hook):
         aspecthook.HookOptionError: ...; give rule="greater" or rule="less"
     """
 
-    priority: int | str = "NORMAL"  # any would do: the file is written after all hooks of the stage have run
+    priority: int | str = "NORMAL"  # any would do, since the file is written after all hooks of the stage
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class CheckpointHook(Hook):
         who = "CheckpointHook"
         self.interval = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
-        self.max_keep = None if max_keep is None else whole_number(who, "max_keep", max_keep, 1)
+        self.max_keep = optional_number(who, "max_keep", max_keep, 1)
         if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: save_best={brief(save_best)} is not the name of a score, 'auto' or None")
         self.save_best = save_best
@@ -224,17 +224,14 @@ class CheckpointHook(Hook):
         assert self.save_best is not None
         logs, wanted = runner.logs, self.save_best
         if wanted == "auto":
-            names = [name for name in logs if name.startswith(_VAL)]
+            names = list(validation_numbers(logs))
         else:
-            names = [name for name in (f"{_VAL}{wanted}", wanted) if name in logs]
+            names = [name for name in (f"{VAL}{wanted}", wanted) if name in logs]
         if validated:
             if names:
                 return names[0]
-            raise TrainingError(
-                f"CheckpointHook(save_best={wanted!r}): the validation did not log this score; the logs have "
-                f"{', '.join(logs) or 'nothing'}{_near(wanted, logs)}"
-            )
-        if wanted not in logs or wanted.startswith(_VAL) or any(mode == "val" for mode, _ in runner.workflow):
+            raise TrainingError(missing_score(f"CheckpointHook(save_best={wanted!r})", wanted, logs))
+        if wanted not in logs or wanted.startswith(VAL) or any(mode == "val" for mode, _ in runner.workflow):
             return None
         return wanted
 
@@ -347,7 +344,3 @@ def _number(key: str, logs: Mapping[str, Any]) -> float:
             f"CheckpointHook chooses the best checkpoint by {key!r}, which is {brief(logs.get(key))} in the logs; log "
             "a number"
         ) from error
-
-
-def _near(wanted: str, logs: Mapping[str, Any]) -> str:
-    return nearest(wanted, [*logs, *(name.removeprefix(_VAL) for name in logs)])

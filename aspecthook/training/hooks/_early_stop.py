@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.loop._steps import VAL
 
 from ._hook import HOOKS, Hook
-from ._monitor import Monitor, Rule
+from ._monitor import Monitor, Rule, missing_score
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
-
-_VAL = "val_"
 
 
 @final
@@ -113,7 +111,7 @@ class EarlyStoppingHook(Hook):
         """
         if not self._running:
             return
-        key = f"{_VAL}{self.monitor}" if f"{_VAL}{self.monitor}" in runner.logs else self.monitor
+        key = f"{VAL}{self.monitor}" if f"{VAL}{self.monitor}" in runner.logs else self.monitor
         score: float | None = broadcast(float(runner.logs[key]) if key in runner.logs else None)
         if score is None:
             self._report_missing(runner)
@@ -145,11 +143,7 @@ class EarlyStoppingHook(Hook):
         runner.request_stop()
 
     def _report_missing(self, runner: Run) -> None:
-        found = [name for name in runner.logs if name.startswith(_VAL)]
-        text = (
-            f"EarlyStoppingHook(monitor={self.monitor!r}): the validation did not log this score; it logged "
-            f"{', '.join(found) or 'nothing'}{nearest(self.monitor, found)}"
-        )
+        text = missing_score(f"EarlyStoppingHook(monitor={self.monitor!r})", self.monitor, runner.logs)
         if self.strict:
             raise TrainingError(text)
         runner.logger.warning("%s", text)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 from aspecthook import hooks
 from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.loop._state import preserved
-from aspecthook.training.loop._steps import Means
+from aspecthook.training.loop._steps import VAL, Means, validation_numbers, without_validation
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # Called with the outputs of all batches and the batches themselves; returns metrics by name.
 Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
-
-_VAL = "val_"
 
 
 @HOOKS.register
@@ -89,7 +87,7 @@ class EvalHook(Hook):
     ) -> None:
         who = type(self).__name__
         self.loader = loader
-        self.start = None if start is None else whole_number(who, "start", start, 0)
+        self.start = optional_number(who, "start", start, 0)
         self.interval = whole_number(who, "interval", interval, 1)
         self.by_epoch = by_epoch
         self.evaluate = evaluate
@@ -167,7 +165,7 @@ class EvalHook(Hook):
 
     def _validate(self, runner: Run) -> None:
         with preserved(runner):
-            runner.logs = _without_metrics(runner.logs)  # those of the last validation
+            runner.logs = without_validation(runner.logs)  # those of the last validation
             validated = self._run(runner)
         if self.saver is not None and validated:
             self.saver.after_val_epoch(runner)
@@ -188,7 +186,7 @@ class EvalHook(Hook):
             proceed()
             validated = True
             self.metrics = broadcast(self._all_metrics(runner.logs, rows))
-            runner.logs = {**_without_metrics(runner.logs), **self.metrics}  # in the order of self.metrics
+            runner.logs = {**without_validation(runner.logs), **self.metrics}  # in the order of self.metrics
 
         with ExitStack() as stack:
             # An around hook ends before all post hooks of the stage.
@@ -206,8 +204,7 @@ class EvalHook(Hook):
 
     def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:
         """Return the metrics of this validation, those of `evaluate` first."""
-        means = {name: value for name, value in logs.items() if name.startswith(_VAL)}
-        return {**self._computed(rows), **means}
+        return {**self._computed(rows), **validation_numbers(logs)}
 
     def _computed(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
         if self.evaluate is None:
@@ -219,7 +216,7 @@ class EvalHook(Hook):
                 "as {'accuracy': 0.97}"
             )
         made = cast("Mapping[str, float]", made)
-        return {f"{_VAL}{name.removeprefix(_VAL)}": float(value) for name, value in made.items()}
+        return {f"{VAL}{name.removeprefix(VAL)}": float(value) for name, value in made.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return whether the run has begun, and the state of the best checkpoint."""
@@ -256,7 +253,7 @@ class DistEvalHook(EvalHook):
     def _row(self, outputs: Any, batch: Any) -> tuple[Any, Any]:
         if self.evaluate is not None or not isinstance(outputs, Mapping):
             return super()._row(outputs, batch)
-        # Only these are needed to average; the rest need not be sent.
+        # The means need only these, so nothing else is sent to the other ranks.
         made = cast("Mapping[str, Any]", outputs)
         return {name: made[name] for name in ("num_samples", "log_vars") if name in made}, None
 
@@ -267,10 +264,6 @@ class DistEvalHook(EvalHook):
         for outputs, _ in everything:
             means.add(outputs)
         return {**self._computed(everything), **means.now()}
-
-
-def _without_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in logs.items() if not name.startswith(_VAL)}
 
 
 # Any: batches and outputs are made of anything.

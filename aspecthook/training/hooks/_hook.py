@@ -1,7 +1,7 @@
 """Hooks of a run, as mmcv and mmengine have them: classes whose methods are named after stages.
 
-Registering a hook adds its methods to the runner's mount points, and nothing else: there is no list of hooks that is
-called in turn, and no second priority. A method that is not overridden is never called.
+Registering a hook adds its methods to the runner's mount points. There is no other list of hooks, and no other
+priority. A method that is not overridden is never called.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def bindings(hook: object, _: Run) -> list[Binding]:
     found = [Binding(NAMES[name], method) for name, method in _DIALECT.methods(hook).items()]
     if not found and type(hook) is not Hook:
         raise HookSignatureError(
-            f"the training hook {brief(hook)} has no method named after a stage, and would never be called; name one "
-            "before_train_iter, say; or put a function on a stage: hooks(runner.train_iter).pre(function)"
+            f"the training hook {brief(hook)} has no method named after a stage, and would never be called; add one, "
+            "such as before_train_iter, or add a function to a stage: hooks(runner.train_iter).pre(function)"
         )
     return found
 
@@ -161,19 +161,16 @@ _MODULES = (
     "hooks._nan",
     "hooks._optimizer",
     "hooks._sampler",
+    "keras",
     "logging._loggers",
-    "report._plots",
-    "profile._hook",
     "logging._progress",
-    "report._page",
-    "schedules._hooks",
     "logging._tensorboard",
     "logging._timers",
+    "profile._hook",
+    "report._page",
+    "report._plots",
     "schedules._mmcv",
-    "keras",
-    "session._hooks",
-    "session._checkpoints",
-    "session._summaries",
+    "session",
 )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
-from aspecthook._errors import HookOptionError
+from aspecthook._errors import HookOptionError, nearest
 from aspecthook.training._options import finite_number, one_of
+from aspecthook.training.loop._steps import VAL, validation_numbers
 
 Rule: TypeAlias = Literal["greater", "less"]
 
@@ -50,6 +52,13 @@ def rule_of(name: str) -> Rule:
             'rule="less"'
         )
     return rule
+
+
+def missing_score(who: str, name: str, logs: Mapping[str, Any]) -> str:
+    """Return the message of a hook whose score a validation did not log."""
+    found = validation_numbers(logs)
+    near = nearest(name, [*found, *(one.removeprefix(VAL) for one in found)])
+    return f"{who}: the validation did not log this score; it logged {', '.join(found) or 'nothing'}{near}"
 
 
 @final

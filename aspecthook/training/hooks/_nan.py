@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aspecthook._core.law.answers import Return
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import one_of, whole_number
+from aspecthook.training._options import one_of, optional_number
 from aspecthook.training._ranks import any_rank
 
 from ._hook import HOOKS, Hook
@@ -72,7 +72,7 @@ class NanGuardHook(Hook):
         self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
         self.infinite = infinite
         self.gradients = gradients
-        self.max_skips = None if max_skips is None else whole_number("NanGuardHook", "max_skips", max_skips, 1)
+        self.max_skips = optional_number("NanGuardHook", "max_skips", max_skips, 1)
         self.skipped = 0
         self._in_row = 0
         self._bad: float | None = None  # a bad loss among the batches of the present step

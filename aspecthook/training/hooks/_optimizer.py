@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training._options import finite_number, optional_number, whole_number
 
 from ._hook import HOOKS, Hook
 
@@ -53,13 +53,11 @@ class OptimizerHook(Hook):
     ) -> None:
         who = type(self).__name__
         self.max_norm, self.norm_type = _clipping(who, grad_clip)
-        self.cumulative_iters = None
-        if cumulative_iters is not None:
-            self.cumulative_iters = whole_number(who, "cumulative_iters", cumulative_iters, 1)
+        self.cumulative_iters = optional_number(who, "cumulative_iters", cumulative_iters, 1)
         self.detect_anomalous_params = detect_anomalous_params
 
     def before_run(self, runner: Run) -> None:
-        """Set the number of batches that make a step.
+        """Set the number of batches in a step.
 
         Raises:
             TrainingError: The runner was given another number.

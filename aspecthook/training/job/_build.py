@@ -96,31 +96,38 @@ def _stratified(labels: Labels, part: float, seed: int) -> NDArray[np.bool_]:
 
 def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], classes: int) -> Classifier:
     """Build the model for images of shape (height, width)."""
-    registry = Registry(f"models of {backend}", imports=True)
-    size = int(np.prod(shape))
-    if backend == "numpy":
-        registry.register(partial(_mlp, size, classes), name="mlp")
-        return Classifier(_build_net(registry, settings, backend), ours.cross_entropy)
-    torch = load_torch()
-    from ._torch_models import cnn, mlp
-
-    registry.register(partial(mlp, size, classes), name="mlp")
-    registry.register(partial(cnn, shape, classes), name="cnn")
-    return Classifier(_build_net(registry, settings, backend), torch.nn.functional.cross_entropy)
-
-
-def _build_net(registry: Registry, settings: dict[str, Any], backend: str) -> Any:
     if settings.get("type") == "cnn" and backend == "numpy":
         raise ConfigError("[model]: the type 'cnn' needs PyTorch; use --backend torch, or --set model.type=mlp")
-    return registry.build_from_config(settings)
+    registry = Registry(f"models of {backend}", imports=True)
+    layers: Any = ours
+    loss = ours.cross_entropy
+    if backend == "torch":
+        torch = load_torch()
+        layers, loss = torch.nn, torch.nn.functional.cross_entropy
+        registry.register(partial(_cnn, layers, shape, classes), name="cnn")
+    registry.register(partial(_mlp, layers, int(np.prod(shape)), classes), name="mlp")
+    return Classifier(registry.build_from_config(settings), loss)
 
 
-def _mlp(size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: float = 0.3) -> Any:
-    layers: list[Any] = [ours.Flatten()]
+# Any: the layers of either library, which have the same names.
+def _mlp(nn: Any, size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: float = 0.3) -> Any:
+    """Return fully connected layers."""
+    layers: list[Any] = [nn.Flatten()]
     for width in hidden:
-        layers += [ours.Linear(size, width), ours.ReLU(), *([ours.Dropout(dropout)] if dropout else [])]
+        layers += [nn.Linear(size, width), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
         size = width
-    return ours.Sequential(*layers, ours.Linear(size, classes))
+    return nn.Sequential(*layers, nn.Linear(size, classes))
+
+
+def _cnn(nn: Any, shape: Sequence[int], classes: int, channels: Iterable[int] = (32, 64), dropout: float = 0.3) -> Any:
+    """Return 3×3 convolutions, each followed by a pooling that halves the image, and a linear layer."""
+    height, width = shape
+    layers: list[Any] = [nn.Unflatten(1, (1, height))]
+    depth = 1
+    for more in channels:
+        layers += [nn.Conv2d(depth, more, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        depth, height, width = more, height // 2, width // 2
+    return nn.Sequential(*layers, nn.Flatten(), nn.Dropout(dropout), nn.Linear(depth * height * width, classes))
 
 
 def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> Any:

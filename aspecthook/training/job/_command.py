@@ -33,14 +33,14 @@ A config is code: it may name classes and functions to import and call. Use only
 
 def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         prog=prog,
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = made.add_argument
+    add = command_line.add_argument
     add(
         "--config",
         type=Path,
@@ -68,7 +68,7 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
     add("--overwrite", action="store_true", help="start a new run in a folder that already holds one")
     add("--print-config", action="store_true", help="print the settings and exit")
     add("--traceback", action="store_true", help="print the traceback of an error")
-    return made
+    return command_line
 
 
 def use_one_thread() -> None:

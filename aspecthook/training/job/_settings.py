@@ -40,15 +40,12 @@ def default_text() -> str:
     return (files("aspecthook.training.job") / "defaults.toml").read_text("utf-8")
 
 
-def load_settings(
-    path: Path | str | None = None, changes: Iterable[str] = (), *, below: Mapping[str, Any] | None = None
-) -> Settings:
+def load_settings(path: Path | str | None = None, changes: Iterable[str] = ()) -> Settings:
     """Return the settings of a run.
 
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
         changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
-        below: Settings to use in place of the defaults.
 
     Raises:
         ConfigError: A section or key is unknown, or a value has the wrong type.
@@ -62,18 +59,12 @@ def load_settings(
           ...
         aspecthook.ConfigError: --set run.max_epoch: [run] takes no 'max_epoch'; ...; did you mean 'max_epochs'?
     """
-    settings: Settings = tomllib.loads(default_text()) if below is None else dict(below)
-    known = _known()
+    settings: Settings = tomllib.loads(default_text())
     if path is not None:
-        settings = _with_changes(settings, _read(Path(path)), str(path), known)
+        settings = _with_changes(settings, _read(Path(path)), str(path))
     for change in changes:
-        settings = _with_changes(settings, _parse_change(change), f"--set {change.partition('=')[0]}", known)
+        settings = _with_changes(settings, _parse_change(change), f"--set {change.partition('=')[0]}")
     return settings
-
-
-def _known() -> dict[str, Settings]:
-    defaults = tomllib.loads(default_text())
-    return {name: defaults[name] for name in _FIXED}
 
 
 def _read(path: Path) -> Settings:
@@ -116,7 +107,7 @@ def _value(text: str) -> object:
         return text.strip()
 
 
-def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str, known: Mapping[str, Settings]) -> Settings:
+def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str) -> Settings:
     """Return the settings with changes, which are checked."""
     check_arguments(_keys(_SECTIONS), dict(changes), f"{who}: the config")
     for section, given in changes.items():
@@ -124,7 +115,7 @@ def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str, know
             raise ConfigError(
                 f"{who}: [{section}] has a string with a NUL character, which names and paths cannot have; remove it"
             )
-        settings = {**settings, section: _section(section, settings.get(section), given, who, known)}
+        settings = {**settings, section: _section(section, settings.get(section), given, who)}
     return settings
 
 
@@ -136,7 +127,7 @@ def _has_nul(value: Any) -> bool:
     return any(map(_has_nul, inner))
 
 
-def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Settings]) -> Any:
+def _section(name: str, old: Any, given: Any, who: str) -> Any:
     if name == "hooks":
         return _hook_list(given, who)
     if given is False and name in HOOKS:
@@ -146,12 +137,13 @@ def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Sett
     if not isinstance(given, dict):
         raise ConfigError(f"{who}: [{name}] is {described(given)}; give a table, such as {name}.key = ...")
     section = cast("Settings", given)
-    if name in known:
-        _check(f"{who}: [{name}]", section, known[name])
+    if name in _FIXED:
+        _check(f"{who}: [{name}]", section, tomllib.loads(default_text())[name])
     return {**_inherited(name, old or {}, section), **section}
 
 
 def _check(what: str, section: Settings, defaults: Settings) -> None:
+    """Refuse unknown keys, and values of other types than the defaults."""
     check_arguments(_keys(defaults), section, what)
     for key, value in section.items():
         kind = cast("type[object]", type(defaults[key]))

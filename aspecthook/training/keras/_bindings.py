@@ -23,7 +23,7 @@ Make: TypeAlias = Callable[[KerasLifecycle, CallbackState, Method, str], Method]
 
 
 class Event(NamedTuple):
-    """Where the method for an event is called, what of the lifecycle it depends on, and what makes the hook."""
+    """The stages and the kind of the hooks for an event, the parts of the lifecycle that they need, and their maker."""
 
     stages: tuple[str, ...]
     kind: Kind
@@ -73,7 +73,7 @@ def _epoch_end(life: KerasLifecycle, state: CallbackState, _method: Method, mode
 
 
 def _stage(logs: Callable[[KerasLifecycle, str], dict[str, Any]] = lambda life, mode: {}) -> Make:  # noqa: ARG005
-    """Return what makes the hook of a whole stage, whose method is called with logs."""
+    """Return the maker of hooks on whole stages, which call their method with logs."""
 
     def make(life: KerasLifecycle, state: CallbackState, method: Method, mode: str) -> Method:
         def call() -> None:

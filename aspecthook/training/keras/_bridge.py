@@ -24,7 +24,7 @@ def runner_of(callback: Callback) -> Run | None:
 
 
 def writes(callback: Callback) -> bool:
-    """Whether this process is the one that writes files and lines."""
+    """Whether this process writes files and prints lines: on a run, only rank 0 does."""
     runner = runner_of(callback)
     return runner is None or runner.rank == 0
 
@@ -87,7 +87,7 @@ def joined(batches: list[Any]) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array or a tensor, of whatever library."""
+    """Whether a value is an array or a tensor of any library."""
     return hasattr(value, "shape") and hasattr(value, "__getitem__")
 
 

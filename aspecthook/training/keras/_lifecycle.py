@@ -18,6 +18,7 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._state import named
+from aspecthook.training.loop._steps import validation_follows
 
 from ._bridge import plain
 from ._states import CallbackState
@@ -142,7 +143,7 @@ class KerasLifecycle:
 
     @contextmanager
     def silenced(self) -> Generator[None]:
-        """Call no callback inside ``with``, but for those that are added there."""
+        """Inside ``with``, call only the callbacks that are added there."""
         states = [state for _, state in self.states() if not state.silent]
         before = self.test, self.test_logs, self.running
         self.running = False
@@ -313,22 +314,3 @@ class KerasLifecycle:
 def _storable(logs: Mapping[str, Any]) -> dict[str, Any]:
     # What a callback has put into the logs may be anything.
     return {name: value for name, value in plain(logs).items() if isinstance(value, (float, str))}
-
-
-def validation_follows(runner: Run) -> bool:
-    """Whether the workflow validates before it trains again or ends."""
-    if runner.stopping:
-        return False
-    done, workflow = runner.done, runner.workflow
-    trained = done.epoch if runner.by_epoch else done.iter
-    end = (runner.max_epochs if runner.by_epoch else runner.max_iters) or 0
-    row = done.row
-    mode, times = workflow[row]
-    if mode == "train" and trained < (end if len(workflow) == 1 else min(done.begun + times, end)):
-        return False
-    if mode == "val" and done.validated < times:
-        return True
-    if trained >= end:  # rows that train are passed over, and the run ends with the last row
-        return any(mode == "val" for mode, _ in workflow[row + 1 :])
-    following = workflow[row + 1 :] + workflow[:row]
-    return bool(following) and following[0][0] == "val"

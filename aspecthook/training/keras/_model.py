@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @final
 class Model(RunModel):
-    """A run as a ``keras.Model``: what ``self.model`` of a callback is, and what a script can `fit`.
+    """A run with the interface of a ``keras.Model``: the ``self.model`` of callbacks, and for scripts `fit`.
 
     It has all that callbacks use of a ``keras.Model``; other attributes are those of the model that is trained.
     A callback may set attributes of its own.
@@ -91,13 +91,13 @@ class Model(RunModel):
         return_dict: bool = False,
         verbose: int = 0,
     ) -> Any:
-        """Test the model. A run that is under way, and its callbacks and logs, do not notice it.
+        """Test the model, without an effect on a run that is under way, its callbacks or its logs.
 
         Returns:
             The loss, if it is the only number; else a list that begins with the loss and has the other numbers in the
             order of their names; or all numbers by name.
         """
-        with self._unnoticed(callbacks, verbose):
+        with self._isolated(callbacks, verbose):
             self.runner.logs = {name: value for name, value in self.runner.logs.items() if not name.startswith("test_")}
             logs = self.runner.test(loader_of(x, y, batch_size))
         found = {name.removeprefix("test_"): value for name, value in logs.items() if name.startswith("test_")}
@@ -109,9 +109,9 @@ class Model(RunModel):
     def predict(self, x: Any, *, batch_size: int = 32, callbacks: Any = None, verbose: int = 0) -> Any:
         """Return the predictions: one array if the model returns arrays, else a list with one item for each batch.
 
-        A run that is under way, and its callbacks and logs, do not notice it.
+        This has no effect on a run that is under way, its callbacks or its logs.
         """
-        with self._unnoticed(callbacks, verbose):
+        with self._isolated(callbacks, verbose):
             return joined(on_host(self.runner.predict(loader_of(x, None, batch_size))))
 
     def predict_on_batch(self, x: Any) -> Any:
@@ -120,7 +120,7 @@ class Model(RunModel):
 
     @contextmanager
     def _with_callbacks(self, callbacks: Any, verbose: int) -> Generator[None]:
-        """Put callbacks on the run inside ``with``, but for those that are on it already."""
+        """Register callbacks inside ``with``, except those that are registered already."""
         runner = self.runner
         life = lifecycle_of(runner)
         life.model = Model.of(runner, self.extras)
@@ -138,8 +138,8 @@ class Model(RunModel):
                 life.forget(callback)
 
     @contextmanager
-    def _unnoticed(self, callbacks: Any, verbose: int) -> Generator[None]:
-        """Evaluate inside ``with``: only these callbacks are called, and the run is as before afterwards."""
+    def _isolated(self, callbacks: Any, verbose: int) -> Generator[None]:
+        """Inside ``with``, call only these callbacks; afterwards the run is as before."""
         runner = self.runner
         with lifecycle_of(runner).silenced(), preserved(runner), self._with_callbacks(callbacks, verbose):
             logs, predictions = runner.logs, runner.predictions

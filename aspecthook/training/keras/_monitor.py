@@ -21,7 +21,7 @@ _MODES: tuple[Mode, ...] = ("min", "max", "auto")
 
 
 def mode_by_name(monitor: str) -> Mode | None:
-    """Return whether a lesser or a greater number of this name is better; None if the name does not show it."""
+    """Return ``"min"`` or ``"max"``, whichever is better for a number of this name; None if that is unknown."""
     rule = known_rule(monitor)
     return None if rule is None else "min" if rule == "less" else "max"
 
@@ -298,7 +298,7 @@ class ReduceLROnPlateau(MonitorCallback):
                 self.cooldown_counter, self.wait = self.cooldown, 0
 
     def _reduce(self, epoch: int) -> bool:
-        """Lower the rates; whether any was above the lowest rate."""
+        """Lower the rates. Return whether any was above the lowest rate."""
         above = [optimizer for optimizer in optimizers(self.model) if rate_of(optimizer) > self.min_lr]
         for optimizer in above:
             optimizer.learning_rate = max(rate_of(optimizer) * self.factor, self.min_lr)

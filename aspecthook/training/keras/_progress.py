@@ -18,7 +18,7 @@ _INTERVAL = 0.05  # seconds between two updates of a bar
 
 @HOOKS.register
 class ProgbarLogger(Callback):
-    """Show the progress: a bar on a terminal, else a line for each epoch. Nothing is shown of validations in a fit.
+    """Show the progress: a bar on a terminal, else a line for each epoch. Validations in a fit are not shown.
 
     ``params["verbose"]`` is 0 to show nothing, and 2 to show lines on a terminal too.
 
@@ -94,7 +94,7 @@ class ProgbarLogger(Callback):
     # When
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
-        """Show nothing of tests from here on: they are validations."""
+        """Hide tests from here on: in a fit they are validations."""
         self._in_fit, self._silent = True, False
 
     def on_train_end(self, logs: Logs = None) -> None:  # noqa: ARG002

@@ -100,7 +100,7 @@ class LineFile:
 
     def _clear(self) -> None:
         if self.path.stat().st_size:
-            old = _free(self.path)
+            old = _unused_path(self.path)
             self.path.rename(old)
             self.logger.info("%s existed already, and was renamed to %s", self.path, old.name)
         self._count = self._sum = 0
@@ -246,8 +246,8 @@ def _cells(line: bytes) -> list[str]:
     return rows[0] if rows else []
 
 
-def _free(path: Path) -> Path:
-    """Return a path like this one that no file has."""
+def _unused_path(path: Path) -> Path:
+    """Return an unused path: this one, with a number before the suffix."""
     number = 1
     while (found := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
         number += 1

@@ -17,9 +17,9 @@ PREFIXES = tuple(f"{mode}_" for mode in MODES)
 
 # Any: whatever a model has logged, here and below.
 def number_of(value: Any) -> float | None:
-    """Return a single number as an int or a float of Python; None if the value is none.
+    """Return a single number as an int or a float of Python; None if the value is not a number.
 
-    The numbers of NumPy and PyTorch are numbers, and so are their arrays of one element. Booleans and texts are not.
+    Numbers of NumPy and PyTorch count, and so do their arrays of one element. Booleans and strings do not.
 
     Example:
         >>> import numpy as np

@@ -159,9 +159,9 @@ class ProgressHook(Hook):
         if row is not None:
             self._print(runner, _place(runner, row), row, row)
 
-    def _print_results(self, runner: Run, loop: _Loop, made: list[LogRow]) -> None:
+    def _print_results(self, runner: Run, loop: _Loop, rows: list[LogRow]) -> None:
         """Print the numbers of a validation or a test, with those of the training before it."""
-        row = made[0] if made else {}
+        row = rows[0] if rows else {}
         trained: LogRow = {}
         if self._running and loop.mode == "val":
             trained, self._trained = self._trained or {}, None

@@ -142,8 +142,8 @@ class LogRows:
             return []
         (mode, before), self._before = self._before, None
         logs = runner.logs.items()
-        made = {name: value_of(v) for name, v in logs if is_of(name, mode) and v is not before.get(name, _MISSING)}
-        numbers = {name: value for name, value in made.items() if value is not None}
+        new = {name: value_of(v) for name, v in logs if is_of(name, mode) and v is not before.get(name, _MISSING)}
+        numbers = {name: value for name, value in new.items() if value is not None}
         return [_joined(self._place_of(runner, mode), rates_row(runner.optimizer), numbers)] if numbers else []
 
     def _place_of(self, runner: Run, mode: str) -> LogRow:

@@ -273,11 +273,9 @@ class Runner:
             try:
                 self.run()
             except BaseException as error:
-                came = self.interrupts.came
-                if came is not None or isinstance(error, INTERRUPTS):
-                    self.save_interrupted(self.work_dir)
-                if came is not None and came is not error:
-                    raise came from error  # a hook failed while the interrupted stages ended
+                cause = self.save_interrupted(error, self.work_dir)
+                if cause is not error:
+                    raise cause from error  # a hook failed while the interrupted stages ended
                 raise
             finally:
                 self.leave()
@@ -504,16 +502,18 @@ class Runner:
 
         return state_of(self, meta)
 
-    def save_interrupted(self, folder: Path | None) -> None:
-        """Save an interrupted run as ``interrupted.ckpt`` in a folder, if there is one; log a failure to do so."""
-        if folder is None:
-            return
+    def save_interrupted(self, error: BaseException, folder: Path | None) -> BaseException:
+        """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
+        cause = self.interrupts.came or error
+        if folder is None or not isinstance(cause, INTERRUPTS):
+            return cause
         try:
             path = self.save_checkpoint(folder / "interrupted.ckpt")
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:
             self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
+        return cause
 
     @property
     def progress(self) -> dict[str, int]:

@@ -9,13 +9,14 @@ turns one that leaves a generator into a RuntimeError (PEP 479).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from math import inf
 from typing import Any, cast, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._run import Run
+from ._run import Progress, Run
 
 
 def next_epoch(run: Run) -> str | None:
@@ -23,20 +24,30 @@ def next_epoch(run: Run) -> str | None:
 
     A run that was resumed from a checkpoint may be in the middle of its workflow.
     """
-    done, end = run.done, end_of(run)
-    while not run.stopping and (done.row or trained(run) > done.begun or trained(run) < end):
+    mode = _advance(run, run.done, trained(run))
+    if mode is not None:
+        run.done.due = mode
+    if mode == "train":
+        last = row_end(run, run.done)
+        run.done.until = None if run.by_epoch or last == inf else int(last)
+    return mode
+
+
+def validation_follows(run: Run) -> bool:
+    """Whether the workflow validates before it trains again or ends, for hooks at the end of an epoch."""
+    done = run.done
+    return _advance(run, replace(done), done.epoch if run.by_epoch else done.iter) == "val"
+
+
+def _advance(run: Run, done: Progress, trained: int) -> str | None:
+    """Move to the row of the workflow that has the next epoch, and return its mode, or None if the run is over."""
+    end = end_of(run)
+    while not run.stopping and (done.row or trained > done.begun or trained < end):
         mode, times = run.workflow[done.row]
-        if mode == "train":
-            last = row_end(run)
-            done.until = None if run.by_epoch or last == inf else int(last)
-            over = trained(run) >= last
-        else:
-            over = done.validated >= times
-        if not over:
-            done.due = mode
+        if trained < row_end(run, done) if mode == "train" else done.validated < times:
             return mode
         done.row = (done.row + 1) % len(run.workflow)
-        done.begun, done.validated = trained(run), 0
+        done.begun, done.validated = trained, 0
     return None
 
 
@@ -51,7 +62,7 @@ def count_epoch(run: Run, mode: str) -> None:
     call_later(run)
     run.epoch = done.epoch
     run.interrupts.raise_noted()
-    if mode == "train" and row_end(run) == inf and hasattr(run.loaders["train"], "__next__"):
+    if mode == "train" and row_end(run, done) == inf and hasattr(run.loaders["train"], "__next__"):
         run.request_stop()  # the data are an iterator, which has only one pass
 
 
@@ -76,10 +87,10 @@ def end_of(run: Run) -> float:
     return inf if end is None else end
 
 
-def row_end(run: Run) -> float:
+def row_end(run: Run, done: Progress) -> float:
     """Return how many epochs, or iterations, have been trained when the row of the workflow ends."""
     end = end_of(run)
-    return end if len(run.workflow) == 1 else min(run.done.begun + run.workflow[run.done.row][1], end)
+    return end if len(run.workflow) == 1 else min(done.begun + run.workflow[done.row][1], end)
 
 
 def call_later(run: Run) -> None:
@@ -172,6 +183,19 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
         for batch in batches(run, mode):
             means.add(step(batch))
     run.logs = {**run.logs, **means.now()}
+
+
+VAL = "val_"  # the names of the numbers of a validation begin with it
+
+
+def validation_numbers(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers that a validation has logged."""
+    return {name: value for name, value in logs.items() if name.startswith(VAL)}
+
+
+def without_validation(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers that no validation has logged."""
+    return {name: value for name, value in logs.items() if not name.startswith(VAL)}
 
 
 @final

@@ -1,7 +1,7 @@
-"""Hooks that were written for mmengine, on our runner as they are.
+"""Hooks that were written for mmengine, unchanged on our runner.
 
-``runner.register_hook(hook)`` knows them by their base class, ``mmengine.hooks.Hook``. What they call `runner` is a
-`MMRunner`, which has what mmengine's has.
+``runner.register_hook(hook)`` recognizes them by their base class, ``mmengine.hooks.Hook``. Their argument `runner` is
+an `MMRunner`, which has the attributes and methods of mmengine's runner that hooks use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The methods of mmengine's hooks as hooks on stages; what is not overridden is never called, as everywhere."""
+"""The methods of mmengine's hooks as hooks on stages; methods that are not overridden are never called."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _base(hook: object) -> type | None:
 
 
 _HOOK = ("mmengine.hooks.hook", "Hook")
-# mmengine's base class calls `_before_epoch` from `before_train_epoch`, and so on: the latter is what is to be called.
+# The base class calls `_before_epoch` in `before_train_epoch`, and so on, so an overridden `_before_epoch` counts too.
 _DIALECT = Dialect(
     "the mmengine hook",
     _base,
@@ -31,7 +31,7 @@ _DIALECT = Dialect(
 
 
 def bindings(hook: object, run: Run) -> list[Binding]:
-    """Return a binding for each method of mmengine's that is overridden."""
+    """Return a binding for each overridden method."""
     theirs, base = MMRunner(run), _base(hook)
     names = [name for name in _DIALECT.methods(hook) if hasattr(base, name)]
     found = [Binding(NAMES[name], _adapted(hook, name, theirs)) for name in names if name != _LOADED]
@@ -45,7 +45,7 @@ _LOADED = "after_load_checkpoint"
 
 
 def _adapted(hook: object, name: str, theirs: MMRunner) -> Callable[..., Any]:
-    """Return a method that is called with mmengine's arguments, and whose result is dropped, as mmengine does."""
+    """Return a function that calls a method with mmengine's arguments, and ignores the result, as mmengine does."""
     method: Callable[..., Any] = getattr(hook, name)
     if name == "before_save_checkpoint":
         return _on_save(method, theirs)
@@ -54,10 +54,10 @@ def _adapted(hook: object, name: str, theirs: MMRunner) -> Callable[..., Any]:
         return _on_metrics(method, theirs)
     if "outputs" in wanted and name.startswith("after_"):
         return _on_outputs(method, theirs)
-    return _silent(partial(method, theirs))
+    return _without_result(partial(method, theirs))
 
 
-def _silent(method: Callable[..., Any]) -> Callable[..., Any]:
+def _without_result(method: Callable[..., Any]) -> Callable[..., Any]:
     def alone() -> None:
         method()
 
@@ -69,14 +69,14 @@ def _silent(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _on_outputs(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., None]:
     def after_iter(batch_idx: int, data_batch: Any, outputs: Any) -> None:
-        method(theirs, batch_idx, data_batch=data_batch, outputs=_numbers(outputs))
+        method(theirs, batch_idx, data_batch=data_batch, outputs=_log_vars(outputs))
 
     return after_iter
 
 
-# Any: what a model makes is its own.
-def _numbers(outputs: Any) -> Any:
-    """Return what mmengine's models return in training: a dict of numbers."""
+# Any: a model returns whatever it likes.
+def _log_vars(outputs: Any) -> Any:
+    """Return the outputs as mmengine's models return them in training: a dict of numbers."""
     if isinstance(outputs, Mapping) and "log_vars" in outputs:
         return dict(cast("Mapping[str, Any]", outputs)["log_vars"])
     return cast("Any", outputs)
@@ -98,7 +98,7 @@ def _on_save(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., Args
 
 
 def _changed(method: Callable[..., Any], theirs: MMRunner, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint as a hook has changed it, to which the parameters of the model are `state_dict`."""
+    """Return a checkpoint as a hook has changed it; the hook finds the parameters under ``"state_dict"``."""
     given = {name: value if name in _OURS else with_tensors(value) for name, value in checkpoint.items()}
     given["state_dict"] = given.pop("model")
     method(theirs, given)
@@ -107,7 +107,7 @@ def _changed(method: Callable[..., Any], theirs: MMRunner, checkpoint: dict[str,
 
 
 class _Loading:
-    """Calls `after_load_checkpoint` as mmengine does, which loads a checkpoint after `before_run` and never earlier."""
+    """A caller of `after_load_checkpoint`, which waits until `before_run`, since mmengine never loads earlier."""
 
     def __init__(self, method: Callable[..., Any], theirs: MMRunner) -> None:
         self._method, self._theirs = method, theirs

@@ -1,4 +1,4 @@
-"""Our runner behind the attributes and methods of mmengine's, for the hooks of mmengine."""
+"""Our runner with the attributes and methods of mmengine's, for the hooks of mmengine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Loop:
 
     @property
     def stop_training(self) -> bool:
-        """Whether the run is to end. Set it to end the run after this iteration."""
+        """Whether the run should end; set it to True to end the run after this iteration."""
         return self.runner.ours.stopping
 
     @stop_training.setter
@@ -37,12 +37,12 @@ class Loop:
     def __getattr__(self, name: str) -> Any:
         if name in ("epoch", "iter", "max_epochs", "max_iters"):
             return getattr(self.runner.ours, name)
-        raise AttributeError(f"a hook of mmengine asks a loop for {name!r}, which ours does not have")
+        raise AttributeError(f"a hook of mmengine uses {name!r} of a loop, which our loops do not have")
 
 
 @final
 class OptimWrapper:
-    """The optimizer as mmengine wraps it: hooks read the rates from the wrapper."""
+    """The wrapper of an optimizer, from which mmengine's hooks read the rates."""
 
     def __init__(self, runner: Run) -> None:
         self._runner = runner
@@ -67,7 +67,7 @@ class OptimWrapper:
 
 @final
 class MMRunner:
-    """Our runner, with what mmengine's hooks use of theirs.
+    """Our runner, with the attributes and methods that mmengine's hooks use.
 
     Args:
         ours: The runner.
@@ -88,7 +88,7 @@ class MMRunner:
     def work_dir(self) -> str:
         """The folder of the run, as a string."""
         if self.ours.work_dir is None:
-            raise TrainingError("a hook of mmengine asks for the work_dir; give Runner(..., work_dir=...)")
+            raise TrainingError("a hook of mmengine uses the work_dir; give Runner(..., work_dir=...)")
         return str(self.ours.work_dir)
 
     @property
@@ -98,12 +98,12 @@ class MMRunner:
 
     @property
     def cfg(self) -> Any:  # Any: mmengine's own
-        """The config of the run: what its checkpoints have of one."""
+        """The config of the run: the `meta` of the runner."""
         return import_module("mmengine.config").Config(dict(self.ours.meta))
 
     @property
     def message_hub(self) -> Any:  # Any: mmengine's own
-        """The hub of numbers, one for each run."""
+        """The message hub, one for each run."""
         hub: Any = import_module("mmengine.logging").MessageHub
         return hub.get_instance(f"aspecthook {id(self.ours)}")
 
@@ -119,7 +119,7 @@ class MMRunner:
         meta: dict[str, Any] | None = None,
         **__: object,
     ) -> None:
-        """Save a checkpoint of ours; options for remote storage have no effect."""
+        """Save a checkpoint in our format; options for remote storage have no effect."""
         self.ours.save_checkpoint(Path(out_dir) / filename, meta)
 
     def __getattr__(self, name: str) -> Any:
@@ -129,6 +129,6 @@ class MMRunner:
             return getattr(self.ours, name)
         except AttributeError:
             raise AttributeError(
-                f"a hook of mmengine asks its runner for {name!r}, which ours does not have; see "
+                f"a hook of mmengine uses {name!r} of its runner, which our runner does not have; see "
                 "aspecthook.training.mmengine"
             ) from None

@@ -1,4 +1,4 @@
-"""Trees of arrays as trees of PyTorch's tensors, and back: mmengine's hooks know tensors, checkpoints hold arrays."""
+"""Trees of arrays as trees of PyTorch tensors, and back: mmengine's hooks use tensors, checkpoints hold arrays."""
 
 from __future__ import annotations
 

@@ -40,9 +40,8 @@ def bracket(
         profile.enter(part)
         opened()
 
-    def body() -> Generator[
-        None
-    ]:  # a generator: a session that is driven step by step may leave the stage in the middle
+    # A generator, since a session that is driven step by step may leave the stage in the middle.
+    def body() -> Generator[None]:
         frame = profile.enter(part, is_body=True)
         try:
             yield

@@ -150,15 +150,15 @@ class Profile:
     def settled(self) -> list[Part]:
         """Return the parts as if all calls under way ended now, without counting these calls."""
         now, inner = self.clock(), 0
-        made = {id(part): replace(part) for part in self.parts.values()}
+        parts = {id(part): replace(part) for part in self.parts.values()}
         outermost = {id(frame.part): frame for frame in reversed(self._frames) if not frame.is_body}
         for frame in reversed(self._frames):
-            part, took = made[id(frame.part)], now - frame.begun
+            part, took = parts[id(frame.part)], now - frame.begun
             part.own += took - frame.inner - inner
             if outermost.get(id(frame.part)) is frame:
                 part.total += took
             inner = took
-        return list(made.values())
+        return list(parts.values())
 
     # Results
 

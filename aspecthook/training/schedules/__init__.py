@@ -1,7 +1,7 @@
 """Learning rates and momenta that follow a policy.
 
-`_policies` has one class for each policy; `_policy` what they share and how configs name them; `_hooks` the two hooks
-that set the values; `_mmcv` mmcv's names for these hooks, and its configs of all hooks of a run.
+`_policies` has one class for each policy, and `_policy` their base class and names. `_hooks` has the two hooks that set
+the values. `_mmcv` has mmcv's names for these hooks, and mmcv's configs of all hooks of a run.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class _Updater(Hook):
         self.by_epoch = by_epoch if by_epoch is None else FLAG.check(who, "by_epoch", by_epoch)
         if by_epoch and self._by_step:
             raise ConfigError(f"{who}: {brief(policy)} only counts steps; leave by_epoch out, or give False")
-        if warmup is not None:  # otherwise the others have no effect, and may be left over from an inherited config
+        if warmup is not None:  # otherwise the other options have no effect; a config may have inherited them
             WARMUP.check(who, "warmup", warmup)
             COUNT.check(who, "warmup_iters", warmup_iters)
             WARMUP_RATIO.check(who, "warmup_ratio", ratio)
@@ -59,7 +59,7 @@ class _Updater(Hook):
         self._by_epoch: bool | None = None
 
     def before_run(self, runner: Run) -> None:
-        """Note the values that the schedule starts from, in the parameter groups too."""
+        """Read the values that the schedule starts from, and keep them in the parameter groups too."""
         self._end = None
         by_epoch = runner.max_epochs is not None and not self._by_step
         self._by_epoch = by_epoch if self.by_epoch is None else self.by_epoch
@@ -118,7 +118,7 @@ class _Updater(Hook):
         return self.courses[place if len(self.courses) > 1 else 0]
 
     def _begin(self, runner: Run) -> float:
-        """Return the end of the run, after a trial of the first and the last value, so that no error comes later."""
+        """Return the end of the run, after computing the first and the last value, so that errors are raised now."""
         self._end = end = (runner.max_epochs or inf) if self._by_epoch else _steps(runner, _total(runner))
         for place, start in enumerate(self._starts):
             for progress in (0, end - 1) if end < inf else (0,):
@@ -263,7 +263,7 @@ def _length(runner: Run, what: str) -> int:
         return len(runner.data_loader)
     except TypeError:
         raise TrainingError(
-            f"{what} must know how many batches an epoch has, and {brief(runner.data_loader)} has no length; give it "
+            f"{what} must know how many batches an epoch has, but {brief(runner.data_loader)} has no length; give it "
             "one, or give the run max_iters"
         ) from None
 

@@ -1,4 +1,4 @@
-"""mmcv's names for the schedule hooks, and its configs of all hooks of a usual run."""
+"""mmcv's names for the schedule hooks, and its configs for all hooks of a usual run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ for _policy in POLICIES.values():
     for _hook in (LrUpdaterHook, MomentumUpdaterHook):
         HOOKS.register(partial(cast("Any", _hook), _policy.__name__), name=f"{_policy.__name__}{_hook.__name__}")
 
-# Those of mmcv.
+# The priorities of mmcv.
 _PRIORITIES = {"lr": 10, "momentum": 30, "optimizer": 40, "checkpoint": 50, "timer": 70, "log": 90}
 
-# What log_config gives to all loggers.
+# The options of log_config that all loggers share.
 _SHARED = ("interval", "by_epoch", "ignore_last", "priority")
 
 

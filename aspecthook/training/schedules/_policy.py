@@ -1,13 +1,13 @@
-"""What a policy is, what its options may be, and how a config names it.
+"""The base class of policies, the types of their options, and their names in configs.
 
-To add a policy, write one class in `_policies`, with the decorator `policy` and fields of the option types below.
-Configs, both hooks and mmcv's names for them then know it.
+To add a policy, write one class in `_policies`, with the decorator `policy` and fields of the option types below. Then
+configs and both hooks accept it, and it has mmcv's names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from math import inf, isfinite, ulp
 from numbers import Integral, Real
@@ -26,8 +26,10 @@ from typing import (
     get_type_hints,
 )
 
+from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.plugins._config import listed
+from aspecthook.plugins._factories import check_arguments
 
 
 class Policy(Protocol):
@@ -54,11 +56,11 @@ class Course(NamedTuple):
     start: float | None = None
 
 
-# What an option may be
+# The types of options
 
 
 class Rule(NamedTuple):
-    """What an option must be: a number within bounds, a list of them, or one of some values."""
+    """The rule for an option: a number within bounds, a list of such numbers, or one of some values."""
 
     advice: str
     low: float = 0.0
@@ -73,7 +75,7 @@ class Rule(NamedTuple):
         """Return the value of an option, a list as a tuple.
 
         Raises:
-            ConfigError: The option must not have this value; the message says what it may be.
+            ConfigError: The value breaks the rule; the message says which values are possible.
         """
         several = isinstance(value, (list, tuple))
         values: tuple[Any, ...] = tuple(cast("Any", value)) if several else (value,)
@@ -173,24 +175,17 @@ class BasePolicy:
             raise ConfigError(f"{who}: {text}") from None
 
 
-def check_names(who: str, options: Iterable[str], takes: Iterable[str], required: Iterable[str]) -> None:
-    """Refuse options that are unknown or missing.
+def check_names(who: str, options: Mapping[str, Any], takes: Iterable[str], required: Container[str]) -> None:
+    """Check that no option is unknown or missing.
 
     Raises:
-        ConfigError: One is; the message names the nearest one that there is.
+        ConfigError: One is; the message has the nearest name.
     """
-    known = list(takes)
-    for key in options:
-        if key not in known:
-            raise ConfigError(
-                f"{who} takes no {key!r}; what it takes: {listed(known)}{nearest(key, [*known, *HOOK_OPTIONS])}"
-            )
-    for key in required:
-        if key not in options:
-            raise ConfigError(f"{who} needs {key!r}; add it")
+    names = (*takes, *HOOK_OPTIONS)
+    check_arguments([Parameter(name, "keyword", name not in required) for name in names], dict(options), who)
 
 
-# The options of the hooks themselves, which may be misspelt too.
+# The options of the hooks themselves, which take those of the policy beside them.
 HOOK_OPTIONS = ("policy", "by_epoch", "warmup", "warmup_iters", "warmup_ratio", "warmup_by_epoch")
 
 
@@ -205,7 +200,7 @@ Kind = TypeVar("Kind", bound=BasePolicy)
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def policy(*aliases: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Make a class a dataclass, and a policy that a config can name: by the name of the class, and by aliases.
+    """Return a decorator that makes a class a dataclass, and a policy with the name of the class and aliases.
 
     Case and underscores do not matter: ``"CosineAnnealing"``, as in mmcv, is ``"cosine_annealing"``.
     """
@@ -244,5 +239,5 @@ def courses_of(who: str, word: str, given: object, options: Mapping[str, Any]) -
     if not callable(given) or isinstance(given, type):
         raise ConfigError(f"{who}: the policy is {brief(given)}; give the name of one, or a function")
     if options:
-        raise ConfigError(f"{who}: {brief(given)} has its options already; leave out {listed(options)}")
+        raise ConfigError(f"{who}: {brief(given)} takes no options; leave out {listed(options)}")
     return [Course(cast("Policy", given))]

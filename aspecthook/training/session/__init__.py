@@ -19,21 +19,16 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from aspecthook._lazy import lazy
-
-if TYPE_CHECKING:
-    from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
-    from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
-    from ._estimator import Estimator, train_and_evaluate
-    from ._hooks import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
-    from ._monitored import MonitoredTrainingSession
-    from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-    from ._session import Coordinator, Session
-    from ._specs import EvalSpec, RunConfig, TrainSpec
-    from ._summaries import SummarySaverHook
-    from ._timers import SecondOrStepTimer
+from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
+from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
+from ._estimator import Estimator, train_and_evaluate
+from ._hooks import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
+from ._monitored import MonitoredTrainingSession
+from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from ._session import Coordinator, Session
+from ._specs import EvalSpec, RunConfig, TrainSpec
+from ._summaries import SummarySaverHook
+from ._timers import SecondOrStepTimer
 
 __all__ = [
     "AbortedError",
@@ -63,25 +58,3 @@ __all__ = [
     "UnavailableError",
     "train_and_evaluate",
 ]
-
-# The module of each name; it is loaded when the name is first asked for.
-__getattr__ = lazy(
-    __name__,
-    {
-        **dict.fromkeys(
-            ("FeedFnHook", "FinalOpsHook", "LoggingTensorHook", "NanTensorHook", "StepCounterHook", "StopAtStepHook"),
-            "_hooks",
-        ),
-        **dict.fromkeys(
-            ("AbortedError", "NanLossDuringTrainingError", "OutOfRangeError", "UnavailableError"), "_errors"
-        ),
-        **dict.fromkeys(("Estimator", "train_and_evaluate"), "_estimator"),
-        **dict.fromkeys(("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"), "_protocol"),
-        **dict.fromkeys(("CheckpointSaverHook", "CheckpointSaverListener"), "_checkpoints"),
-        **dict.fromkeys(("Coordinator", "Session"), "_session"),
-        **dict.fromkeys(("EvalSpec", "RunConfig", "TrainSpec"), "_specs"),
-        "MonitoredTrainingSession": "_monitored",
-        "SecondOrStepTimer": "_timers",
-        "SummarySaverHook": "_summaries",
-    },
-)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, brief
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import optional_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
@@ -85,7 +85,7 @@ class CheckpointSaverHook(Timed):
             )
         self.checkpoint_dir = Path(checkpoint_dir)
         self.listeners = list(listeners)
-        self.max_keep = None if max_keep is None else whole_number("CheckpointSaverHook", "max_keep", max_keep, 1)
+        self.max_keep = optional_number("CheckpointSaverHook", "max_keep", max_keep, 1)
         self._basename = checkpoint_basename
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="CheckpointSaverHook")
         self._files = KeptFiles(self.checkpoint_dir, self.max_keep)

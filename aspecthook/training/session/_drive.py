@@ -8,7 +8,7 @@ which epoch comes next and when an iteration or an epoch counts as done, as for 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law import law_sync
@@ -26,11 +26,12 @@ from ._protocol import SessionRunArgs
 if TYPE_CHECKING:
     from ._state import SessionState
 
-Pauses = Generator[None, None, None]
+# Any: training pauses without a value, prediction with the outputs for a batch.
+Pauses: TypeAlias = Generator[Any, None, None]
 
 
 def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
-    """Run a body with pauses, inside the hooks that a stage has now.
+    """Run a body that pauses, inside the hooks that a stage has now; what the body yields is passed on.
 
     Raises:
         HookTypeError: An around hook is a plain function, which cannot be left in the middle.
@@ -90,29 +91,27 @@ class Drive:
 
     def _run(self) -> Pauses:
         run, state = self.run, self.state
-        run.running = True
-        self._create()
         while True:
+            state.open(run)
             try:
+                create(run)
+                run.running = True
                 yield from staged(run, "train_loop", self._train_loop)
                 break
             except LOST as error:
                 if self.leaving:
                     raise
                 state.lose(run, error)
-                state.quietly(run, self._create)
+            except Exception as error:
+                cause = _raised_by_stage(error)
+                if self.leaving or not run.running or not isinstance(cause, QUIET):
+                    raise
+                state.end_quietly(run, cause)
+                break
         self.through = True
         yield  # the hooks after the run are called when the session is closed
         state.coordinator.raise_requested()
         run.running = False
-
-    def _create(self) -> None:
-        while True:
-            self.state.open(self.run)
-            try:
-                return create(self.run)
-            except LOST as error:
-                self.state.lose(self.run, error)
 
     def _train_loop(self) -> Pauses:
         run = self.run
@@ -123,13 +122,10 @@ class Drive:
                     return
                 run.set_mode(mode)
                 yield from staged(run, "train_epoch", self._train_epoch)
-            elif not self.state.quietly(run, self._validate):
-                return
+            else:
+                run.set_mode(mode)
+                run.val_loop()
             count_epoch(run, mode)
-
-    def _validate(self) -> None:
-        self.run.set_mode("val")
-        self.run.val_loop()
 
     def _train_epoch(self) -> Pauses:
         run = self.run
@@ -156,10 +152,24 @@ class Drive:
         state.given = step
         if args.feed:
             batch = step.feed(batch, args.feed, _CALLER, run)
-        made = state.quietly(run, lambda: run.train_iter(batch))
+        run.train_iter(batch)
         state.given = None
-        if made and state.quiet is None:
+        if state.quiet is None:
             self.results, self.answered = step.results(self, _CALLER, run), True
+
+
+def _raised_by_stage(error: Exception) -> BaseException:
+    """Return the StopIteration that a hook raised if Python has made a RuntimeError of it; else the error itself.
+
+    A StopIteration that leaves a generator becomes a RuntimeError (PEP 479). The stages are generators only here, so
+    this is undone. The generators of a user are not: there such an error is a mistake, and must not end a run quietly.
+    """
+    cause = error.__cause__
+    if type(error) is RuntimeError and isinstance(cause, StopIteration) and cause.__traceback__ is not None:
+        left = cause.__traceback__.tb_frame  # the generator
+        if left.f_globals.get("__name__") in (__name__, law_sync.__name__):
+            return cause
+    return error
 
 
 def _is_stopping(run: Run) -> bool:

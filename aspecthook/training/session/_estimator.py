@@ -12,22 +12,25 @@ from aspecthook import hooks as hooks_of
 from aspecthook._core.law.callables import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import optional_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._runner import Runner
+from aspecthook.training.loop._steps import VAL, validation_numbers
 
 from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._inputs import END, VAL, Until, aside, attached, one_pass, random_kept
+from ._inputs import Until, aside, attached, one_pass, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._predictions import chosen, examples, predicting
-from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_count, checked_input
+from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
 from ._state import session_state
 from ._timers import SecondOrStepTimer
 
 # Any: models, data, hooks of any kind, and what a model predicts are the user's.
+_END: Any = object()
 
 
 @final
@@ -109,9 +112,8 @@ class Estimator:
         """
         if steps is not None and max_steps is not None:
             raise HookOptionError("Estimator.train: give steps or max_steps; both are given")
-        steps, max_steps = (
-            checked_count("Estimator.train", n, v) for n, v in (("steps", steps), ("max_steps", max_steps))
-        )
+        optional_number("Estimator.train", "steps", steps, 1)
+        optional_number("Estimator.train", "max_steps", max_steps, 1)
         checked_input(input_fn, "Estimator.train")
         runner = self._build("train")
         done = self._progress(runner)
@@ -189,7 +191,7 @@ class Estimator:
         Raises:
             TrainingError: There were no batches.
         """
-        checked_count("Estimator.evaluate", "steps", steps)
+        optional_number("Estimator.evaluate", "steps", steps, 1)
         checked_input(input_fn, "Estimator.evaluate")
         with random_kept():
             runner = self._build("eval")
@@ -199,7 +201,7 @@ class Estimator:
                     made = runner.validate(data)
                 if not data.count:
                     raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
-        found = {name.removeprefix(VAL): value for name, value in made.items() if name.startswith(VAL)}
+        found = {name.removeprefix(VAL): value for name, value in validation_numbers(made).items()}
         found["global_step"] = step
         line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
         runner.logger.info("evaluation%s: %s", f" {name}" if name else "", line)
@@ -235,22 +237,19 @@ class Estimator:
     ) -> Generator[Any]:
         with random_kept():
             runner = self._build("predict")
-        made: list[Any] = []
         with ExitStack() as stack:
             stack.enter_context(self._loaded(runner, path))
             stack.callback(session_state(runner, "predict").close)
             stack.enter_context(attached(runner, hooks, "predict"))
             data = iter(Until(runner, self._data(input_fn, "predict"), None))
-            pauses = staged(runner, "predict_loop", lambda: predicting(runner, data, made))
+            pauses = staged(runner, "predict_loop", lambda: predicting(runner, data))
             stack.callback(pauses.close)
             while True:
                 with aside(runner):
-                    over = next(pauses, END) is END
-                for outputs in made:
-                    yield from examples(outputs, keys) if single else (chosen(outputs, keys),)
-                made.clear()
-                if over:
+                    outputs = next(pauses, _END)
+                if outputs is _END:
                     return
+                yield from examples(outputs, keys) if single else (chosen(outputs, keys),)
 
     # Runners and their checkpoints
 

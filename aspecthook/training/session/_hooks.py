@@ -8,7 +8,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import optional_number
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
@@ -48,8 +48,8 @@ class StopAtStepHook(SessionRunHook):
             raise HookOptionError(
                 f"StopAtStepHook: give num_steps or last_step; {'none is' if num_steps is None else 'both are'} given"
             )
-        self.num_steps = None if num_steps is None else whole_number("StopAtStepHook", "num_steps", num_steps, 0)
-        self.last_step = None if last_step is None else whole_number("StopAtStepHook", "last_step", last_step, 0)
+        self.num_steps = optional_number("StopAtStepHook", "num_steps", num_steps, 0)
+        self.last_step = optional_number("StopAtStepHook", "last_step", last_step, 0)
         self._last: int | None = None
         self._begun = False
 

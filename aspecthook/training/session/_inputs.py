@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, final
 
@@ -12,6 +12,7 @@ from aspecthook._errors import HookTypeError, described
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
+from aspecthook.training.loop._steps import without_validation
 
 from ._bindings import bindings
 from ._errors import QUIET
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
 
 # Any: data and hooks of any kind are the user's.
-VAL = "val_"
-END: Any = object()
 
 
 @final
@@ -39,15 +38,11 @@ class Until:
     def __iter__(self) -> Iterator[Any]:
         self.count = 0
         batches = islice(self._data, self._steps)
-        while not self._run.stopping:
-            try:
-                batch = next(batches, END)
-            except QUIET:
-                return
-            if batch is END:
-                return
-            self.count += 1
-            yield batch
+        with suppress(*QUIET):  # with StopIteration, the ordinary end of the batches
+            while not self._run.stopping:
+                batch = next(batches)
+                self.count += 1
+                yield batch
 
 
 @contextmanager
@@ -67,7 +62,7 @@ def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
 def aside(run: Run) -> Generator[None]:
     """Restore the run after ``with``, which may evaluate or predict."""
     logs, stopping = run.logs, run.stopping
-    run.logs = {name: value for name, value in logs.items() if not name.startswith(VAL)}
+    run.logs = without_validation(logs)
     run.stopping = False
     try:
         with preserved(run):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import newest
-from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
 from ._bindings import list_of_hooks
@@ -199,12 +198,11 @@ class MonitoredTrainingSession:
         except StopIteration:
             self._leave()
         except BaseException as error:
-            came = interrupts.came
-            self._interrupted(came or error)
+            cause = self._save_interrupted(error)
             self._leave()
-            interrupts.end_process(came or error)
-            if came is not None and came is not error:
-                raise came from error  # a hook failed while the interrupted stages ended
+            interrupts.end_process(cause)
+            if cause is not error:
+                raise cause from error  # a hook failed while the interrupted stages ended
             raise
         finally:
             self._in_step, interrupts.at_once = False, True
@@ -220,17 +218,15 @@ class MonitoredTrainingSession:
         except BaseException as raised:
             if raised is not error:
                 raise
-            self._interrupted(error)
+            self._save_interrupted(error)
         finally:
             self._leave()
             error.__traceback__ = trace  # without the frames of this module
         self.runner.interrupts.end_process(error)
         return False
 
-    def _interrupted(self, error: BaseException) -> None:
-        """Save an interrupted run, in the folder from which the next session loads."""
-        if isinstance(error, INTERRUPTS):
-            self.runner.save_interrupted(self._folder or self.runner.work_dir)
+    def _save_interrupted(self, error: BaseException) -> BaseException:
+        return self.runner.save_interrupted(error, self._folder or self.runner.work_dir)
 
     def _leave(self) -> None:
         """Remove the hooks and the signal handlers of the session from the runner."""

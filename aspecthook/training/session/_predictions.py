@@ -17,19 +17,19 @@ from ._state import session_state
 # Any: what a model predicts is its own.
 
 
-def predicting(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
-    """Predict a batch, append its outputs to `made`, pause, and so on."""
+def predicting(run: Run, data: Iterator[Any]) -> Pauses:
+    """Yield the outputs for each batch: the body of the stage `predict_loop`."""
     state = session_state(run, "predict")
     state.entered = True
     try:
         state.open(run)
         create(run, "predict_loop")
-        yield from staged(run, "predict_epoch", lambda: _predict_batches(run, data, made))
+        yield from staged(run, "predict_epoch", lambda: _predict_batches(run, data))
     finally:
         state.entered = False
 
 
-def _predict_batches(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
+def _predict_batches(run: Run, data: Iterator[Any]) -> Pauses:
     for place, batch in enumerate(data):
         run.loaders["predict"] = ()
         run.set_mode("predict")
@@ -37,8 +37,7 @@ def _predict_batches(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
         with run.backend.no_grad():
             outputs = run.predict_iter(run.backend.to_device(batch, run.model))
         if outputs is not None:
-            made.append(numbers(outputs))
-        yield
+            yield numbers(outputs)
 
 
 def chosen(outputs: Any, keys: Sequence[str] | None) -> Any:

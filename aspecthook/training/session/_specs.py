@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
-from aspecthook.training._options import whole_number
+from aspecthook.training._options import optional_number
 
 # Any: an input_fn returns a loader, or anything else that yields batches.
 InputFn = Callable[..., Any]
@@ -25,16 +25,6 @@ def checked_input(input_fn: Any, who: str) -> InputFn:
         )
     found: InputFn = input_fn
     return found
-
-
-def checked_count(who: str, name: str, value: Any) -> int | None:
-    """Return a number of steps from 1 up, or None.
-
-    Raises:
-        HookOptionError: The number is too small.
-        HookTypeError: It is not a whole number.
-    """
-    return None if value is None else whole_number(who, name, value, 1)
 
 
 @final
@@ -62,7 +52,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         for name in ("save_checkpoints_steps", "keep_checkpoint_max", "save_summary_steps", "log_step_count_steps"):
-            checked_count("RunConfig", name, getattr(self, name))
+            optional_number("RunConfig", name, getattr(self, name), 1)
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
             raise HookOptionError("RunConfig: give save_checkpoints_steps or save_checkpoints_secs; both are given")
         if self.save_checkpoints_steps is None and self.save_checkpoints_secs is None:
@@ -91,7 +81,7 @@ class TrainSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "hooks", tuple(self.hooks))
         checked_input(self.input_fn, "TrainSpec")
-        checked_count("TrainSpec", "max_steps", self.max_steps)
+        optional_number("TrainSpec", "max_steps", self.max_steps, 1)
 
 
 @final
@@ -120,4 +110,4 @@ class EvalSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "hooks", tuple(self.hooks))
         checked_input(self.input_fn, "EvalSpec")
-        checked_count("EvalSpec", "steps", self.steps)
+        optional_number("EvalSpec", "steps", self.steps, 1)

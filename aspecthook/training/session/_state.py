@@ -103,15 +103,6 @@ class SessionState:
         else:
             run.resume(saved)
 
-    def quietly(self, run: Run, function: Callable[[], object]) -> bool:
-        """Call a part of the loop; return False if an error of it has ended the run quietly."""
-        try:
-            function()
-        except QUIET as error:
-            self.end_quietly(run, error)
-            return False
-        return True
-
     def end_quietly(self, run: Run, error: BaseException) -> None:
         """End the loop as if a hook had asked for it."""
         run.logger.info("the run ends: %s %s", type(error).__name__, error)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookOptionError
-from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training._options import finite_number, optional_number
 
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
@@ -48,7 +48,7 @@ class SecondOrStepTimer:
             given = "neither is" if every_secs is None else "both are"
             raise HookOptionError(f"{who}: give a number of seconds or a number of steps; {given} given")
         self.every_secs = None if every_secs is None else _seconds(who, every_secs)
-        self.every_steps = None if every_steps is None else whole_number(who, "the number of steps", every_steps, 1)
+        self.every_steps = optional_number(who, "the number of steps", every_steps, 1)
         self.reset()
 
     def reset(self) -> None:

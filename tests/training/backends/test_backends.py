@@ -114,7 +114,7 @@ def test_an_object_that_holds_models_has_their_back_end_and_their_parameters(lib
     np.testing.assert_equal(backend.state(other), state)
 
 
-def test_whatever_else_is_trained_has_a_back_end_too() -> None:
+def test_any_other_object_has_the_numpy_back_end() -> None:
     class Model:
         def train_step(self, batch: Any, optimizer: Any) -> Any: ...
 
@@ -159,7 +159,7 @@ def test_parameters_are_live_and_states_are_copies(lib: Library) -> None:
 
 
 @both
-def test_a_state_comes_back_bit_by_bit(lib: Library) -> None:
+def test_a_state_is_restored_bit_by_bit(lib: Library) -> None:
     model, other = lib.model(0), lib.model(1)
     backend = backend_of(model)
     lib.train(model, lib.optimizer(model))
@@ -192,7 +192,7 @@ def test_a_state_of_another_model_is_refused_with_all_that_differs(lib: Library)
 
 
 @both
-def test_gradients_are_given_by_name(lib: Library) -> None:
+def test_gradients_are_returned_by_name(lib: Library) -> None:
     model = lib.model()
     backend = backend_of(model)
     assert set(backend.gradients(model).values()) == {None}
@@ -220,7 +220,7 @@ def test_gradients_are_clipped_to_a_norm(lib: Library, norm_type: float, share: 
 @pytest.mark.torch
 @needs_torch
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_gradients_that_are_no_numbers_are_clipped_as_pytorch_clips_them(bad: float) -> None:
+def test_nan_gradients_are_clipped_as_pytorch_clips_them(bad: float) -> None:
     made = []
     for name in ("numpy", "torch"):
         lib = Library(name)
@@ -286,7 +286,7 @@ def test_a_parameter_with_two_names_is_swapped_once(lib: Library) -> None:
 
 
 @both
-def test_averages_of_some_parameters_will_do_and_those_of_others_are_refused(lib: Library) -> None:
+def test_averages_of_some_parameters_are_mixed_and_unknown_names_are_refused(lib: Library) -> None:
     model = lib.model()
     backend = backend_of(model)
     backend.mix(model, {"0.bias": np.zeros(4, np.float32)}, 0.5)
@@ -308,7 +308,7 @@ def test_averages_of_some_parameters_will_do_and_those_of_others_are_refused(lib
         ("AdamW", {"lr": np.float32(0.01)}),
     ],
 )
-def test_an_optimizer_goes_on_bit_by_bit(lib: Library, kind: str, options: Any, tmp_path: Path) -> None:
+def test_a_restored_optimizer_continues_bit_by_bit(lib: Library, kind: str, options: Any, tmp_path: Path) -> None:
     whole, parted = lib.model(), lib.model()
     backend = backend_of(whole)
     lib.train(whole, both_steps := lib.optimizer(whole, kind, **options), 3)
@@ -362,7 +362,7 @@ def test_the_leaves_of_a_tree_are_replaced() -> None:
 
 
 @both
-def test_values_are_given_as_numbers(lib: Library) -> None:
+def test_values_are_returned_as_numbers(lib: Library) -> None:
     model = lib.model()
     backend = backend_of(model)
     loss = lib.loss(model)
@@ -400,7 +400,7 @@ def test_batches_come_as_the_model_takes_them(lib: Library) -> None:
 
 
 @both
-def test_all_generators_come_back(lib: Library) -> None:
+def test_all_random_generators_are_restored(lib: Library) -> None:
     model = lib.model(dropout=0.5)
     backend = backend_of(model)
 
@@ -436,7 +436,7 @@ def test_all_generators_come_back(lib: Library) -> None:
 @both
 @given(st.data())
 @settings(max_examples=12)
-def test_a_run_goes_on_bit_by_bit_wherever_it_was_cut(library: str, data: Any) -> None:
+def test_a_run_resumes_bit_by_bit_from_any_iteration(library: str, data: Any) -> None:
     """In the middle of an epoch, with shuffling, dropout, momentum and batch normalisation."""
     from aspecthook.training.data import ArrayDataset, DataLoader
 
@@ -530,7 +530,7 @@ def test_mixed_precision_trains_and_its_state_comes_back(kind: bool | str) -> No
 
 @pytest.mark.torch
 @needs_torch
-def test_mixed_precision_goes_on_after_a_step_that_was_left_out() -> None:
+def test_mixed_precision_continues_after_a_skipped_step() -> None:
     """The scaler took the next unscaling for a second one of the same step."""
     lib = Library("torch")
     model = lib.model()
@@ -548,7 +548,7 @@ def test_mixed_precision_goes_on_after_a_step_that_was_left_out() -> None:
 
 @pytest.mark.torch
 @needs_torch
-def test_mixed_precision_leaves_out_a_step_that_overflows_and_lowers_the_scale() -> None:
+def test_mixed_precision_skips_a_step_that_overflows_and_lowers_the_scale() -> None:
     lib = Library("torch")
     model = lib.model()
     backend = backend_of(model)
@@ -574,7 +574,7 @@ def test_unknown_precision_is_refused() -> None:
 @pytest.mark.torch
 @needs_torch
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
-def test_what_wraps_a_model_changes_no_names() -> None:
+def test_wrappers_of_a_model_change_no_names() -> None:
     import torch
 
     model = Library("torch").model()
@@ -607,7 +607,7 @@ def test_a_model_of_several_processes_has_the_names_of_one(tmp_path: Any) -> Non
 
 @pytest.mark.torch
 @needs_torch
-def test_numbers_of_sixteen_bits_come_back() -> None:
+def test_numbers_of_sixteen_bits_are_restored() -> None:
     import torch
 
     for dtype in (torch.bfloat16, torch.float16):

@@ -352,7 +352,7 @@ def test_a_gradient_penalty_is_that_of_pytorch() -> None:
             np.testing.assert_allclose(0 if ours.grad is None else ours.grad, value.grad.numpy(), **CLOSE)
 
 
-def test_a_loss_that_knows_no_parameters_says_so() -> None:
+def test_a_loss_without_parameters_has_no_backward() -> None:
     with pytest.raises(TrainingError, match="does not depend on parameters"):
         Loss(1.0).backward()
     layer = Linear(1, 1)
@@ -396,7 +396,7 @@ def test_no_grad_ends_with_its_block_and_frozen_parameters_get_no_gradient() -> 
         (lambda: Module()(1), "has no method forward"),
     ],
 )
-def test_what_cannot_be_is_refused(wrong: Any, says: str) -> None:
+def test_impossible_options_and_shapes_are_refused(wrong: Any, says: str) -> None:
     with pytest.raises((TrainingError, NotImplementedError), match=f"(?s){says}"):
         wrong()
 
@@ -404,7 +404,7 @@ def test_what_cannot_be_is_refused(wrong: Any, says: str) -> None:
 PARAMETER = Parameter(np.zeros(2))
 
 
-def test_numbers_that_are_none_go_through_without_a_warning() -> None:
+def test_nan_and_infinity_cause_no_warning() -> None:
     """A hook that looks for NaN was never reached where warnings are errors."""
     model = Sequential(Linear(2, 2), Linear(2, 2))
     for bad in (np.inf, np.nan, 1e38):
@@ -430,7 +430,7 @@ class Tied(Module):
         return x
 
 
-def test_a_module_finds_what_it_is_made_of() -> None:
+def test_a_module_finds_its_parameters_and_submodules() -> None:
     model = Tied()
     assert [name for name, _ in model.named_parameters()] == [
         "scale",
@@ -523,7 +523,7 @@ def test_the_gradient_of_dropout_is_that_of_what_it_kept() -> None:
 
 
 @given(optimizers(), st.integers(0, 6))
-def test_an_optimizer_goes_on_from_its_state_bit_by_bit(optimizer: Any, split: int) -> None:
+def test_an_optimizer_continues_from_its_state_bit_by_bit(optimizer: Any, split: int) -> None:
     kind, options = optimizer
     make = {"SGD": SGD, "Adam": Adam, "AdamW": AdamW}[kind]
 

@@ -147,14 +147,14 @@ def test_the_last_checkpoint_can_be_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_epoch", [True, False])
-def test_what_is_saved_already_is_not_saved_again_at_the_end(by_epoch: bool, tmp_path: Path) -> None:
+def test_a_checkpoint_that_exists_is_not_saved_again_at_the_end(by_epoch: bool, tmp_path: Path) -> None:
     run = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), epochs=3).go()
     assert run.saves == sorted(set(run.saves))
     again = Run(tmp_path, CheckpointHook(3, by_epoch=by_epoch), CheckpointLoaderHook(tmp_path), epochs=3).go()
     assert again.saves == []  # nothing was trained
 
 
-def test_a_run_that_stops_inside_an_epoch_leaves_where_it_stopped(tmp_path: Path) -> None:
+def test_a_run_that_stops_inside_an_epoch_leaves_a_checkpoint_of_that_iteration(tmp_path: Path) -> None:
     # An epoch that was not ended is none: its file would be taken for that of a whole one.
     Run(tmp_path, CheckpointHook(), epochs=3, stop_after=5).go()
     assert names(tmp_path) == files("epoch_1", "iter_5")
@@ -163,7 +163,7 @@ def test_a_run_that_stops_inside_an_epoch_leaves_where_it_stopped(tmp_path: Path
     assert names(tmp_path / "not last") == files("epoch_1")
 
 
-def test_the_last_checkpoint_has_what_the_last_validation_brought(tmp_path: Path) -> None:
+def test_the_last_checkpoint_has_the_numbers_of_the_last_validation(tmp_path: Path) -> None:
     run = Run(tmp_path, CheckpointHook(), scores=[0.5, 0.25]).go()
     assert run.saves == files("epoch_1", "epoch_2", "epoch_2")
     assert load(tmp_path / "epoch_2.safetensors")["logs"]["val_acc"] == 0.25
@@ -174,7 +174,7 @@ def test_the_state_that_is_saved_is_whole_and_can_be_loaded(tmp_path: Path) -> N
     assert [load(tmp_path / name)["progress"]["iter"] for name in files("iter_1", "iter_2", "iter_3")] == [1, 2, 3]
 
 
-def test_files_go_where_they_are_wished_and_are_called_as_wished(tmp_path: Path) -> None:
+def test_files_have_the_folder_and_the_names_of_the_options(tmp_path: Path) -> None:
     hook = CheckpointHook(out_dir=tmp_path / "out", filename_template="{}/of-{iter:04}.ckpt", max_keep=2)
     Run(tmp_path / "work", hook, epochs=3).go()
     assert names(tmp_path) == ["out"]
@@ -215,7 +215,9 @@ def test_only_so_many_are_kept(most: int, tmp_path: Path) -> None:
     assert hook.kept == tuple(tmp_path / name for name in kept)
 
 
-def test_the_old_goes_only_when_the_new_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_checkpoint_is_removed_only_after_the_new_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     removed: list[tuple[str, str]] = []
     unlink = Path.unlink
 
@@ -245,7 +247,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     monkeypatch.setattr(os, "replace", replace)
 
 
-def test_a_full_disk_leaves_all_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_all_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # mmengine 0.10.7 removes the old one first, and left none.
     hook = CheckpointHook(max_keep=1)
     with monkeypatch.context() as patch:
@@ -269,7 +271,9 @@ def test_a_last_one_that_could_not_be_saved_is_saved_when_there_is_room(
     assert (run.saves, run.iter) == (files("epoch_1"), 3)
 
 
-def test_a_best_that_could_not_be_saved_is_not_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_best_score_whose_checkpoint_could_not_be_saved_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hook = CheckpointHook(0, save_best="acc")
     with monkeypatch.context() as patch:
         full_disk(patch, after=1)
@@ -279,7 +283,7 @@ def test_a_best_that_could_not_be_saved_is_not_the_best(tmp_path: Path, monkeypa
     assert names(tmp_path) == files("best_val_acc_epoch_1")
 
 
-def test_what_cannot_be_removed_is_said_and_tried_again(
+def test_a_checkpoint_that_cannot_be_removed_is_warned_of_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hook = CheckpointHook(max_keep=1)
@@ -373,7 +377,7 @@ def test_the_best_is_kept_beside_the_others(tmp_path: Path) -> None:
     assert names(tmp_path) == files("epoch_3", "best_val_acc_epoch_2")
 
 
-def test_a_number_of_training_is_looked_at_when_a_checkpoint_may_be_due(tmp_path: Path) -> None:
+def test_a_training_score_is_judged_when_a_checkpoint_may_be_due(tmp_path: Path) -> None:
     hook = CheckpointHook(2, by_epoch=False, save_best="loss", save_last=False)
     Run(tmp_path, hook, epochs=2, losses=[0, 5, 0, 3, 0, 4]).go()
     assert names(tmp_path) == files("iter_2", "iter_4", "iter_6", "best_loss_iter_4")
@@ -382,7 +386,7 @@ def test_a_number_of_training_is_looked_at_when_a_checkpoint_may_be_due(tmp_path
     assert names(tmp_path / "epochs") == files("best_loss_epoch_2")
 
 
-def test_a_checkpoint_that_is_due_with_a_new_best_knows_of_it(tmp_path: Path) -> None:
+def test_a_checkpoint_saved_with_a_new_best_lists_it(tmp_path: Path) -> None:
     Run(tmp_path, CheckpointHook(save_best="loss"), epochs=1, losses=[3, 2, 1]).go()
     assert load(tmp_path / "epoch_1.safetensors")["hooks"]["CheckpointHook"]["best_score"] == 1
 
@@ -398,12 +402,14 @@ def test_a_checkpoint_that_is_due_with_a_new_best_knows_of_it(tmp_path: Path) ->
         ("auto", {}, "val_acc"),
     ],
 )
-def test_the_number_that_is_meant_is_found(save_best: str, logs: dict[str, Any], meant: str, tmp_path: Path) -> None:
+def test_save_best_finds_the_score_by_its_short_name(
+    save_best: str, logs: dict[str, Any], meant: str, tmp_path: Path
+) -> None:
     Run(tmp_path, CheckpointHook(0, save_best=save_best, save_last=False), scores=[1], logs=logs).go()
     assert names(tmp_path) == files(f"best_{meant}_epoch_1")
 
 
-def test_a_number_of_a_validation_before_the_run_says_nothing_of_the_best(
+def test_a_validation_before_the_run_does_not_count_for_the_best(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Run(tmp_path, CheckpointHook(save_best="val_acc"), epochs=1, logs={"val_acc": 9}).go()
@@ -412,18 +418,18 @@ def test_a_number_of_a_validation_before_the_run_says_nothing_of_the_best(
     assert caplog.messages[0].startswith("CheckpointHook(save_best='val_acc'): no best checkpoint was saved, ")
 
 
-def test_a_number_that_a_validation_does_not_bring_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_a_score_that_was_not_logged_is_refused_with_the_nearest(tmp_path: Path) -> None:
     hook = CheckpointHook(save_best="accu", rule="greater")
     with pytest.raises(TrainingError) as caught:
         Run(tmp_path, hook, scores=[1]).go()
     assert str(caught.value) == (
-        "CheckpointHook(save_best='accu'): the validation did not log this score; the logs have loss, val_acc; did you "
+        "CheckpointHook(save_best='accu'): the validation did not log this score; it logged val_acc; did you "
         "mean 'acc'?"
     )
 
 
 @pytest.mark.parametrize("save_best", ["los", "auto"])
-def test_a_number_that_never_came_is_said_at_the_end(
+def test_a_score_that_was_never_logged_is_warned_of_at_the_end(
     save_best: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Run(tmp_path, CheckpointHook(save_best=save_best, rule="less"), epochs=1).go()
@@ -435,12 +441,12 @@ def test_a_number_that_never_came_is_said_at_the_end(
 
 
 @pytest.mark.parametrize("score", ["good", None, [1, 2]])
-def test_what_is_no_number_is_refused(score: object, tmp_path: Path) -> None:
+def test_a_score_that_is_not_a_number_is_refused(score: object, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"by 'val_acc', which is .* in the logs; log a number"):
         Run(tmp_path, CheckpointHook(save_best="acc"), scores=[score]).go()
 
 
-def test_a_validation_outside_a_run_says_nothing_of_the_best(tmp_path: Path) -> None:
+def test_a_validation_outside_a_run_does_not_count_for_the_best(tmp_path: Path) -> None:
     hook = CheckpointHook(save_best="acc")
     run = Run(tmp_path, hook, scores=[1]).go()
     run.scores = [9]
@@ -464,7 +470,7 @@ def test_the_rule_is_known_by_the_name_as_in_mmcv(key: str, rule: str) -> None:
     assert rule_of(key) == rule
 
 
-def test_a_rule_that_the_name_does_not_tell_is_asked_for_at_once(tmp_path: Path) -> None:
+def test_a_rule_that_the_name_does_not_show_is_required_at_once(tmp_path: Path) -> None:
     with pytest.raises(HookOptionError, match="the name 'f1' does not show .*; give rule="):
         CheckpointHook(save_best="f1")
     assert CheckpointHook(save_best="f1", rule="greater").best_score is None
@@ -509,7 +515,7 @@ SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, NAN]), min_size=1, max_si
     max_keep=st.none() | st.integers(1, 3),
     kills=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=4),
 )
-def test_a_run_that_is_killed_and_resumed_leaves_the_files_of_one_that_never_was(
+def test_a_killed_and_resumed_run_leaves_the_same_files(
     scores: list[float],
     interval: int,
     by_epoch: bool,
@@ -572,7 +578,7 @@ def test_the_best_begins_anew_if_it_is_another_number_now(tmp_path: Path) -> Non
         ({"filename_template": 3}, HookOptionError),
     ],
 )
-def test_an_option_that_cannot_be_is_refused_when_it_is_given(options: dict[str, Any], error: type[Exception]) -> None:
+def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
     (name,) = options
     with pytest.raises(error, match=rf"^CheckpointHook(: |\(){name}="):
         CheckpointHook(**options)
@@ -596,19 +602,19 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_a_file_is_loaded_before_the_run(resume: bool, saved: Path) -> None:
+def test_the_loader_hook_loads_a_file_before_the_run(resume: bool, saved: Path) -> None:
     file = saved / "epoch_1.safetensors"
     run = Run(None, CheckpointLoaderHook(file, resume=resume), epochs=3).go()
     assert run.came_from == [(file, resume)]
     assert run.iter == 9
 
 
-def test_of_a_folder_the_newest_is_loaded(saved: Path) -> None:
+def test_the_loader_hook_loads_the_newest_checkpoint_of_a_folder(saved: Path) -> None:
     run = Run(None, CheckpointLoaderHook(saved), epochs=3).go()
     assert run.came_from == [(saved / "epoch_2.safetensors", True)]
 
 
-def test_it_is_loaded_once(saved: Path) -> None:
+def test_the_loader_hook_loads_once(saved: Path) -> None:
     hook = CheckpointLoaderHook(saved / "epoch_1.safetensors")
     run = Run(None, hook, epochs=3).go()
     run.epochs = 4
@@ -618,7 +624,7 @@ def test_it_is_loaded_once(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
-def test_what_is_missing_is_refused_unless_it_may_be(
+def test_a_missing_checkpoint_is_refused_unless_optional(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -632,7 +638,7 @@ def test_what_is_missing_is_refused_unless_it_may_be(
 
 
 @pytest.mark.parametrize("missing_ok", [True, False])
-def test_a_broken_file_is_refused_in_any_case(missing_ok: bool, saved: Path) -> None:
+def test_a_broken_checkpoint_is_refused_even_if_optional(missing_ok: bool, saved: Path) -> None:
     os.truncate(saved / "epoch_2.safetensors", 100)
     with pytest.raises(TrainingError, match="epoch_2.safetensors is cut short or damaged"):
         Run(None, CheckpointLoaderHook(saved / "epoch_2.safetensors", missing_ok=missing_ok), epochs=1).go()
@@ -688,7 +694,7 @@ def test_a_runner_without_the_optimizer_in_its_checkpoint_can_be_loaded(
 
 
 @pytest.mark.parametrize("stop", [1, 5, 6, 7, 13])
-def test_a_runner_that_is_stopped_and_loaded_ends_as_one_that_never_was(
+def test_a_stopped_and_resumed_runner_ends_as_an_uninterrupted_one(
     stop: int, digits: tuple[Any, Any], tmp_path: Path
 ) -> None:
     class Stop:
@@ -711,7 +717,7 @@ def test_a_runner_that_is_stopped_and_loaded_ends_as_one_that_never_was(
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("when", range(1, 9))
-def test_a_runner_that_is_killed_and_loaded_ends_as_one_that_never_was(
+def test_a_killed_and_resumed_runner_ends_as_an_uninterrupted_one(
     when: int, late: bool, digits: tuple[Any, Any], tmp_path: Path
 ) -> None:
     def end(folder: Path) -> tuple[Any, ...]:
@@ -729,7 +735,7 @@ def test_a_runner_that_is_killed_and_loaded_ends_as_one_that_never_was(
     assert end(tmp_path / "killed") == whole
 
 
-def test_before_save_checkpoint_answers_as_a_hook_does() -> None:
+def test_answers_of_before_save_checkpoint_count() -> None:
     assert CheckpointHook().before_save_checkpoint(Path("x"), {}) is None
     hook = CheckpointHook(save_optimizer=False)
     hook._files.saving = Path("x")

@@ -94,7 +94,7 @@ TREES = st.recursive(
 @example(checkpoint={"$tuple": [1], "deep": {"$array": "x", "other": 1}})
 @example(checkpoint={"-0": -0.0, "nan": float("nan"), "-nan": -float("nan"), "inf": -float("inf")})
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_saved_comes_back_bit_for_bit(checkpoint: dict[Any, Any], path: Path) -> None:
+def test_a_saved_tree_is_loaded_bit_for_bit(checkpoint: dict[Any, Any], path: Path) -> None:
     save(path, checkpoint)
     assert bits(load(path)) == bits(checkpoint)
 
@@ -116,7 +116,7 @@ LAYOUTS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_an_array_comes_back_however_it_lies_in_memory(dtype: str, layout: Callable[[Any], Any], path: Path) -> None:
+def test_arrays_of_any_memory_layout_are_saved(dtype: str, layout: Callable[[Any], Any], path: Path) -> None:
     # safetensors itself writes the memory that an array begins with, whatever its strides.
     array = layout(np.arange(12).reshape(4, 3).astype(dtype))
     array.flags.writeable = False
@@ -180,7 +180,7 @@ def test_the_file_is_one_that_safetensors_reads_and_names_the_arrays_by_their_pl
     assert json.loads(metadata["tree"])["model"] == {"conv.weight": {"$array": "model.conv.weight"}}
 
 
-def test_arrays_lie_where_their_types_want_them(path: Path) -> None:
+def test_arrays_are_aligned_in_the_file(path: Path) -> None:
     save(path, {str(number): np.ones(number % 3, dtype) for number, dtype in enumerate(DTYPES)})
     content = path.read_bytes()
     start = 8 + int.from_bytes(content[:8], "little")
@@ -212,7 +212,7 @@ def test_the_same_checkpoint_makes_the_same_file(path: Path, tmp_path: Path) -> 
         ({"a": np.longdouble(1)}, ["checkpoint['a']", "an array of the type"]),
     ],
 )
-def test_what_cannot_be_saved_is_refused_with_its_place(
+def test_a_value_that_cannot_be_saved_is_refused_with_its_place(
     checkpoint: dict[str, Any], said: list[str], path: Path
 ) -> None:
     save(path, {"old": True})
@@ -222,7 +222,7 @@ def test_what_cannot_be_saved_is_refused_with_its_place(
     assert load(path) == {"old": True}
 
 
-def test_what_holds_itself_is_refused(path: Path) -> None:
+def test_a_tree_that_contains_itself_is_refused(path: Path) -> None:
     tree: dict[str, Any] = {}
     tree["me"] = [tree]
     with pytest.raises(TrainingError, match="more than 100 levels deep; does it contain itself"):
@@ -238,7 +238,7 @@ def test_the_deepest_tree_that_is_saved_is_loaded(wrap: Callable[[Any], Any], pa
     assert load(path) == {"tree": tree}
 
 
-def test_valuesreplacing_the_arrays_may_not_take_more_than_safetensors_reads(path: Path) -> None:
+def test_values_replacing_the_arrays_may_not_take_more_than_safetensors_reads(path: Path) -> None:
     with pytest.raises(TrainingError, match="convert long lists of numbers to arrays"):
         save(path, {"text": "x" * 100_000_000})
     assert os.listdir(path.parent) == []
@@ -268,7 +268,7 @@ def test_a_pickle_is_refused_and_not_executed(protocol: int, path: Path, tmp_pat
 
 @pytest.mark.torch
 @pytest.mark.parametrize("zipped", [True, False])
-def test_what_torch_saves_is_refused(zipped: bool, path: Path) -> None:
+def test_a_file_of_torch_save_is_refused(zipped: bool, path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.save({"weight": torch.zeros(3)}, path, _use_new_zipfile_serialization=zipped)
     with pytest.raises(TrainingError, match="which is not loaded, since loading a pickle runs the code in it"):
@@ -348,7 +348,7 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_a_stranger_is_refused_by_what_it_is(name: str, path: Path) -> None:
+def test_a_file_of_another_format_is_refused_by_its_name(name: str, path: Path) -> None:
     content, said = STRANGERS[name]
     path.write_bytes(content)
     with pytest.raises(TrainingError) as caught:
@@ -399,7 +399,7 @@ def test_a_file_that_claims_more_than_it_has_costs_no_memory(path: Path) -> None
         load(path)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="nowhere does not exist; name another file") as caught:
         load(tmp_path / "nowhere")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
@@ -499,7 +499,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_is_named(small_disk: Path) ->
     assert os.listdir(small_disk) == [path.name]
 
 
-def test_what_a_killed_saver_left_on_a_full_disk_makes_room(small_disk: Path) -> None:
+def test_the_leftover_of_a_killed_process_is_removed_from_a_full_disk(small_disk: Path) -> None:
     (small_disk / ".checkpoint-0123456789abcdef.saving").write_bytes(bytes(40_000))
     save(small_disk / "new", {"w": np.ones(5000)})
     assert os.listdir(small_disk) == ["new"]
@@ -690,7 +690,7 @@ def test_a_kill_at_any_time_leaves_the_newest_checkpoint_or_the_one_before(tmp_p
     assert leftovers(tmp_path) == []
 
 
-def test_what_a_living_saver_writes_is_not_swept_and_what_a_dead_one_left_is(tmp_path: Path) -> None:
+def test_temporary_files_of_dead_processes_are_swept_and_those_of_live_ones_stay(tmp_path: Path) -> None:
     process = run(
         """
         import sys
@@ -733,7 +733,7 @@ def test_a_file_that_a_sweep_removes_before_it_is_locked_is_made_again(
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_where_files_cannot_be_locked_checkpoints_are_saved_and_nothing_is_swept(
+def test_without_file_locks_checkpoints_are_saved_and_nothing_is_swept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl
@@ -748,7 +748,7 @@ def test_where_files_cannot_be_locked_checkpoints_are_saved_and_nothing_is_swept
     assert leftovers(tmp_path) == [".checkpoint-0.saving"]
 
 
-def test_whoever_loads_while_another_saves_gets_a_whole_one(path: Path) -> None:
+def test_loading_during_a_save_returns_a_whole_checkpoint(path: Path) -> None:
     process = run(
         """
         import sys
@@ -775,7 +775,7 @@ def test_whoever_loads_while_another_saves_gets_a_whole_one(path: Path) -> None:
     assert epochs == sorted(epochs)
 
 
-def test_several_that_save_one_file_at_once_leave_one_of_theirs(path: Path) -> None:
+def test_concurrent_saves_to_one_file_leave_one_whole_checkpoint(path: Path) -> None:
     def saver(number: int) -> Callable[[], None]:
         def work() -> None:
             for _ in range(20):
@@ -832,7 +832,7 @@ def test_missing_folders_are_made_and_synced_too(tmp_path: Path, monkeypatch: py
     assert load(tmp_path / "runs" / "3" / "epoch_1") == {"epoch": 1}
 
 
-def test_a_link_is_followed(tmp_path: Path) -> None:
+def test_save_follows_a_symlink(tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
     (tmp_path / "latest").symlink_to(Path("big", "file"))
     for epoch in (1, 2):
@@ -841,7 +841,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
         assert load(tmp_path / "big" / "file") == load(tmp_path / "latest") == {"epoch": epoch}
 
 
-def test_only_a_file_is_replaced(tmp_path: Path) -> None:
+def test_save_replaces_only_regular_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(TrainingError, match="exists and is not a regular file, so it is not replaced"):
@@ -850,7 +850,7 @@ def test_only_a_file_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["file/epoch_1", "x" * 300, "file/deeper/epoch_1"])
-def test_a_path_that_cannot_be_is_named(name: str, tmp_path: Path) -> None:
+def test_save_to_an_impossible_path_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TrainingError) as caught:
         save(tmp_path / name, {})
@@ -868,21 +868,21 @@ def test_paths_may_be_strings_and_relative(tmp_path: Path, monkeypatch: pytest.M
 # The newest
 
 
-def test_the_newest_is_the_one_that_was_saved_last(tmp_path: Path) -> None:
+def test_newest_returns_the_checkpoint_that_was_saved_last(tmp_path: Path) -> None:
     for epoch, time in ((1, 300), (2, 100), (3, 200)):
         save(tmp_path / f"epoch_{epoch}", {})
         os.utime(tmp_path / f"epoch_{epoch}", (time, time))
     assert newest(tmp_path) == tmp_path / "epoch_1"
 
 
-def test_of_one_time_the_newest_is_the_one_with_the_highest_number(tmp_path: Path) -> None:
+def test_newest_prefers_the_highest_number_among_equally_old_files(tmp_path: Path) -> None:
     for name in ("epoch_9", "epoch_10", "epoch_1", "epoch_09_x"):
         save(tmp_path / name, {})
         os.utime(tmp_path / name, (100, 100))
     assert newest(tmp_path) == tmp_path / "epoch_10"
 
 
-def test_the_newest_passes_over_what_is_no_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_newest_ignores_other_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     save(tmp_path / "epoch_1", {"epoch": 1})
     os.utime(tmp_path / "epoch_1", (100, 100))
     (tmp_path / "log.txt").write_text("epoch 2")
@@ -898,7 +898,7 @@ def test_the_newest_passes_over_what_is_no_checkpoint(tmp_path: Path, caplog: py
     assert caplog.messages == []
 
 
-def test_the_newest_passes_over_a_broken_one_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_newest_ignores_a_broken_checkpoint_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     save(tmp_path / "epoch_1", {"epoch": 1})
     os.utime(tmp_path / "epoch_1", (100, 100))
     save(tmp_path / "epoch_2", {"w": np.zeros(100)})
@@ -909,7 +909,7 @@ def test_the_newest_passes_over_a_broken_one_and_says_so(tmp_path: Path, caplog:
     assert said.startswith(f"ignored: {tmp_path / 'epoch_2'} is cut short or damaged")
 
 
-def test_where_there_is_no_checkpoint_there_is_no_newest(tmp_path: Path) -> None:
+def test_newest_returns_none_without_a_checkpoint(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
     assert newest(tmp_path / "nowhere") is None
     (tmp_path / "file").touch()

@@ -16,7 +16,7 @@ from aspecthook.training.data import load_digits  # noqa: E402
 DATA = files("aspecthook.training") / "data"
 
 
-def test_the_data_are_what_the_text_beside_them_says() -> None:
+def test_the_digits_match_their_description() -> None:
     packed, text = (DATA / "digits.csv.gz").read_bytes(), (DATA / "digits.txt").read_text()
     assert len(packed) < 200_000
     for content in (packed, gzip.decompress(packed)):
@@ -57,7 +57,7 @@ def test_the_split_is_fixed_and_a_seed_makes_another() -> None:
 SPLIT = ([2, 7, 0, 8, 0, 5, 8, 9, 5, 1, 2, 2], "9757a541bb14d01e")
 
 
-def test_a_part_that_is_not_there_is_refused() -> None:
+def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(TrainingError, match="'train' or 'test'"):
         load_digits("val")  # type: ignore[arg-type]
 

@@ -110,7 +110,7 @@ def test_the_ranks_share_the_samples(
 
 @torch_only
 @given(st.integers(1, 40), st.integers(1, 9), st.booleans())
-def test_a_sampler_gives_the_numbers_of_the_distributed_sampler_of_pytorch(
+def test_a_sampler_yields_the_numbers_of_pytorchs_distributed_sampler(
     length: int, world_size: int, drop_last: bool
 ) -> None:
     from torch.utils.data import DistributedSampler
@@ -131,7 +131,7 @@ def test_a_rank_outside_the_world_is_refused() -> None:
 # Batches
 
 
-def test_a_loader_gives_pairs_of_arrays() -> None:
+def test_a_loader_yields_pairs_of_arrays() -> None:
     inputs, targets = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(5)
     batches = list(DataLoader(ArrayDataset(inputs, targets), 2))
     assert [(type(batch), batch[0].shape, batch[1].tolist()) for batch in batches] == [
@@ -155,7 +155,7 @@ def test_the_length_is_the_number_of_batches(length: int, batch_size: int, drop_
 Pair = namedtuple("Pair", "x y")
 
 
-def test_samples_are_stacked_inside_of_what_they_are() -> None:
+def test_nested_samples_are_stacked() -> None:
     batch = collated([{"a": Pair(1, [2.0, "b"])}, {"a": Pair(3, [4.0, "c"])}])
     assert type(batch["a"]) is Pair and batch["a"].x.tolist() == [1, 3]
     assert batch["a"].y[0].tolist() == [2.0, 4.0] and batch["a"].y[1] == ["b", "c"]
@@ -171,7 +171,7 @@ def test_a_collate_of_ones_own_makes_the_batch() -> None:
 # Epochs
 
 
-def test_each_pass_has_an_order_of_its_own_and_set_epoch_brings_one_back() -> None:
+def test_each_pass_has_an_order_of_its_own_and_set_epoch_repeats_one() -> None:
     loader = DataLoader(range(50), 50, shuffle=True, seed=3)
     first, second, third = listed(loader), listed(loader), listed(loader)
     assert first != second != third != first
@@ -182,7 +182,7 @@ def test_each_pass_has_an_order_of_its_own_and_set_epoch_brings_one_back() -> No
     assert listed(DataLoader(range(50), 50, shuffle=True, seed=4)) != first
 
 
-def test_a_pass_that_is_left_begins_anew() -> None:
+def test_a_pass_that_was_broken_off_starts_over() -> None:
     loader = DataLoader(range(6), 2, shuffle=True)
     first = next(iter(loader))
     assert loader.state_dict()["position"] == 1
@@ -221,7 +221,7 @@ def test_skipping_to_a_position_reads_no_sample_before_it(
     assert batches_after(made, state) == (rest, joined(rest))
 
 
-def test_after_going_on_the_next_pass_is_whole() -> None:
+def test_after_a_resumed_pass_the_next_one_is_whole() -> None:
     loader = DataLoader(range(6), 2)
     loader.load_state_dict({"epoch": 4, "position": 2})
     assert loader.state_dict()["position"] == 2
@@ -230,7 +230,7 @@ def test_after_going_on_the_next_pass_is_whole() -> None:
     assert listed(loader) == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_setting_the_epoch_that_it_stands_in_leaves_the_position() -> None:
+def test_setting_the_current_epoch_keeps_the_position() -> None:
     """A runner sets the epoch as it begins one, the resumed one too."""
     loader = DataLoader(range(6), 2)
     loader.load_state_dict({"epoch": 4, "position": 2})
@@ -241,7 +241,7 @@ def test_setting_the_epoch_that_it_stands_in_leaves_the_position() -> None:
     assert len(listed(loader)) == 3
 
 
-def test_turning_the_sampler_turns_the_loader() -> None:
+def test_set_epoch_of_the_sampler_moves_the_loader() -> None:
     """mmcv's DistSamplerSeedHook knows the sampler alone."""
     loader, other = DataLoader(range(9), 3, shuffle=True), DataLoader(range(9), 3, shuffle=True)
     loader.load_state_dict({"epoch": 1, "position": 1})
@@ -260,7 +260,7 @@ def test_the_seed_of_the_state_wins() -> None:
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.data())
-def test_with_other_batches_and_ranks_no_sample_is_left_out(
+def test_with_other_batch_sizes_and_ranks_no_sample_is_left_out(
     size: int, other: int, world: int, other_world: int, data: Any
 ) -> None:
     length = 60
@@ -275,7 +275,7 @@ def test_with_other_batches_and_ranks_no_sample_is_left_out(
     assert len(seen) < length - position * size * world + other * other_world + other_world
 
 
-def test_the_middle_of_other_data_is_refused_and_its_beginning_is_not() -> None:
+def test_a_position_inside_other_data_is_refused_and_its_beginning_is_not() -> None:
     state = DataLoader(range(10), 2).state_dict()
     loader = DataLoader(range(9), 2)
     with pytest.raises(TrainingError, match="in the middle of 10 samples, and has 9 now"):
@@ -302,12 +302,12 @@ def test_the_middle_of_other_data_is_refused_and_its_beginning_is_not() -> None:
         (lambda: check_loader(DataLoader(range(3), 4, drop_last=True)), "3 samples, fewer than one batch of 4"),
     ],
 )
-def test_what_gives_no_batches_is_refused(wrong: Any, says: str) -> None:
+def test_check_loader_refuses_a_loader_without_batches(wrong: Any, says: str) -> None:
     with pytest.raises(TrainingError, match=says):
         wrong()
 
 
-def test_what_gives_batches_or_does_not_know_is_let_pass() -> None:
+def test_check_loader_accepts_batches_and_unknown_lengths() -> None:
     check_loader(DataLoader(range(3), 4))
     check_loader([1])
     check_loader(iter([]))
@@ -422,7 +422,7 @@ def shifting(worker: int) -> None:
 
 @torch_only
 @pytest.mark.parametrize("persistent", [False, True])
-def test_augmentation_in_workers_is_the_same_after_going_on(persistent: bool) -> None:
+def test_augmentation_in_workers_is_the_same_after_a_resume(persistent: bool) -> None:
     """Workers are seeded as an epoch begins, so that one that was resumed drew other numbers for the same samples."""
     import torch
     from torch.utils.data import DataLoader as TorchLoader

@@ -272,9 +272,7 @@ class Seen(Hook):
 
 @both
 @kinds
-def test_what_is_validated_is_the_average_and_what_is_trained_are_the_parameters(
-    library: str, options: dict[str, Any]
-) -> None:
+def test_ema_validates_the_average_and_trains_the_parameters(library: str, options: dict[str, Any]) -> None:
     runner = run_of(library)
     trail, ema, seen = (runner.register_hook(hook) for hook in (Trail(), EMAHook(**options), Seen()))
     averages: list[Any] = []
@@ -356,7 +354,7 @@ def test_after_a_validation_that_failed_the_parameters_are_trained_on(library: s
 
 @both
 @pytest.mark.parametrize("update_buffers", [False, True])
-def test_buffers_are_averaged_if_that_is_wished(library: str, update_buffers: bool) -> None:
+def test_buffers_are_averaged_with_update_buffers(library: str, update_buffers: bool) -> None:
     runner = run_of(library, max_epochs=1)
     ema, seen = runner.register_hook(EMAHook("constant", momentum=0.5, update_buffers=update_buffers)), Seen()
     runner.register_hook(seen)

@@ -275,7 +275,7 @@ def test_the_best_may_go_elsewhere_and_must_go_somewhere(tmp_path: Path) -> None
         runner.fit([1.0])
 
 
-def test_a_run_that_is_never_validated_is_told_that_it_has_no_best(
+def test_a_run_that_is_never_validated_warns_that_it_has_no_best(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -365,7 +365,7 @@ def test_it_stops_after_as_many_validations_that_are_no_better_as_it_has_patienc
 
 
 @pytest.mark.parametrize("score", [nan, inf, -inf])
-def test_a_score_that_is_not_finite_stops_unless_that_is_not_wished(score: float) -> None:
+def test_scores_that_are_not_finite_stop_the_run_with_check_finite(score: float) -> None:
     assert stopped(EarlyStoppingHook("acc"), [0.1, score, 0.2])[0] == 2
     hook = EarlyStoppingHook("acc", check_finite=False, patience=2)
     assert stopped(hook, [0.1, score, 0.3])[0] == 3

@@ -107,7 +107,7 @@ def test_the_last_group_is_divided_by_its_own_size(library: str, group: int) -> 
     assert runner.step == -(-10 // group)
 
 
-def test_what_the_runner_was_told_stays_unless_it_contradicts() -> None:
+def test_accumulate_of_the_runner_stays_unless_it_contradicts_the_hook() -> None:
     runner = run_of("numpy", accumulate=4)
     runner.register_hook(OptimizerHook())
     runner.fit(data(4))
@@ -218,7 +218,7 @@ def test_one_bad_batch_spoils_the_step_of_its_group(library: str, at: set[int], 
 
 
 @both
-def test_gradients_that_are_thrown_away_are_not_clipped(library: str) -> None:
+def test_gradients_of_skipped_steps_are_not_clipped(library: str) -> None:
     runner = run_of(library)
     runner.register_hook(OptimizerHook({"max_norm": 0.5}))
     runner.register_hook(NanGuardHook("skip"))
@@ -278,7 +278,7 @@ class Overflow:
 
 @both
 @pytest.mark.parametrize("value", [nan, inf])
-def test_gradients_are_looked_at_if_that_is_wished(library: str, value: float) -> None:
+def test_gradients_are_checked_with_gradients_true(library: str, value: float) -> None:
     kind: Any = np.array
     if library == "torch":
         import torch
@@ -315,7 +315,7 @@ def test_looking_at_gradients_changes_none(library: str) -> None:
 
 
 @both
-def test_what_was_skipped_is_known_after_a_resume(library: str, tmp_path: Path) -> None:
+def test_skipped_steps_are_known_after_a_resume(library: str, tmp_path: Path) -> None:
     def begun() -> tuple[Runner, NanGuardHook]:
         runner = run_of(library)
         guard = runner.register_hook(NanGuardHook("skip", max_skips=5))
@@ -377,7 +377,7 @@ class Loader(list[Any]):
 
 
 @pytest.mark.parametrize("path", ["sampler", "batch_sampler", "batch_sampler.sampler"])
-def test_the_sampler_is_told_of_each_epoch_wherever_it_is(path: str) -> None:
+def test_the_sampler_gets_the_epoch_wherever_it_is(path: str) -> None:
     loader, sampler = Loader(data(2)), Sampler()
     holder: Any = loader
     for name in path.split(".")[:-1]:
@@ -476,7 +476,7 @@ def test_mixed_precision_is_that_of_a_loop_by_hand(kind: str, group: int) -> Non
 
 @needs_torch
 @pytest.mark.torch
-def test_the_scale_is_what_was_wished_and_one_that_is_fixed_stays() -> None:
+def test_loss_scale_sets_the_scale_and_a_fixed_one_stays() -> None:
     import torch
 
     options = {"init_scale": 128.0, "growth_factor": 4.0, "growth_interval": 3}

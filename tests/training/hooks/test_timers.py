@@ -82,7 +82,7 @@ def test_the_rest_takes_as_long_as_the_mean_so_far(clock: Clock) -> None:
     assert eta_of(make()) is None
 
 
-def test_what_hooks_do_after_the_timer_is_waiting_for_the_next_batch(clock: Clock) -> None:
+def test_time_of_hooks_after_the_timer_is_data_time(clock: Clock) -> None:
     runner, times = run(clock, max_epochs=1)
     hooks(runner.train_iter).add("post", lambda: setattr(clock, "now", clock.now + 10), priority=90)
     runner.fit(Slow(clock, 3))

@@ -38,7 +38,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 # Settings
 
 
-def test_a_file_goes_over_the_defaults_and_the_command_line_over_the_file(tmp_path: Path) -> None:
+def test_a_file_overrides_the_defaults_and_the_command_line_the_file(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('[run]\nseed = 3\nmax_epochs = 7\n[[hooks]]\ntype = "EMAHook"\n')
     found = load_settings(file, ["run.max_epochs=9"])
@@ -57,7 +57,7 @@ def test_the_printed_settings_are_settings(tmp_path: Path, capsys: pytest.Captur
     assert load_settings(file) == load_settings(changes=["run.seed=5"])
 
 
-def test_what_belongs_to_another_kind_goes_with_it() -> None:
+def test_options_of_another_type_are_dropped_when_the_type_changes() -> None:
     assert load_settings(changes=["lr.policy=step"])["lr"] == {"policy": "step"}
     assert load_settings(changes=["lr.policy=cosine"])["lr"]["min_lr"] == 0.0, "it is cosine already"
     warm = load_settings(changes=["lr.warmup=linear", "lr.policy=exp"])
@@ -119,14 +119,16 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("clip.max_nrom=1", "did you mean 'max_norm'"),
     ],
 )
-def test_what_cannot_be_built_is_refused_before_anything_is_written(change: str, message: str, tmp_path: Path) -> None:
+def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
+    change: str, message: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     with pytest.raises(ValueError, match=message):
         train(settings(folder, change))
     assert not folder.exists()
 
 
-def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_config_is_refused(tmp_path: Path) -> None:
     for name, text in (("a.toml", "= 3"), ("a.json", "{"), ("b.json", "[1]")):
         file = tmp_path / name
         file.write_text(text)
@@ -137,7 +139,7 @@ def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
 # The run
 
 
-def test_it_learns_the_digits(tmp_path: Path) -> None:
+def test_the_job_learns_the_digits(tmp_path: Path) -> None:
     """97 % are what is promised; here it has fewer epochs than by default."""
     outcome = train(settings(tmp_path / "run", "run.max_epochs=12"))
     assert outcome.accuracy >= 0.97 and outcome.images == 355
@@ -145,7 +147,7 @@ def test_it_learns_the_digits(tmp_path: Path) -> None:
     assert outcome.checkpoint is not None and load(outcome.checkpoint)["meta"]["config"]["data"]["type"] == "digits"
 
 
-def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
+def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
     given = settings(tmp_path, "run.max_epochs=1")
     train(given)
     before = sorted((file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir())
@@ -155,7 +157,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     train(given, overwrite=True)
 
 
-def test_there_must_be_something_to_resume_from(tmp_path: Path) -> None:
+def test_resume_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no checkpoint to resume from"):
         train(settings(tmp_path / "none"), resume=True)
     assert not (tmp_path / "none").exists()
@@ -178,7 +180,7 @@ def test_a_resumed_job_ends_as_one_that_was_never_interrupted(tmp_path: Path) ->
 
 
 @pytest.mark.torch
-def test_it_learns_with_pytorch_too(tmp_path: Path) -> None:
+def test_the_job_learns_with_pytorch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     given = settings(tmp_path, "run.backend=torch", "model.type=cnn", "run.max_epochs=4", "model.channels=[16, 32]")
     assert train(given).accuracy > 0.9
@@ -187,7 +189,7 @@ def test_it_learns_with_pytorch_too(tmp_path: Path) -> None:
 # The command
 
 
-def test_the_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_has_help_and_prints_its_config(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         aspecthook(["train", "--help"])
     text = capsys.readouterr().out
@@ -197,7 +199,7 @@ def test_the_command_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> No
     assert aspecthook([]) == 2 and "usage" in capsys.readouterr().out
 
 
-def test_the_command_trains_and_says_where_everything_is(tmp_path: Path) -> None:
+def test_the_command_trains_and_prints_the_folder(tmp_path: Path) -> None:
     done = run("--epochs", 2, "--work-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "accuracy on 355 test images: " in done.stdout and str(tmp_path / "run") in done.stdout
@@ -207,7 +209,7 @@ def test_the_command_trains_and_says_where_everything_is(tmp_path: Path) -> None
     assert again.returncode == 1 and "already holds a run" in again.stderr and "Traceback" not in again.stderr
 
 
-def test_the_command_ends_with_one_line_where_a_setting_is_wrong(tmp_path: Path) -> None:
+def test_the_command_ends_with_one_line_if_a_setting_is_wrong(tmp_path: Path) -> None:
     done = run("--set", "lr.policy=cosin", "--work-dir", tmp_path / "run")
     assert done.returncode == 2 and "did you mean" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
@@ -217,7 +219,7 @@ def test_the_command_ends_with_one_line_where_a_setting_is_wrong(tmp_path: Path)
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_can_be_interrupted_and_goes_on(number: signal.Signals, tmp_path: Path) -> None:
+def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "aspecthook.training", "--epochs", "400", "--work-dir", str(folder)]
     changes = [word for change in QUIET for word in ("--set", change)]
@@ -238,7 +240,7 @@ def test_the_command_can_be_interrupted_and_goes_on(number: signal.Signals, tmp_
     assert load(folder / f"epoch_{stood['epoch'] + 1}.safetensors")["progress"]["epoch"] == stood["epoch"] + 1
 
 
-def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from aspecthook.training import _requirements
 
     monkeypatch.setattr(_requirements, "find_spec", lambda name: None)

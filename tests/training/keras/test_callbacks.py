@@ -61,14 +61,16 @@ def watched(callback: Any, epochs: int | None = None, **values: list[float]) -> 
         ({"patience": 2}, [1.0, 1.0, 1.0, 1.0], 2),
     ],
 )
-def test_early_stopping_stops_where_that_of_keras_does(options: Any, values: list[float], stopped: int) -> None:
+def test_early_stopping_stops_after_the_same_epoch_as_that_of_keras(
+    options: Any, values: list[float], stopped: int
+) -> None:
     stop = k.EarlyStopping("val_number", **{"mode": "min", **options})
     runner = watched(stop, val_number=values)
     assert (stop.stopped_epoch, runner.epoch) == (stopped, stopped + 1)
 
 
 @both
-def test_the_best_weights_are_put_back_whatever_ends_the_run(library: str) -> None:
+def test_early_stopping_restores_the_best_weights_however_the_run_ends(library: str) -> None:
     for patience in (1, 9):
         runner = run_of(library, max_epochs=5)
         stop = runner.register_hook(k.EarlyStopping("val_x", patience=patience, restore_best_weights=True, mode="min"))
@@ -82,7 +84,7 @@ def test_the_best_weights_are_put_back_whatever_ends_the_run(library: str) -> No
         assert stop.best_epoch == 1 and same(state(runner), best[1]) and not same(best[1], best[-1])
 
 
-def test_a_run_that_had_been_stopped_is_stopped_when_it_is_resumed(tmp_path: Path) -> None:
+def test_a_run_that_early_stopping_ended_stops_again_when_resumed(tmp_path: Path) -> None:
     def made() -> Runner:
         runner = run_of("numpy", max_epochs=9)
         runner.register_hook(Constant(val_x=[1.0] * 9))
@@ -146,7 +148,7 @@ def test_mode_auto_asks_the_metrics_and_then_the_name() -> None:
     assert watching.is_better(2.0, 1.0)
 
 
-def test_a_number_that_is_missing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_monitored_number_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         runner = fitted(k.EarlyStopping("val_los"), data(1), data(1), max_epochs=2)
     assert runner.epoch == 2
@@ -156,7 +158,7 @@ def test_a_number_that_is_missing_is_said(caplog: pytest.LogCaptureFixture) -> N
 # Those that write files
 
 
-def test_checkpoints_are_runs_and_their_names_have_epochs_batches_and_numbers(tmp_path: Path) -> None:
+def test_model_checkpoint_files_can_be_resumed_from_and_names_have_epochs_batches_and_numbers(tmp_path: Path) -> None:
     template = str(tmp_path / "deep" / "{epoch:02d}-{loss:.1f}.keras")
     runner = run_of("numpy", max_epochs=2)
     runner.register_hook(k.ModelCheckpoint(template))
@@ -173,7 +175,7 @@ def test_checkpoints_are_runs_and_their_names_have_epochs_batches_and_numbers(tm
 
 
 @pytest.mark.parametrize("weights_only", [False, True])
-def test_the_best_of_batches_is_saved_from_the_first_on(weights_only: bool, tmp_path: Path) -> None:
+def test_model_checkpoint_saves_the_best_batch_from_the_first_on(weights_only: bool, tmp_path: Path) -> None:
     saved: list[str] = []
     runner = run_of("numpy", max_epochs=1)
     runner.register_hook(
@@ -189,19 +191,21 @@ def test_the_best_of_batches_is_saved_from_the_first_on(weights_only: bool, tmp_
     assert saved == best
 
 
-def test_a_name_that_cannot_be_filled_in_says_what_there_is() -> None:
+def test_a_file_name_template_with_an_unknown_field_is_refused_with_the_fields() -> None:
     with pytest.raises(TrainingError, match=r"\{val_los\}.*fields can be loss, epoch"):
         fitted(k.ModelCheckpoint("{val_los}.keras"))
 
 
-def test_a_best_number_that_is_missing_saves_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_model_checkpoint_saves_and_warns_if_the_monitored_number_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
         fitted(k.ModelCheckpoint(tmp_path / "{epoch}", save_best_only=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
     assert "ModelCheckpoint: there is no 'val_loss'" in caplog.text
 
 
-def test_a_csv_file_goes_on_without_lines_of_epochs_that_are_trained_again(tmp_path: Path) -> None:
+def test_a_resumed_csv_file_has_no_lines_of_epochs_that_are_trained_again(tmp_path: Path) -> None:
     def made(epochs: int) -> Runner:
         runner = run_of("numpy", max_epochs=epochs)
         runner.register_hook(k.CSVLogger(tmp_path / "log.csv"))
@@ -247,7 +251,7 @@ def test_other_ranks_write_no_files(rank: int, tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize(("freq", "how"), [("epoch", "hook"), (1, "hook"), (2, "fit"), (5, "hook")])
-def test_a_run_that_is_killed_goes_on_from_its_backup(freq: Any, how: str, double: bool, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_from_its_backup(freq: Any, how: str, double: bool, tmp_path: Path) -> None:
     def run(folder: Path, dies: int | None) -> tuple[Runner, list[Any]]:
         runner = run_of("numpy", max_epochs=3)
         callbacks: list[Any] = [
@@ -276,7 +280,7 @@ def test_a_run_that_is_killed_goes_on_from_its_backup(freq: Any, how: str, doubl
         assert not folder.exists()
 
 
-def test_a_backup_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: Path) -> None:
+def test_an_unreadable_backup_is_passed_over_for_the_one_before(tmp_path: Path) -> None:
     def made(**options: Any) -> Runner:
         runner = run_of("numpy", max_epochs=3)
         runner.register_hook(k.BackupAndRestore(tmp_path, delete_checkpoint=False, **options))
@@ -338,12 +342,12 @@ def test_a_schedule_sets_the_rate_of_each_epoch(old: bool) -> None:
 
 
 @pytest.mark.parametrize("rate", [1, True, None, "0.1"])
-def test_a_schedule_that_gives_no_float_is_refused(rate: Any) -> None:
+def test_a_schedule_that_returns_no_float_is_refused(rate: Any) -> None:
     with pytest.raises(TrainingError, match="return a float"):
         fitted(k.LearningRateScheduler(lambda epoch, lr: rate))
 
 
-def test_progress_is_a_line_for_each_epoch_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progbar_prints_a_line_per_epoch_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     runner = fitted(k.ProgbarLogger(), data(2), data(1))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Epoch 1/2" and lines[2] == "Epoch 2/2" and len(lines) == 4
@@ -355,7 +359,7 @@ def test_progress_is_a_line_for_each_epoch_where_there_is_no_terminal(capsys: py
     assert tested.startswith("1/1") and "loss" in tested and "loss" not in predicted
 
 
-def test_progress_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progbar_moves_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal:
         def __init__(self) -> None:
             self.text = ""
@@ -411,7 +415,7 @@ def names(folder: Path) -> list[Any]:
 
 
 @needs_tensorboard
-def test_tensorboard_is_given_the_names_of_keras(tmp_path: Path) -> None:
+def test_tensorboard_uses_the_names_of_keras(tmp_path: Path) -> None:
     board = k.TensorBoard(tmp_path, update_freq=2, histogram_freq=2, write_steps_per_second=True)
     runner = fitted(board, data(3), data(1))
     per_epoch = ("epoch_loss", "epoch_learning_rate", "epoch_steps_per_second")
@@ -434,7 +438,7 @@ def test_tensorboard_is_given_the_names_of_keras(tmp_path: Path) -> None:
 
 
 @needs_tensorboard
-def test_tensorboard_goes_on_in_its_files(tmp_path: Path) -> None:
+def test_a_resumed_tensorboard_continues_its_files(tmp_path: Path) -> None:
 
     def made() -> Runner:
         runner = run_of("numpy", max_epochs=4)
@@ -472,13 +476,13 @@ def test_a_checkpoint_may_be_saved_before_a_new_event_file_is_written(tmp_path: 
 
 @needs_tensorboard
 @pytest.mark.parametrize("options", [{"profile_batch": 2}, {"update_freq": 0}, {"write_graph": True}])
-def test_tensorboard_refuses_what_it_cannot_do(options: dict[str, Any]) -> None:
+def test_tensorboard_refuses_options_of_tensorflow(options: dict[str, Any]) -> None:
     with pytest.raises(HookOptionError, match="=".join(map(str, *options.items()))):
         k.TensorBoard(**options)
 
 
 @needs_tensorboard
-def test_weights_that_are_no_numbers_have_no_histogram(tmp_path: Path) -> None:
+def test_nan_weights_have_no_histogram(tmp_path: Path) -> None:
     runner = run_of("numpy", max_epochs=1)
     runner.register_hook(k.LambdaCallback(on_epoch_end=lambda epoch, logs: runner.model[0].weight.data.fill(nan)))
     runner.register_hook(k.TensorBoard(tmp_path, histogram_freq=1))
@@ -488,7 +492,7 @@ def test_weights_that_are_no_numbers_have_no_histogram(tmp_path: Path) -> None:
 
 
 @needs_tensorboard
-def test_tensorboard_needs_what_writes_and_a_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_tensorboard_needs_tensorboardx_and_a_writable_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainingError, match="cannot be written: Not a directory"):
         fitted(k.TensorBoard(tmp_path / "file"))

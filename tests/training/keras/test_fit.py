@@ -103,7 +103,9 @@ def comparable(
 
 @pytest.mark.parametrize("frequency", [None, 1, 2, 3])
 @pytest.mark.parametrize("base", [ours.Callback, theirs.callbacks.Callback], ids=["ours", "theirs"])
-def test_callbacks_of_both_kinds_are_told_the_same_by_both(frequency: int | None, base: Any) -> None:
+def test_our_callbacks_and_those_of_keras_get_the_same_calls_from_our_runner_and_from_keras(
+    frequency: int | None, base: Any
+) -> None:
     real, mine = recorder(base), recorder(base)
     model = keras_model()
     val = {} if frequency is None else {"validation_data": (VX, VY), "validation_freq": frequency}
@@ -207,7 +209,7 @@ def fitted(how: str, library: Any, case: str, folder: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("how", ["run", "fit"])
-def test_ours_and_the_real_ones_do_the_same(
+def test_our_callbacks_and_those_of_keras_decide_alike_on_our_runner(
     how: str, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = fitted(how, ours, case, tmp_path / "ours", monkeypatch)
@@ -220,7 +222,7 @@ def test_ours_and_the_real_ones_do_the_same(
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "nan"])
-def test_on_our_runner_and_on_keras_they_do_the_same(
+def test_our_callbacks_decide_alike_on_our_runner_and_on_keras(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = fitted("run", theirs.callbacks, case, tmp_path / "run", monkeypatch)
@@ -235,7 +237,7 @@ def test_on_our_runner_and_on_keras_they_do_the_same(
 # What Keras decides by what it has compiled
 
 
-def test_mode_auto_works_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_auto_works_on_our_runner_and_on_keras(monkeypatch: pytest.MonkeyPatch) -> None:
     model = keras_model()
     model.compile("sgd", "mse", metrics=["mae", theirs.metrics.R2Score(name="precise")])
     stops = [ours.EarlyStopping(name, patience=9) for name in ("val_mae", "val_precise", "val_loss")]
@@ -257,7 +259,7 @@ def test_mode_auto_works_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
 # Lists of callbacks, and callbacks of users
 
 
-def test_lists_of_both_kinds_are_callbacks_on_both() -> None:
+def test_callback_lists_of_ours_and_of_keras_work_on_our_runner_and_on_keras() -> None:
     for library in (ours, theirs.callbacks):
         alone, seen = recorder(ours.Callback), recorder(theirs.callbacks.Callback)
         both = library.CallbackList([alone, seen], add_history=True)
@@ -287,7 +289,7 @@ class Stopping(theirs.callbacks.EarlyStopping):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("kind", [Stopping, theirs.callbacks.EarlyStopping])
-def test_those_of_keras_remember(kind: Any, tmp_path: Path) -> None:
+def test_callbacks_of_keras_keep_their_state_when_resumed(kind: Any, tmp_path: Path) -> None:
     def made() -> tuple[Runner, Any]:
         runner = run_of(9, lr=0.0)
         return runner, runner.register_hook(kind("loss", patience=5, mode="min", min_delta=0.5))
@@ -305,7 +307,7 @@ def test_those_of_keras_remember(kind: Any, tmp_path: Path) -> None:
     assert (stop.stopped_epoch, again.epoch) == ((8, 9) if kind is Stopping else (5, 6))
 
 
-def test_a_warning_is_logged_of_a_method_that_keras_never_calls(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_misspelt_method_of_a_keras_callback_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     class Typo(theirs.callbacks.Callback):  # type: ignore[misc]
         def on_epoch_ends(self, epoch: int, logs: Any = None) -> None: ...
 
@@ -334,7 +336,7 @@ class Dies(theirs.callbacks.Callback):  # type: ignore[misc]
 
 @pytest.mark.parametrize("library", [ours, theirs.callbacks], ids=["ours", "theirs"])
 @pytest.mark.parametrize("how", ["run", "fit"])
-def test_a_fit_goes_on_from_its_backup(how: str, library: Any, tmp_path: Path) -> None:
+def test_a_killed_fit_of_keras_resumes_from_our_backup(how: str, library: Any, tmp_path: Path) -> None:
     def fit(folder: Path, *more: Any) -> tuple[Any, Any]:
         seen = recorder(ours.Callback)
         callbacks = [library.BackupAndRestore(str(folder), double_checkpoint=True), seen, *more]
@@ -359,7 +361,9 @@ def test_a_fit_goes_on_from_its_backup(how: str, library: Any, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("library", [ours, theirs.callbacks], ids=["ours", "theirs"])
-def test_keras_forgets_the_epoch_when_a_fit_is_killed_twice_and_ours_does_not(library: Any, tmp_path: Path) -> None:
+def test_our_backup_keeps_the_epoch_when_a_fit_is_killed_twice_unlike_that_of_keras(
+    library: Any, tmp_path: Path
+) -> None:
     def fit(*more: Any) -> list[int]:
         backup = library.BackupAndRestore(str(tmp_path / "backup"), save_freq=1)
         seen = recorder(ours.Callback)
@@ -376,7 +380,7 @@ def test_keras_forgets_the_epoch_when_a_fit_is_killed_twice_and_ours_does_not(li
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_a_broken_backup_of_a_fit_gives_way_to_the_one_before(double: bool, tmp_path: Path) -> None:
+def test_a_broken_backup_of_a_fit_is_passed_over_for_the_one_before(double: bool, tmp_path: Path) -> None:
     def fit(*more: Any) -> list[int]:
         seen = recorder(ours.Callback)
         backup = ours.BackupAndRestore(tmp_path, double_checkpoint=double)
@@ -393,7 +397,7 @@ def test_a_broken_backup_of_a_fit_gives_way_to_the_one_before(double: bool, tmp_
             fit()
 
 
-def test_keras_cannot_resume_a_fit_inside_an_epoch_and_our_runner_can(tmp_path: Path) -> None:
+def test_our_runner_resumes_inside_an_epoch_unlike_a_fit_of_keras(tmp_path: Path) -> None:
     def batches_after(how: str) -> int:
         folder = tmp_path / how
 

@@ -54,7 +54,7 @@ def fitted(callback: Any, train: Any = None, val: Any = None, library: str = "nu
 
 
 @both
-def test_a_run_tells_what_a_fit_of_keras_tells(library: str) -> None:
+def test_a_run_calls_callbacks_as_a_fit_of_keras_does(library: str) -> None:
     seen = recorder()
     runner = fitted(seen, data(2), data(1, seed=4), library)
     assert short(seen.told) == [
@@ -157,7 +157,7 @@ def test_by_iterations_an_epoch_is_a_pass_over_the_data(options: Any, ended: lis
 
 
 @pytest.mark.parametrize("priority", ["HIGHEST", 45, "LOWEST"])
-def test_the_numbers_of_an_eval_hook_of_any_priority_are_those_of_its_epoch(priority: Any) -> None:
+def test_the_numbers_of_an_eval_hook_of_any_priority_are_in_the_logs_of_its_epoch(priority: Any) -> None:
     seen = recorder("on_epoch_end", "on_test_begin")
     runner = run_of("numpy", max_epochs=4)
     runner.register_hook(seen)
@@ -167,7 +167,7 @@ def test_the_numbers_of_an_eval_hook_of_any_priority_are_those_of_its_epoch(prio
     assert len(seen.told) == 6
 
 
-def test_a_validation_before_training_is_none_of_the_first_epoch() -> None:
+def test_a_validation_before_training_does_not_belong_to_the_first_epoch() -> None:
     seen = recorder("on_epoch_end")
     runner = run_of("numpy", max_epochs=3)
     runner.register_hook(EvalHook(data(1), start=0, interval=3))
@@ -189,7 +189,7 @@ def test_all_tests_end_before_an_epoch_does() -> None:
     assert told == ["a test", "b test", "a epoch", "b epoch"]
 
 
-def test_all_that_end_an_epoch_share_its_logs_and_the_run_has_its_own() -> None:
+def test_callbacks_share_the_logs_of_an_epoch_and_the_run_has_its_own() -> None:
     def add(_: int, logs: Any) -> None:
         logs["added"] = 1.0
 
@@ -203,7 +203,7 @@ def test_all_that_end_an_epoch_share_its_logs_and_the_run_has_its_own() -> None:
     assert sorted(last[0]) == ["loss"] and "added" not in runner.logs
 
 
-def test_the_older_names_are_called_unless_the_newer_are_overridden() -> None:
+def test_on_batch_methods_are_called_unless_on_train_batch_methods_are_overridden() -> None:
     class Older(k.Callback):
         def __init__(self) -> None:
             self.told: list[Any] = []
@@ -262,7 +262,7 @@ def test_callbacks_and_hooks_are_in_one_order() -> None:
     assert told == ["early", "first", "mm", "late"]
 
 
-def test_params_and_the_model_are_there_before_anything_begins() -> None:
+def test_params_and_the_model_are_set_before_on_train_begin() -> None:
     seen: list[Any] = []
 
     class Curious(k.Callback):
@@ -281,7 +281,7 @@ def test_params_and_the_model_are_there_before_anything_begins() -> None:
     assert curious.params is not None and curious.params["steps"] is None
 
 
-def test_an_object_that_only_looks_like_a_callback_is_one() -> None:
+def test_an_object_with_the_methods_of_a_callback_is_one() -> None:
     class Alike:
         def __init__(self) -> None:
             self.told: list[str] = []
@@ -306,7 +306,7 @@ def test_an_object_that_only_looks_like_a_callback_is_one() -> None:
 # Ends
 
 
-def test_after_a_failure_training_has_not_ended() -> None:
+def test_on_train_end_is_not_called_after_a_failure() -> None:
     seen = recorder()
     runner = run_of("numpy")
     runner.register_hook(seen)
@@ -317,7 +317,7 @@ def test_after_a_failure_training_has_not_ended() -> None:
 
 
 @pytest.mark.parametrize("stage", ["train_epoch", "val_epoch"])
-def test_an_epoch_whose_stage_fails_after_its_body_has_not_ended(stage: str) -> None:
+def test_on_epoch_end_is_not_called_if_the_stage_fails_after_its_body(stage: str) -> None:
     seen = recorder("on_epoch_end", "on_train_end")
     runner = run_of("numpy")
     runner.register_hook(seen)
@@ -350,7 +350,7 @@ def test_a_run_may_be_fitted_again_after_a_failure() -> None:
     assert short(seen.told) == ["train_begin", "epoch_begin 1", "epoch_end 1", "train_end"]
 
 
-def test_a_run_that_is_stopped_in_an_epoch_ends_it_without_its_validation() -> None:
+def test_a_run_stopped_inside_an_epoch_ends_it_without_a_validation() -> None:
     seen = recorder()
     stop = k.LambdaCallback(on_train_batch_end=lambda batch, logs: setattr(runner, "stopping", batch == 1))
     runner = run_of("numpy")
@@ -361,7 +361,7 @@ def test_a_run_that_is_stopped_in_an_epoch_ends_it_without_its_validation() -> N
     assert epochs(seen.told) == [(0, ["loss"])]
 
 
-def test_an_epoch_whose_validation_another_hook_prevents_ends_all_the_same() -> None:
+def test_an_epoch_ends_even_if_a_hook_skips_its_validation() -> None:
     seen = recorder("on_epoch_end", "on_train_end")
     runner = run_of("numpy")
     runner.register_hook(seen)
@@ -389,7 +389,7 @@ def test_an_epoch_that_ctrl_c_interrupts_ends_when_the_run_is_resumed(tmp_path: 
     assert short(seen.told) == ["epoch_end 1", "train_end"]
 
 
-def test_an_iteration_that_a_hook_skips_has_no_numbers() -> None:
+def test_a_skipped_iteration_adds_nothing_to_the_means() -> None:
     seen = recorder("on_train_batch_end", "on_epoch_end")
     runner = run_of("numpy", max_epochs=1)
     runner.register_hook(seen)
@@ -432,7 +432,7 @@ class _Long(k.Callback):
         (_Long, "missing a required argument: 'more'"),
     ],
 )
-def test_a_method_that_would_not_be_called_or_could_not_is_refused(kind: Any, text: str) -> None:
+def test_a_misspelt_method_or_one_with_wrong_parameters_is_refused(kind: Any, text: str) -> None:
     runner = run_of("numpy")
     for register in (runner.register_hook, k.CallbackList().append, lambda one: k.Model(runner).fit([], callbacks=one)):
         with pytest.raises(HookSignatureError, match=text):
@@ -464,12 +464,12 @@ def test_a_method_that_would_not_be_called_or_could_not_is_refused(kind: Any, te
         (lambda: k.CallbackList([3]), HookTypeError, "3 is not a callback"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(build: Callable[[], Any], error: type[Exception], text: str) -> None:
+def test_impossible_options_are_refused(build: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         build()
 
 
-def test_they_are_built_from_configs() -> None:
+def test_callbacks_are_built_from_configs() -> None:
     load_hooks()
     runner = run_of("numpy")
     stop = runner.register_hook({"type": "EarlyStopping", "monitor": "loss", "patience": 2, "priority": "LOW"})

@@ -29,7 +29,7 @@ from tests.training.keras.test_keras import recorder, short  # noqa: E402
 
 
 @both
-def test_the_model_is_what_callbacks_use_of_one_of_keras(library: str, tmp_path: Path) -> None:
+def test_the_model_has_all_that_callbacks_use_of_a_keras_model(library: str, tmp_path: Path) -> None:
     runner = run_of(library, max_epochs=1)
     model = k.Model(runner)
     runner.fit(data(2))
@@ -57,7 +57,7 @@ def test_the_model_is_what_callbacks_use_of_one_of_keras(library: str, tmp_path:
 
 
 @both
-def test_a_callback_may_evaluate_and_predict_and_nobody_hears(library: str) -> None:
+def test_a_callback_may_evaluate_and_predict_without_calls_to_other_callbacks(library: str) -> None:
     x, y = data(1)[0]
     found: list[Any] = []
 
@@ -84,7 +84,7 @@ def test_a_callback_may_evaluate_and_predict_and_nobody_hears(library: str) -> N
     assert isinstance(last, float) and "test_loss" not in runner.logs
 
 
-def test_several_numbers_are_given_loss_first() -> None:
+def test_evaluate_returns_the_loss_first() -> None:
     class Two:
         def train_step(self, batch: Any, optimizer: Any) -> Any: ...
 
@@ -97,7 +97,7 @@ def test_several_numbers_are_given_loss_first() -> None:
     assert model.optimizer is None
 
 
-def test_stop_training_may_be_taken_back() -> None:
+def test_stop_training_can_be_unset() -> None:
     runner = run_of("numpy", max_epochs=3)
     model = k.Model(runner)
     model.stop_training = True
@@ -106,7 +106,7 @@ def test_stop_training_may_be_taken_back() -> None:
     assert not runner.stopping
 
 
-def test_a_callback_may_put_things_on_its_model() -> None:
+def test_a_callback_may_set_attributes_of_its_model() -> None:
     runner = run_of("numpy", max_epochs=1)
     history = runner.register_hook(k.History())
     runner.register_hook(k.LambdaCallback(on_train_begin=lambda logs: setattr(history.model, "mine", 3)))
@@ -115,7 +115,7 @@ def test_a_callback_may_put_things_on_its_model() -> None:
 
 
 @both
-def test_a_fit_has_callbacks_for_its_time(library: str) -> None:
+def test_callbacks_passed_to_fit_are_removed_after_it(library: str) -> None:
     x, y = (np.concatenate(rows) for rows in zip(*data(4), strict=True))
     runner = run_of(library, max_epochs=1)
     model = k.Model(runner)
@@ -135,7 +135,7 @@ def test_a_fit_has_callbacks_for_its_time(library: str) -> None:
     assert seen.told == []
 
 
-def test_a_fit_shows_its_progress_if_that_is_wished(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fit_shows_its_progress_if_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     model = k.Model(run_of("numpy"))
     seen = k.Callback()
     model.fit(data(2), epochs=1, callbacks=seen)
@@ -149,7 +149,7 @@ def test_a_fit_shows_its_progress_if_that_is_wished(capsys: pytest.CaptureFixtur
     assert seen.params == {"verbose": 1, "epochs": 1, "steps": 1}
 
 
-def test_a_callback_that_is_registered_and_given_again_is_there_once_and_stays() -> None:
+def test_a_registered_callback_passed_to_fit_is_called_once_and_stays() -> None:
     seen = recorder("on_train_begin", "on_epoch_end")
     runner = run_of("numpy", max_epochs=1)
     runner.register_hook(seen)
@@ -174,7 +174,7 @@ def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
     assert (seen.told, short(other.told)) == ([], ["epoch_end 0"])
 
 
-def test_a_fit_that_fails_takes_its_callbacks_off() -> None:
+def test_callbacks_passed_to_fit_are_removed_when_it_fails() -> None:
     runner = run_of("numpy")
     with pytest.raises(ZeroDivisionError):
         k.Model(runner).fit(data(1), callbacks=k.LambdaCallback(on_train_begin=lambda logs: 1 / 0))
@@ -204,7 +204,7 @@ def test_callbacks_of_one_kind_have_states_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base", [k.Callback, k.MonitorCallback])
-def test_a_callback_without_a_memory_is_told_again_of_the_epoch_that_goes_on(base: Any, tmp_path: Path) -> None:
+def test_on_epoch_begin_is_called_again_for_a_resumed_callback_without_a_state(base: Any, tmp_path: Path) -> None:
     class Forgets(base):  # type: ignore[misc]
         def __init__(self) -> None:
             self.told: list[Any] = []
@@ -250,7 +250,7 @@ def test_a_second_fit_begins_anew() -> None:
     assert len(history.history["loss"]) == 4 and history.epoch == []
 
 
-def test_a_state_that_is_loaded_in_a_run_counts_there_alone() -> None:
+def test_a_state_loaded_during_a_run_counts_for_that_run_alone() -> None:
     runner = run_of("numpy", max_epochs=4)
     stop = runner.register_hook(k.EarlyStopping("loss", patience=50))
     seen: list[int] = []
@@ -304,7 +304,7 @@ def test_a_list_calls_its_callbacks_in_order_with_plain_numbers() -> None:
     assert not len(hooks(callbacks.on_test_begin))
 
 
-def test_a_list_adds_what_keras_adds_and_hands_on_the_model() -> None:
+def test_a_list_adds_history_and_progbar_and_passes_on_the_model() -> None:
     class Model:
         history: Any = None
 
@@ -336,7 +336,7 @@ def test_a_list_on_a_run_is_a_callback_too() -> None:
     assert seen.told == alone.told and history.epoch == [0, 1]
 
 
-def test_an_optimizer_without_a_rate_is_said() -> None:
+def test_an_optimizer_without_a_learning_rate_is_refused_when_asked_for_it() -> None:
     class NoRate:
         param_groups = ()
 
@@ -473,7 +473,7 @@ dist.destroy_process_group()
 @needs_torch
 @pytest.mark.torch
 @pytest.mark.stress
-def test_two_ranks_decide_alike(tmp_path: Path) -> None:
+def test_callbacks_on_two_ranks_decide_alike(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -502,7 +502,7 @@ def test_two_ranks_decide_alike(tmp_path: Path) -> None:
     assert first["nan"] == second["nan"] == 5
 
 
-def test_none_of_keras_is_imported() -> None:
+def test_keras_is_not_imported() -> None:
     code = (
         "import sys; from aspecthook.training.keras import EarlyStopping; "
         "assert not {'keras', 'tensorflow', 'torch', 'numpy'} & set(sys.modules), sys.modules.keys()"

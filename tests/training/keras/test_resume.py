@@ -168,13 +168,13 @@ def check(name: str, library: Any, folder: Path, how: str = "numpy", moments: An
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_ours_go_on_from_any_moment_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+def test_our_callbacks_resume_bit_by_bit_from_any_moment(name: str, tmp_path: Path) -> None:
     assert check(name, ours, tmp_path) >= (14 if name == "evaluates" else 17)
 
 
 @pytest.mark.torch
 @needs_torch
-def test_ours_go_on_with_pytorch(tmp_path: Path) -> None:
+def test_our_callbacks_resume_with_pytorch(tmp_path: Path) -> None:
     assert check("validates", ours, tmp_path, "torch", MOMENTS[1::4]) >= 6
 
 
@@ -183,7 +183,7 @@ def test_ours_go_on_with_pytorch(tmp_path: Path) -> None:
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # a CSVLogger of Keras keeps its file open
 @pytest.mark.parametrize("name", ["trains", "validates twice", "iterates and validates", "evaluates"])
-def test_those_of_keras_go_on_from_any_moment_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+def test_callbacks_of_keras_resume_bit_by_bit_from_any_moment(name: str, tmp_path: Path) -> None:
     os.environ.setdefault("KERAS_BACKEND", "torch" if find_spec("torch") else "numpy")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -192,7 +192,7 @@ def test_those_of_keras_go_on_from_any_moment_as_if_nothing_had_happened(name: s
 
 
 @needs_keras
-def test_the_lines_of_a_csv_logger_of_keras_stay_and_those_that_come_again_go(tmp_path: Path) -> None:
+def test_a_resumed_csv_logger_of_keras_has_no_line_twice(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from keras import callbacks as theirs

@@ -361,7 +361,7 @@ def test_the_end_of_an_epoch_is_found_without_the_length_of_the_data(ignore_last
     ]
 
 
-def test_an_iteration_that_a_hook_skips_is_in_no_row_and_counts() -> None:
+def test_a_skipped_iteration_is_in_no_row_and_counts() -> None:
     runner = make()
     hooks(runner.train_iter).pre(lambda runner: Return(None) if runner.iter in (2, 3, 5) else None)
     found = rows_of(runner, [0] * 4, interval=2)
@@ -382,7 +382,7 @@ def test_a_number_that_a_hook_logs_once_stays_as_it_is() -> None:
     assert "left out" not in found[0]
 
 
-def test_a_model_cannot_hide_where_a_row_is() -> None:
+def test_a_model_cannot_overwrite_the_place_of_a_row() -> None:
     runner = make(lambda place: {"log_vars": {"mode": 3.0, "iter": -1.0, "epoch": 0.5, "loss": 1.0}})
     assert [{**row} for row in rows_of(runner, [0] * 2, interval=2)] == [
         {"mode": "train", "epoch": epoch, "iter": 2, "lr": 0.1, "loss": 1.0} for epoch in (1, 2)
@@ -435,7 +435,7 @@ def test_tensors_of_one_number_are_numbers() -> None:
     assert all(type(row["loss"]) is float and "two" not in row for row in found)
 
 
-def test_what_a_loss_alone_gives_is_logged() -> None:
+def test_a_loss_without_log_vars_is_logged() -> None:
     manual_seed(0)
     model = Sequential(Linear(3, 2))
     runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=cross_entropy, max_epochs=1)
@@ -462,7 +462,7 @@ def test_a_validation_makes_a_row_at_its_place_in_the_training() -> None:
 
 
 @pytest.mark.parametrize("by_epoch", [True, False])
-def test_what_is_due_of_the_training_comes_before_the_validation_after_it(by_epoch: bool) -> None:
+def test_training_rows_that_are_due_come_before_the_validation(by_epoch: bool) -> None:
     # EvalHook validates among the hooks of an iteration, or an epoch, and before the loggers are called.
     each: Any = {"interval": 1, "by_epoch": True} if by_epoch else {"interval": 2, "by_epoch": False}
     runner = make(logged, EvalHook([1, 3], **each), max_epochs=2)
@@ -568,7 +568,7 @@ def test_no_name_or_text_breaks_a_line(tmp_path: Path) -> None:
     assert objects(tmp_path / "log.jsonl")[0]["note"] == "two\r\nlines\ud800, and\x00more"
 
 
-def test_what_is_no_number_is_null_in_json_and_as_usual_in_a_table(tmp_path: Path) -> None:
+def test_nan_is_null_in_json_and_nan_in_a_table(tmp_path: Path) -> None:
     values = [nan, inf, -inf, 1.5]
     kinds = (JsonLoggerHook(interval=1), CsvLoggerHook(interval=1))
     make(lambda place: {"log_vars": {"loss": values[place]}}, *kinds, work_dir=tmp_path, max_epochs=1).fit([0] * 4)
@@ -607,7 +607,7 @@ def test_a_new_run_keeps_the_files_of_an_older_one(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 9
 
 
-def test_a_second_run_of_a_runner_goes_on_with_its_files(tmp_path: Path) -> None:
+def test_a_second_run_of_a_runner_continues_its_files(tmp_path: Path) -> None:
     runner = write(tmp_path)
     runner.fit([0] * 3)
     runner.max_epochs = 3
@@ -646,7 +646,7 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_run(kind: type[Log
 
 
 @pytest.mark.parametrize("kind", [*FILES, Rows])
-def test_intervals_that_are_none_are_refused(kind: type[LoggerHook]) -> None:
+def test_impossible_intervals_are_refused(kind: type[LoggerHook]) -> None:
     with pytest.raises(HookOptionError, match=f"{kind.__name__}: interval=-1; give a number from 0 up"):
         kind(-1)
     with pytest.raises(HookTypeError, match="interval=1.5 is not a whole number"):
@@ -737,7 +737,7 @@ priorities = st.sampled_from([1, 50, 89, 90, 91, 99])
     torn=st.booleans(),
     accumulate=st.integers(1, 2),
 )
-def test_a_run_that_is_killed_and_resumed_leaves_the_files_of_one_that_never_ended(
+def test_a_killed_and_resumed_run_leaves_the_same_logs(
     kill: tuple[int, str, int],
     store: tuple[int, str, int],
     interval: int,
@@ -784,7 +784,7 @@ def test_a_run_that_is_killed_and_resumed_leaves_the_files_of_one_that_never_end
         assert contents(where) == contents(Path(folder, "whole"))
 
 
-def test_a_checkpoint_of_a_run_that_has_not_gone_on_is_the_same(tmp_path: Path) -> None:
+def test_a_checkpoint_saved_right_after_a_resume_is_the_same(tmp_path: Path) -> None:
     runner = write(tmp_path, max_iters=5)
     runner.fit([0] * 3)
     first = runner.save_checkpoint(tmp_path / "first")
@@ -837,7 +837,7 @@ def test_a_resumed_run_in_another_folder_begins_files_there(tmp_path: Path) -> N
     assert [row["iter"] for row in table(tmp_path / "two" / "log.csv")] == ["2", "3"]
 
 
-def test_a_logger_that_the_checkpoint_does_not_know_goes_on_behind_what_is_there(tmp_path: Path) -> None:
+def test_a_logger_without_a_state_in_the_checkpoint_appends_to_its_file(tmp_path: Path) -> None:
     runner = make(logged, max_iters=4)
     runner.fit([0] * 3)
     saved = runner.save_checkpoint(tmp_path / "saved")
@@ -877,7 +877,7 @@ KILLED = """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_process_that_is_killed_leaves_files_that_are_gone_on_with(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_log_files_that_can_be_continued(tmp_path: Path) -> None:
     def run(folder: str, at: int) -> int:
         command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / folder), str(at)]
         return subprocess.run(command, check=False).returncode
@@ -891,7 +891,7 @@ def test_a_process_that_is_killed_leaves_files_that_are_gone_on_with(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_full_disk_ends_no_run_and_what_is_missing_is_written_later(
+def test_a_full_disk_does_not_end_the_run_and_missing_lines_are_written_later(
     kind: type[LoggerHook], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     full: list[bool] = []
@@ -939,7 +939,7 @@ FULL = """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a limit on files")
-def test_a_line_that_fits_in_part_is_taken_back(tmp_path: Path) -> None:
+def test_a_partly_written_line_is_removed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(FULL), str(tmp_path), str(Path(__file__).parents[3])]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -990,7 +990,7 @@ def events(folder: Path) -> list[tuple[int, str, float]]:
 
 
 @needs_tensorboard
-def test_tensorboard_is_given_the_numbers_at_the_iterations_of_the_run(tmp_path: Path) -> None:
+def test_tensorboard_logs_numbers_at_the_iterations_of_the_run(tmp_path: Path) -> None:
     optimizer = Optimizer({"lr": 0.5, "momentum": 0.75, "params": []}, {"lr": 0.25, "momentum": 0.75, "params": []})
     hook = TensorboardLoggerHook(interval=2)
     runner = make(lambda place: {"log_vars": {"loss": float(place)}}, hook, work_dir=tmp_path, optimizer=optimizer)
@@ -1032,7 +1032,7 @@ def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None
 
 
 @needs_tensorboard
-def test_events_that_cannot_be_written_end_no_run(
+def test_events_that_cannot_be_written_do_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     full: list[bool] = []
@@ -1058,7 +1058,7 @@ def test_tensorboard_needs_a_folder() -> None:
         make(logged, TensorboardLoggerHook()).fit([0])
 
 
-def test_without_tensorboardx_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tensorboardx_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aspecthook.training.logging._event_files.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"needs tensorboardX; pip install 'aspecthook\[tensorboard\]'"):
         TensorboardLoggerHook()

@@ -207,7 +207,7 @@ def test_a_test_among_the_iterations_of_a_run_leaves_its_own_line() -> None:
     assert heads == ["test 2/2", "epoch 1/2", "test 2/2", "epoch 2/2"]
 
 
-def test_the_time_since_the_line_before_is_said(clock: Clock) -> None:
+def test_lines_show_the_time_since_the_line_before(clock: Clock) -> None:
     clock.step = 0.0
     file = File()
     runner = run(file)
@@ -254,7 +254,7 @@ def test_an_epoch_that_is_saved_before_its_line_is_shown_is_shown_after_a_resume
     assert [without_times(line) for line in file.lines] == expected
 
 
-def test_a_second_run_of_a_runner_goes_on() -> None:
+def test_a_second_run_of_a_runner_continues_its_epochs() -> None:
     runner = run(file := File(), max_epochs=1)
     runner.fit([0] * 4)
     runner.max_epochs = 2
@@ -282,7 +282,7 @@ def test_a_hook_that_is_registered_in_a_run_begins_with_the_next_one() -> None:
 # Lines meanwhile
 
 
-def test_elsewhere_a_line_is_shown_every_so_many_iterations() -> None:
+def test_without_a_terminal_a_line_is_printed_every_so_many_iterations() -> None:
     file = File()
     run(file, IterTimerHook(), interval=2, max_epochs=1).fit([0] * 6, [1] * 4)
     lines = [re.sub(r"  eta .*?(  |$)", r"\1", line) for line in file.lines]
@@ -294,7 +294,7 @@ def test_elsewhere_a_line_is_shown_every_so_many_iterations() -> None:
     assert all(re.search(r"  eta [\d.]+ [mµn]?s", line) for line in file.lines[:-1])
 
 
-def test_elsewhere_a_line_is_shown_after_so_many_seconds_without_one(clock: Clock) -> None:
+def test_without_a_terminal_a_line_is_printed_after_so_many_seconds_without_one(clock: Clock) -> None:
     clock.step = 0.0
     file = File()
     runner = run(file, seconds=10, max_iters=12)
@@ -303,7 +303,7 @@ def test_elsewhere_a_line_is_shown_after_so_many_seconds_without_one(clock: Cloc
     assert [line.partition("  ")[0] for line in file.lines] == ["iter 3/12", "iter 6/12", "iter 9/12", "iter 12/12"]
 
 
-def test_elsewhere_there_are_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_there_are_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     file = File()
@@ -312,7 +312,7 @@ def test_elsewhere_there_are_no_control_characters(monkeypatch: pytest.MonkeyPat
     assert len(file.lines) == 2 * (3 + 2 + 1)
 
 
-def test_the_standard_output_is_that_of_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_printed_to_the_current_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     runner = run(None)
     runner.fit([0] * 4)
     assert [without_times(line) for line in capsys.readouterr().out.splitlines()] == [
@@ -328,7 +328,7 @@ def test_without_a_standard_output_nothing_is_shown(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("kind", ["dumb", "unknown"])
-def test_a_terminal_that_can_do_no_more_is_given_plain_lines(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dumb_terminal_gets_plain_lines(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", kind)
     file = Terminal()
     run(file, interval=2).fit([0] * 4)
@@ -336,7 +336,7 @@ def test_a_terminal_that_can_do_no_more_is_given_plain_lines(kind: str, monkeypa
     assert len(file.lines) == 4
 
 
-def test_without_rich_a_terminal_is_given_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_rich_a_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aspecthook.training.logging._terminal.find_spec", lambda name: None)
     file = Terminal()
     run(file).fit([0] * 4)
@@ -454,7 +454,7 @@ def handler() -> Any:
     logging.getLogger("of.others").removeHandler(made)
 
 
-def test_what_others_print_goes_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_output_appears_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     file = Terminal()
     monkeypatch.setattr(sys, "stdout", file)
     monkeypatch.setattr(sys, "stderr", file)
@@ -535,7 +535,7 @@ def test_a_run_that_fails_leaves_the_terminal_as_it_was(
 
 @pytest.mark.parametrize("mode", ["val", "test", "predict"])
 @pytest.mark.parametrize("where", ["epoch", "iter", "data"])
-def test_what_fails_outside_a_run_leaves_the_terminal_as_it_was(
+def test_a_failure_outside_a_run_leaves_the_terminal_as_it_was(
     mode: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = Terminal()
@@ -631,7 +631,7 @@ def test_other_ranks_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"seconds": None}, HookTypeError, "seconds=None is not a number"),
     ],
 )
-def test_options_that_are_none_are_refused(options: Any, error: type[Exception], message: str) -> None:
+def test_impossible_options_are_refused(options: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ProgressHook(**options)
 
@@ -673,7 +673,7 @@ SCRIPT = """
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("width", [40, 100])
 @pytest.mark.parametrize("how", ["well", "fail", "interrupt"])
-def test_a_real_terminal_shows_it(how: str, width: int) -> None:
+def test_a_real_terminal_shows_the_progress(how: str, width: int) -> None:
     import fcntl
     import pty
     import termios

@@ -231,7 +231,7 @@ class AsksForRuner(Hook):
         ({"type": "NoSuchHook"}, ConfigError, "'NoSuchHook' is not registered"),
     ],
 )
-def test_what_would_never_be_called_is_refused(hook: Any, error: type[Exception], says: str) -> None:
+def test_methods_that_would_never_be_called_are_refused(hook: Any, error: type[Exception], says: str) -> None:
     runner = make()
     with pytest.raises(error, match=says):
         runner.register_hook(hook)
@@ -280,7 +280,7 @@ def test_equal_priorities_keep_the_order_of_registration() -> None:
     assert order == [0, 3, 1, 2]
 
 
-def test_what_is_not_overridden_is_never_called() -> None:
+def test_methods_not_overridden_are_never_called() -> None:
     runner = make()
     code = Runner.train_iter.__code__
     runner.register_hook(Hook())
@@ -363,7 +363,7 @@ finally:  # SIGTERM comes as itself, which ends the process at once
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_ends_the_iteration_saves_and_rises_as_itself(name: str) -> None:
+def test_an_interrupt_ends_the_iteration_saves_and_is_raised_again(name: str) -> None:
     root = str(Path(__file__).parents[3])
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(signal=name)], capture_output=True, text=True, cwd=root, check=False
@@ -481,7 +481,7 @@ def test_a_misspelt_stage_is_refused_whatever_the_kind() -> None:
         make().register_hook(Misspelt())
 
 
-def test_what_is_left_to_the_end_of_a_stage_comes_after_all_its_hooks() -> None:
+def test_after_stage_calls_functions_after_all_hooks() -> None:
     runner = make()
     trail: list[str] = []
 
@@ -502,7 +502,7 @@ def test_what_is_left_to_the_end_of_a_stage_comes_after_all_its_hooks() -> None:
     assert trail[-1] == "at once"
 
 
-def test_what_is_left_to_the_end_of_a_stage_that_fails_is_forgotten() -> None:
+def test_after_stage_drops_functions_when_the_stage_fails() -> None:
     runner = make()
 
     def leave(runner: Any) -> None:
@@ -525,7 +525,7 @@ def test_data_that_run_out_are_an_error_where_they_have_no_length(data: Any) -> 
         runner.fit(data())
 
 
-def test_an_interrupt_rises_as_itself_though_nothing_can_be_saved(
+def test_an_interrupt_is_raised_again_though_nothing_can_be_saved(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = make(work_dir=tmp_path)
@@ -589,7 +589,7 @@ def test_a_hook_that_fails_as_an_interrupted_run_ends_costs_neither_checkpoint_n
     assert isinstance(caught.value.__cause__, KeyError) and (tmp_path / "interrupted.ckpt").exists()
 
 
-def test_what_can_be_no_hook_is_refused() -> None:
+def test_objects_that_are_not_hooks_are_refused() -> None:
     class OnlyOthers(Hook):
         def on_train_begin(self) -> None: ...
 

@@ -109,7 +109,7 @@ def test_a_hook_of_mmengine_is_called_as_mmengine_calls_it(base: Any) -> None:
     assert {hook.priority for hook in hooks(runner.train_iter)} == {70}
 
 
-def test_what_a_hook_of_mmengine_does_not_override_is_never_called(base: Any) -> None:
+def test_mmengine_methods_not_overridden_are_never_called(base: Any) -> None:
     class Theirs(base):
         def _after_iter(
             self, runner: Any, batch_idx: int, data_batch: Any = None, outputs: Any = None, mode: str = "train"
@@ -125,14 +125,14 @@ def test_what_a_hook_of_mmengine_does_not_override_is_never_called(base: Any) ->
     assert trail == [("train", 0), ("train", 1), ("val", 0)]
 
 
-def test_what_ours_has_not_is_named(base: Any) -> None:
+def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
     class Theirs(base):
         def before_run(self, runner: Any) -> None:
             runner.visualizer.add_scalar("x", 1)
 
     runner = make()
     runner.register_hook(Theirs())
-    with pytest.raises(AttributeError, match="asks its runner for 'visualizer', which ours does not have"):
+    with pytest.raises(AttributeError, match="uses 'visualizer' of its runner, which our runner does not have"):
         runner.fit([1.0])
 
     class Where(base):

@@ -190,7 +190,7 @@ def test_hooks_are_shown_in_the_order_in_which_they_run() -> None:
     assert found == ["", "before", "early", "shared", "late"]
 
 
-def test_what_an_around_hook_is_around_is_not_its_own() -> None:
+def test_the_inner_time_of_an_around_hook_is_not_its_own() -> None:
     bench = Bench()
 
     def outer(proceed: Any) -> Any:
@@ -275,7 +275,7 @@ class Slotted:
     def hook(self) -> None: ...
 
 
-def test_hooks_of_all_sorts_are_measured_and_what_cannot_be_is_named() -> None:
+def test_hooks_of_all_sorts_are_measured_and_others_are_listed() -> None:
     bench, told = Bench(max_epochs=1), list[Any]()
     clock, bound = bench.clock, Bound(bench.clock)
     mount = hooks(bench.runner.forward)
@@ -303,7 +303,7 @@ def test_hooks_of_all_sorts_are_measured_and_what_cannot_be_is_named() -> None:
     assert len(told) == 1
 
 
-def test_what_hooks_answer_is_what_it_was() -> None:
+def test_measuring_keeps_the_answers_of_hooks() -> None:
     seen: list[Any] = []
 
     def run(*options: int) -> list[Any]:
@@ -324,7 +324,7 @@ def test_what_hooks_answer_is_what_it_was() -> None:
     assert seen[0] and not seen[1]
 
 
-def test_hooks_that_come_later_count_from_the_next_call() -> None:
+def test_hooks_added_later_are_measured_from_the_next_call() -> None:
     bench = Bench(max_epochs=1)
 
     def late() -> None:
@@ -342,7 +342,7 @@ def test_hooks_that_come_later_count_from_the_next_call() -> None:
     assert lines["train_iter post late"] == (2, 2, 2)
 
 
-def test_a_hook_that_fails_has_its_time_and_what_comes_after_is_right() -> None:
+def test_a_hook_that_fails_is_measured_and_later_times_are_right() -> None:
     bench = Bench(max_epochs=1)
 
     def fails(iter: int) -> None:
@@ -360,7 +360,7 @@ def test_a_hook_that_fails_has_its_time_and_what_comes_after_is_right() -> None:
     assert lines["backward"] == (2, 5, 9) and lines["train_iter"] == (2, 0, 32) and lines["run"] == (1, 0, 32)
 
 
-def test_a_stage_that_a_subclass_has_made_no_mount_point_is_left_out() -> None:
+def test_a_stage_that_is_no_mount_point_in_a_subclass_is_left_out() -> None:
     lines = Bench(make=Fresh).fit().lines()
     assert "backward" not in lines and lines["train_iter"] == (6, 30, 120) and lines["forward"] == (6, 42, 42)
 
@@ -406,7 +406,7 @@ def test_after_the_run_every_function_has_the_code_that_it_had(
     assert {stage: len(hooks(getattr(bench.runner, stage))) for stage in stages} == mounts
 
 
-def test_if_measuring_cannot_begin_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_measuring_cannot_begin_no_hook_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     code = Slow.after_iter.__code__
     monkeypatch.setattr(Profile, "begin", lambda self: 1 / 0)
@@ -439,7 +439,7 @@ def test_outside_of_the_window_an_iteration_carries_no_more_than_without_the_hoo
     assert counts == [0, 0, 0, 0]
 
 
-def test_a_resumed_run_goes_on_with_the_profile(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_the_profile(tmp_path: Path) -> None:
     first = Bench(max_epochs=1).fit()
     first.runner.save_checkpoint(tmp_path / "saved.ckpt")
     second = Bench(max_epochs=2)
@@ -499,7 +499,7 @@ def test_a_run_that_is_resumed_past_the_window_is_not_measured(tmp_path: Path) -
         (("1",), HookTypeError, "start='1'"),
     ],
 )
-def test_windows_that_cannot_be_are_refused(options: tuple[Any, ...], error: type[Exception], message: str) -> None:
+def test_impossible_windows_are_refused(options: tuple[Any, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ProfilerHook(*options)
 
@@ -527,7 +527,7 @@ def test_the_table_is_logged_and_written_as_json(tmp_path: Path, caplog: pytest.
     assert bench.hook.profile.as_json() == made
 
 
-def test_without_a_folder_nothing_is_written_and_a_full_disk_ends_nothing(
+def test_without_a_folder_nothing_is_written_and_a_full_disk_does_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(*_: object) -> None:

@@ -139,7 +139,7 @@ def test_a_long_run_is_kept_in_little() -> None:
 # What is noted
 
 
-def test_losses_rates_and_validations_are_noted_where_they_were(tmp_path: Path) -> None:
+def test_losses_rates_and_validations_are_recorded_at_their_iterations(tmp_path: Path) -> None:
     seen: list[float] = []
     recorder = Recorder()
     runner = make(tmp_path, LrUpdaterHook("poly", min_lr=0.0, by_epoch=False), recorder)
@@ -153,7 +153,7 @@ def test_losses_rates_and_validations_are_noted_where_they_were(tmp_path: Path) 
     assert curves.rows[1].value("loss") == pytest.approx(sum(BATCHES) / 6) and curves.rows[1].value("val_loss") == 2.0
 
 
-def test_an_iteration_that_a_hook_skips_has_no_numbers(tmp_path: Path) -> None:
+def test_a_skipped_iteration_is_not_recorded(tmp_path: Path) -> None:
     recorder = Recorder()
     runner = make(tmp_path, recorder, max_epochs=1)
     hooks(runner.train_iter).pre(lambda runner: Return(None) if runner.iter in (0, 3) else None)
@@ -191,7 +191,7 @@ def test_only_validations_in_the_run_count_and_tests_after_it_too(tmp_path: Path
     assert len(recorder.curves.rows) == 1
 
 
-def test_what_is_no_number_is_not_noted_and_what_is_one_of_a_library_is() -> None:
+def test_only_numbers_are_recorded_those_of_libraries_too() -> None:
     logs = {"loss": np.float32(0.5), "count": 3, "flag": True, "name": "x", "val_loss": 1.0, "many": np.ones(2)}
     assert numbers_of(logs, "train") == {"loss": 0.5, "count": 3}
     assert numbers_of(logs, "val") == {"val_loss": 1.0}
@@ -213,13 +213,13 @@ def test_numbers_of_pytorch_are_numbers() -> None:
     assert numbers_of(logs, "train") == {"loss": 0.5, "one": 1.0}
 
 
-def test_of_several_rates_the_first_the_lowest_and_the_highest_are_noted() -> None:
+def test_of_several_rates_the_first_the_lowest_and_the_highest_are_recorded() -> None:
     optimizer = Optimizer(0.2, 0.1, 0.3)
     optimizer.param_groups[0]["betas"] = (0.9, 0.99)
     assert _extremes(optimizer) == {"lr": 0.2, "lr (lowest)": 0.1, "lr (highest)": 0.3, "momentum": 0.9}
 
 
-def test_a_mean_of_what_is_not_a_number_is_none_and_never_the_best(tmp_path: Path) -> None:
+def test_a_mean_with_nan_is_nan_and_never_the_best(tmp_path: Path) -> None:
     recorder = Recorder()
     runner = make(tmp_path, recorder, max_epochs=2)
     hooks(runner.forward).post(lambda runner: runner.logs.update(loss=nan) if runner.iter == 2 else None)
@@ -234,7 +234,7 @@ def test_a_mean_of_what_is_not_a_number_is_none_and_never_the_best(tmp_path: Pat
 # When it is written
 
 
-def test_it_is_written_when_the_validation_of_an_epoch_is_over_and_at_the_end(tmp_path: Path) -> None:
+def test_the_file_is_written_after_the_validation_of_an_epoch_and_at_the_end(tmp_path: Path) -> None:
     recorder, seen = Recorder(2), list[bool]()
     runner = make(tmp_path, recorder, max_epochs=5)
     made = recorder.content
@@ -250,7 +250,7 @@ def test_it_is_written_when_the_validation_of_an_epoch_is_over_and_at_the_end(tm
 
 
 @pytest.mark.parametrize("workflow", [[("train", 1)], [("train", 2), ("val", 1)]])
-def test_it_is_written_after_the_checkpoint_of_an_epoch_and_before_the_next_one(
+def test_the_file_is_written_after_the_checkpoint_of_an_epoch_and_before_the_next_one(
     tmp_path: Path, workflow: list[tuple[str, int]]
 ) -> None:
     order: list[str] = []
@@ -285,7 +285,7 @@ def test_it_is_written_after_the_checkpoint_of_an_epoch_and_before_the_next_one(
         ({"share": 1e-9}, [18]),
     ],
 )
-def test_intervals_count_iterations_too_and_what_would_take_too_long_is_left_out(
+def test_intervals_count_iterations_too_and_a_file_that_would_take_too_long_is_skipped(
     tmp_path: Path, options: dict[str, Any], written: list[int]
 ) -> None:
     recorder = Recorder(**options)
@@ -310,7 +310,7 @@ def fail(error: BaseException) -> Any:
 @pytest.mark.parametrize(
     ("error", "end"), [(ValueError("no"), "failed"), (KeyboardInterrupt(), "interrupted"), (SystemExit(3), "failed")]
 )
-def test_it_is_written_when_the_run_fails_and_the_error_is_as_it_was(
+def test_the_file_is_written_when_the_run_fails_and_the_error_is_unchanged(
     tmp_path: Path, error: BaseException, end: str
 ) -> None:
     recorder = Recorder(0)
@@ -323,7 +323,7 @@ def test_it_is_written_when_the_run_fails_and_the_error_is_as_it_was(
     assert recorder.error is None  # which would keep all that its frames hold
 
 
-def test_an_early_end_is_told_from_a_whole_run(tmp_path: Path) -> None:
+def test_a_run_that_ends_early_counts_as_stopped(tmp_path: Path) -> None:
     recorder, whole = Recorder(0), Recorder(0)
     make(tmp_path, Stop(), recorder).fit(BATCHES)
     make(tmp_path, Stop(), whole, max_epochs=None, max_iters=8).fit(BATCHES)
@@ -343,7 +343,7 @@ def test_a_full_disk_does_not_end_the_run(
     assert runner.iter == 18 and "written could not be written: No space left on device" in caplog.text
 
 
-def test_what_cannot_be_drawn_does_not_end_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_while_drawing_does_not_end_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(0)
     recorder.content = lambda runner: 1 / 0  # type: ignore[method-assign,assignment,return-value]
     runner = make(tmp_path, recorder)
@@ -371,7 +371,7 @@ def test_a_run_without_a_folder_is_refused_before_it_begins(tmp_path: Path) -> N
     assert (tmp_path / "deep" / "written").exists()
 
 
-def test_options_that_cannot_be_are_refused() -> None:
+def test_impossible_options_are_refused() -> None:
     with pytest.raises(HookOptionError, match="interval=-1"):
         PlotHook(-1)
     with pytest.raises(HookOptionError, match="share=2"):
@@ -429,7 +429,7 @@ def test_a_resumed_run_has_the_curves_of_one_that_was_never_ended(
     assert (resumed.curves.runs, whole.curves.runs) == (2, 1)
 
 
-def test_curves_that_a_checkpoint_knows_nothing_of_are_forgotten(tmp_path: Path) -> None:
+def test_numbers_after_the_checkpoint_are_dropped_on_resume(tmp_path: Path) -> None:
     recorder = Recorder()
     runner = make(tmp_path, SaveAt(7, tmp_path / "saved.ckpt"))
     runner.fit(BATCHES)
@@ -451,7 +451,7 @@ def test_two_hooks_of_a_run_keep_one_record(tmp_path: Path) -> None:
     assert second.state_dict() == {"curves": None} and first.state_dict()["curves"] is not None
 
 
-def test_a_second_fit_goes_on(tmp_path: Path) -> None:
+def test_a_second_fit_continues_the_curves(tmp_path: Path) -> None:
     recorder = Recorder(0)
     runner = make(tmp_path, recorder, max_epochs=1)
     runner.fit(BATCHES)
@@ -509,7 +509,7 @@ def test_the_axis_is_of_epochs_once_there_are_two() -> None:
 
 @given(st.lists(st.floats(-1e299, 1e299), min_size=1, max_size=20), st.sampled_from(["loss", "accuracy"]))
 @settings(max_examples=200)
-def test_whatever_the_numbers_an_axis_has_room_for_them(values: list[float], name: str) -> None:
+def test_the_y_axis_includes_the_numbers(values: list[float], name: str) -> None:
     curves = Curves()
     for at, value in enumerate(values, 1):
         curves.train(at, 1, {name: value})

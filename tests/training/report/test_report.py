@@ -122,7 +122,7 @@ def fit(
 # How it went
 
 
-def test_it_says_how_far_the_run_has_come_and_what_was_reached(tmp_path: Path) -> None:
+def test_the_report_has_the_progress_and_the_best_numbers(tmp_path: Path) -> None:
     scores = iter([0.5, 0.9, 0.7])
 
     class Scored(Model):
@@ -165,7 +165,7 @@ def ended(tmp_path: Path, case: str) -> Runner:
         ("failed", "digits Failed 1 of 3 epochs 7 iterations"),
     ],
 )
-def test_it_says_how_the_run_has_ended(tmp_path: Path, case: str, said: str) -> None:
+def test_the_report_has_the_outcome_of_the_run(tmp_path: Path, case: str, said: str) -> None:
     page = read(ended(tmp_path, case))
     assert page.said().startswith(said)
     has_trace = (
@@ -174,7 +174,7 @@ def test_it_says_how_the_run_has_ended(tmp_path: Path, case: str, said: str) -> 
     assert has_trace == (case == "failed")
 
 
-def test_a_failure_is_still_told_when_the_report_is_written_again(tmp_path: Path) -> None:
+def test_a_failure_stays_in_the_report_when_it_is_written_again(tmp_path: Path) -> None:
     runner = ended(tmp_path, "failed")
     runner.test([1.0])
     assert "ValueError: no <b>labels</b>" in read(runner).said() and "test_loss" in read(runner).said()
@@ -184,7 +184,7 @@ def test_a_failure_is_still_told_when_the_report_is_written_again(tmp_path: Path
     assert "ValueError" not in read(runner).said() and "Done" in read(runner).said()
 
 
-def test_while_it_runs_it_says_so(tmp_path: Path) -> None:
+def test_the_report_says_running_during_the_run(tmp_path: Path) -> None:
     seen: list[str] = []
 
     class Look(Hook):
@@ -196,12 +196,12 @@ def test_while_it_runs_it_says_so(tmp_path: Path) -> None:
     assert seen[0].startswith("digits Running 1 of 3 epochs 6 iterations")
 
 
-def test_an_early_stop_says_why(tmp_path: Path) -> None:
+def test_the_report_has_the_reason_of_an_early_stop(tmp_path: Path) -> None:
     runner = fit(tmp_path, EarlyStoppingHook("loss", patience=2, min_delta=0.0001), val=[1.0], max_epochs=9)
     assert "loss did not improve in 2 validations; the best was 1" in read(runner).said()
 
 
-def test_numbers_that_are_none_are_told_of_at_once(tmp_path: Path) -> None:
+def test_the_report_warns_of_nan_at_the_top(tmp_path: Path) -> None:
     runner = make(tmp_path / "digits", ReportHook(0))
     hooks(runner.forward).post(lambda runner: runner.logs.update(loss=nan) if runner.iter >= 14 else None)
     runner.fit(BATCHES)
@@ -218,7 +218,7 @@ def test_a_test_after_the_run_is_added(tmp_path: Path) -> None:
     assert "test_loss" not in read(runner).rows["Epochs"][0]
 
 
-def test_a_run_by_iterations_is_told_in_iterations(tmp_path: Path) -> None:
+def test_the_report_of_a_run_by_iterations_counts_iterations(tmp_path: Path) -> None:
     page = read(fit(tmp_path, max_epochs=None, max_iters=8, val=[1.0], workflow=[("train", 4), ("val", 1)]))
     assert page.said().startswith("digits Done 8 of 8 iterations")
     assert "val_loss 1 the best, first in iteration 4" in page.said()
@@ -246,7 +246,7 @@ def test_runs_of_all_sorts_have_a_whole_report(tmp_path: Path, case: str, caplog
 def on_all() -> None: ...
 
 
-def test_the_hooks_are_told_stage_by_stage_in_the_order_in_which_they_run(tmp_path: Path) -> None:
+def test_the_report_lists_hooks_by_stage_in_the_order_in_which_they_run(tmp_path: Path) -> None:
     class Late(Hook):
         priority = "LOW"
 
@@ -282,7 +282,7 @@ def test_the_hooks_are_told_stage_by_stage_in_the_order_in_which_they_run(tmp_pa
     assert any(title.startswith("Late 2.before_iter, priority 70, ") for title in page.titles)
 
 
-def test_the_profile_is_in_it_and_the_hooks_that_measure_are_not(tmp_path: Path) -> None:
+def test_the_report_has_the_profile_and_not_the_hooks_that_measure(tmp_path: Path) -> None:
     seen: list[Page] = []
 
     class Look(Hook):
@@ -299,7 +299,7 @@ def test_the_profile_is_in_it_and_the_hooks_that_measure_are_not(tmp_path: Path)
     assert "ProfilerHook: " not in seen[0].said("Hooks") and "begins" not in page.said("Hooks")
 
 
-def test_the_checkpoints_that_are_kept_are_told_and_the_best_first(tmp_path: Path) -> None:
+def test_the_report_lists_the_kept_checkpoints_the_best_first(tmp_path: Path) -> None:
     saver = CheckpointHook(1, max_keep=2, save_best="accuracy")
     page = read(fit(tmp_path, saver, val=[4.0]))
     folder = str(tmp_path / "digits")
@@ -311,7 +311,7 @@ def test_the_checkpoints_that_are_kept_are_told_and_the_best_first(tmp_path: Pat
     assert all(row[1].endswith(" MB") for row in page.rows["Checkpoints"][1:])
 
 
-def test_settings_are_told_flat_and_the_runners_meta_unless_others_are_given(tmp_path: Path) -> None:
+def test_the_report_lists_flat_settings_by_default_the_runners_meta(tmp_path: Path) -> None:
     page = read(
         fit(tmp_path, meta={"lr": {"policy": "cosine", "steps": [1, 2]}, "hooks": [{"type": "A"}, {"type": "B"}]})
     )
@@ -333,7 +333,7 @@ def test_settings_are_told_flat_and_the_runners_meta_unless_others_are_given(tmp
     ]
 
 
-def test_the_environment_is_told(tmp_path: Path) -> None:
+def test_the_report_has_the_environment(tmp_path: Path) -> None:
     page = read(fit(tmp_path))
     facts = {row[0]: row[1] for row in page.rows["Environment"]}
     assert facts["Python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
@@ -363,7 +363,7 @@ def test_the_commit_is_that_of_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.torch
-def test_a_run_of_pytorch_is_told_as_one_of_numpy(tmp_path: Path) -> None:
+def test_the_report_of_a_pytorch_run_has_its_model_and_device(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(3, 2)
     runner = Runner(
@@ -393,7 +393,7 @@ class Shown:
         return "<em>shown</em>"
 
 
-def test_others_add_sections(tmp_path: Path) -> None:
+def test_section_adds_content_to_the_report(tmp_path: Path) -> None:
     report, calls = ReportHook(0), list[int]()
     report.section("Text", "a < b\n<script>alert(1)</script>")
     report.section("HTML", Markup("<em>bold</em>"))
@@ -430,7 +430,7 @@ def test_a_real_figure_is_drawn(tmp_path: Path) -> None:
 # Safe
 
 
-def test_hostile_text_is_shown_and_never_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_hostile_text_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = '"><script>alert("x")</script><img src=x onerror=alert(1)>\x00\ud800'
 
     class Odd(Hook):
@@ -456,7 +456,9 @@ def test_hostile_text_is_shown_and_never_read(tmp_path: Path, caplog: pytest.Log
     assert "{{ 7 * 7 }}" in page.said("Configuration") and "49" not in page.said("Configuration")
 
 
-def test_an_error_whose_text_fails_is_told_without_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_whose_str_fails_is_reported_without_its_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             raise ValueError
@@ -468,7 +470,7 @@ def test_an_error_whose_text_fails_is_told_without_it(tmp_path: Path, caplog: py
     assert "Odd" in read(runner).said() and not caplog.records
 
 
-def test_an_older_report_stands_until_the_new_one_does(
+def test_an_older_report_is_replaced_only_by_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = fit(tmp_path)
@@ -486,7 +488,7 @@ def test_an_older_report_stands_until_the_new_one_does(
     assert "report.html could not be written: No space left on device" in caplog.text
 
 
-def test_options_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HookTypeError, match="config=3 is not a mapping"):
         ReportHook(config=3)  # type: ignore[arg-type]
     monkeypatch.setattr("aspecthook.training.report._base.find_spec", lambda name: None)
@@ -504,7 +506,7 @@ VALUES = st.lists(st.one_of(st.floats(), st.floats(-10, 10), st.just(nan), st.ju
     VALUES, st.lists(st.floats(), max_size=5), st.sampled_from(["loss", "accuracy", '<a href="x">&amp;']), st.booleans()
 )
 @settings(deadline=None)
-def test_whatever_the_numbers_a_chart_is_well_formed_and_inside_its_frame(
+def test_charts_of_any_numbers_are_well_formed_and_inside_their_frame(
     values: list[float], tested: list[float], name: str, by_epoch: bool
 ) -> None:
     curves = Curves()
@@ -526,7 +528,7 @@ def test_whatever_the_numbers_a_chart_is_well_formed_and_inside_its_frame(
         assert colours <= {"none", *(f"var(--{name})" for name in ("train", "val", "bad", "line", "soft"))}
 
 
-def test_a_chart_has_a_line_a_band_the_best_a_gap_and_what_is_told_of_each_place() -> None:
+def test_a_chart_has_a_line_a_band_the_best_a_gap_and_numbers_on_hover() -> None:
     curves = Curves()
     for at in range(1, 601):
         curves.train(at, (at - 1) // 100 + 1, {"loss": nan if 290 <= at <= 310 else 600.0 / at})

@@ -200,9 +200,7 @@ def test_annealing_ends_at_its_target_and_stays_there(
 
 
 @given(st.one_of(annealed, endless.map(lambda policy: (policy, 0.0))), bases, st.integers(2, 100))
-def test_what_decays_never_rises_and_stays_between_start_and_target(
-    row: tuple[Policy, float], base: float, maximum: int
-) -> None:
+def test_decaying_policies_stay_between_start_and_target(row: tuple[Policy, float], base: float, maximum: int) -> None:
     policy, ratio = row
     values = [policy(base, progress, maximum) for progress in range(maximum + 5)]
     assert falls(values)
@@ -210,7 +208,7 @@ def test_what_decays_never_rises_and_stays_between_start_and_target(
 
 
 @given(st.one_of(annealed.map(lambda row: row[0]), endless, one_cycles), bases, lengths, st.data(), st.floats(0.1, 10))
-def test_what_names_no_value_of_its_own_scales_with_the_start(
+def test_policies_without_absolute_values_scale_with_the_start(
     policy: Policy, base: float, maximum: int, data: st.DataObject, scale: float
 ) -> None:
     progress = data.draw(st.integers(0, maximum - 1))

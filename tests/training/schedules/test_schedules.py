@@ -122,7 +122,7 @@ def test_a_policy_goes_by_epoch_unless_told_or_unable_to() -> None:
     assert len({*lrs(Run(), policy="cyclic")}) > 6
 
 
-def test_what_goes_by_steps_alone_is_refused_for_epochs() -> None:
+def test_policies_by_steps_are_refused_for_epochs() -> None:
     for policy in ("cyclic", "one_cycle"):
         with pytest.raises(ConfigError, match="only counts steps"):
             LrUpdaterHook(policy, by_epoch=True, **({"max_lr": 1} if policy == "one_cycle" else {}))
@@ -277,7 +277,7 @@ def test_a_second_run_of_another_length_goes_by_its_own() -> None:
     assert Run(optimizer, max_epochs=2).go(hook)[10] == [0.05]
 
 
-def test_what_one_cycle_is_given_counts_more_than_what_a_checkpoint_has() -> None:
+def test_max_lr_of_one_cycle_overrides_the_checkpoint() -> None:
     hook = LrUpdaterHook("one_cycle", max_lr=0.25)
     hook.load_state_dict({"initial_lr": [7.0]})
     assert Run().go(hook)[0] == pytest.approx([0.01])
@@ -315,7 +315,7 @@ def test_a_config_of_mmcv_builds_the_hook() -> None:
     assert MomentumUpdaterHook.priority == "HIGH"
 
 
-def test_what_is_left_over_of_a_warm_up_that_is_taken_out_is_nothing_to_refuse() -> None:
+def test_warmup_options_without_a_warmup_are_ignored() -> None:
     # configs of mm inherit: warmup=None over the warmup_iters of the base is how one turns it off
     values = lrs(Run(), policy="fixed", warmup=None, warmup_iters=0, warmup_ratio=5)
     assert {*values} == {0.1}
@@ -329,13 +329,13 @@ def test_what_is_left_over_of_a_warm_up_that_is_taken_out_is_nothing_to_refuse()
         ({"policy": "CosineAnealing"}, "did you mean 'cosine_annealing'?"),
         ({"policy": 3}, "LrUpdaterHook: the policy is 3; give the name of one, or a function"),
         ({"policy": Exp}, "give the name of one, or a function"),
-        ({"policy": Exp(gamma=1), "gamma": 2}, "has its options already; leave out 'gamma'"),
-        ({"policy": "step"}, "LrUpdaterHook: the policy 'step' needs 'step'; add it"),
-        ({"policy": "exp"}, "needs 'gamma'; add it"),
-        ({"policy": "one_cycle"}, "needs 'max_lr'; add it"),
+        ({"policy": Exp(gamma=1), "gamma": 2}, "takes no options; leave out 'gamma'"),
+        ({"policy": "step"}, "LrUpdaterHook: the policy 'step' needs 'step', which the config does not give; add it"),
+        ({"policy": "exp"}, "needs 'gamma', which"),
+        ({"policy": "one_cycle"}, "needs 'max_lr', which"),
         (
             {"policy": "step", "step": 3, "gama": 1},
-            "takes no 'gama'; what it takes: 'step', 'gamma', 'min_lr'; did you",
+            "takes no 'gama'; what it takes: 'step', 'gamma', 'min_lr', 'policy'",
         ),
         ({"policy": "step", "step": 3, "gama": 1}, "; did you mean 'gamma'?"),
         ({"policy": "step", "step": 3, "warmup_iter": 1}, "; did you mean 'warmup_iters'?"),
@@ -385,7 +385,7 @@ def test_a_momentum_config_of_no_use_is_refused_in_its_own_words(config: dict[st
 # What cannot be known before a run begins
 
 
-def test_what_would_fail_at_the_end_of_a_run_is_refused_before_it_begins() -> None:
+def test_policies_that_fail_at_the_end_are_refused_at_the_beginning() -> None:
     run = Run()
     with pytest.raises(ValueError, match="LrUpdaterHook: CosineRestart.* the last period ends at 5"):
         LrUpdaterHook("cosine_restart", periods=[5], min_lr=0).before_run(run)  # type: ignore[arg-type]

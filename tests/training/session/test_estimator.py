@@ -109,7 +109,7 @@ def test_a_nan_loss_ends_the_training_with_an_error() -> None:
         quick().train(lambda: [1.0, float("nan"), 2.0])
 
 
-def test_the_function_is_given_what_it_asks_for(tmp_path: Path) -> None:
+def test_model_fn_gets_the_arguments_that_it_asks_for(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     def model_fn(mode: str, params: dict[str, Any], config: RunConfig, *, more: int = 3) -> Runner:
@@ -128,7 +128,7 @@ def test_the_function_is_given_what_it_asks_for(tmp_path: Path) -> None:
     assert seen[0] == ("train", {"lr": 1}, 7, 3) and seen[1] == ("train", tmp_path)
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_objects_that_are_not_models_are_refused() -> None:
     with pytest.raises(HookTypeError, match="give a function that returns a Runner, or a model"):
         Estimator(3)
     with pytest.raises(HookTypeError, match="the model_fn of an Estimator returned an int;"):
@@ -188,7 +188,7 @@ def test_an_evaluation_is_a_validation_of_the_newest_checkpoint(library: str, tm
     assert first["global_step"] == 0 and first["loss"] != found["loss"]
 
 
-def test_what_is_in_memory_is_newer_than_its_checkpoints(tmp_path: Path) -> None:
+def test_a_model_in_memory_is_newer_than_its_checkpoints(tmp_path: Path) -> None:
     runner, seen = plain(max_epochs=None), list[int]()
     estimator = Estimator(runner, tmp_path, RunConfig(save_checkpoints_steps=100))
 
@@ -214,7 +214,7 @@ def test_so_many_batches_are_evaluated_and_no_more_are_read() -> None:
     assert read == [1.0, 2.0]
 
 
-def test_hooks_of_an_evaluation_are_told_of_its_steps(tmp_path: Path) -> None:
+def test_hooks_of_an_evaluation_are_called_at_its_steps(tmp_path: Path) -> None:
     log: list[str] = []
 
     class Stops(Trail):

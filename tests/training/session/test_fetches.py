@@ -68,7 +68,7 @@ def watched(runner: Runner) -> list[dict[str, Any]]:
 @both
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("driven", [True, False])
-def test_fetches_give_what_the_step_has(library: str, accumulate: int, driven: bool) -> None:
+def test_fetches_return_the_values_of_the_step(library: str, accumulate: int, driven: bool) -> None:
     runner = runner_of(library, accumulate=accumulate)
     runner.register_hook(OptimizerHook({"max_norm": 0.01}))
     hooks(runner.forward).post(lambda result: result * 2)
@@ -164,7 +164,7 @@ def test_the_output_of_a_layer_is_the_last_one_read(library: str) -> None:
 
 @pytest.mark.torch
 @needs_torch
-def test_what_a_later_layer_does_in_place_is_not_read() -> None:
+def test_outputs_are_read_before_later_layers_change_them_in_place() -> None:
     import torch
 
     model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(inplace=True), torch.nn.Linear(4, 1))
@@ -178,7 +178,7 @@ def test_what_a_later_layer_does_in_place_is_not_read() -> None:
 
 @pytest.mark.torch
 @needs_torch
-def test_gradients_are_given_without_the_scale_of_mixed_precision() -> None:
+def test_gradients_are_read_without_the_scale_of_mixed_precision() -> None:
     from aspecthook.training import AmpOptimizerHook
 
     fetched = []
@@ -248,7 +248,7 @@ def test_a_name_of_nothing_is_refused_before_the_step(
         assert session.run("global_step") == 0  # it was no step, and the session goes on
 
 
-def test_what_is_no_answer_is_refused() -> None:
+def test_wrong_answers_of_before_run_are_refused() -> None:
     class Wrong(SessionRunHook):
         def before_run(self, run_context: Any) -> Any:
             return ["loss"]
@@ -294,7 +294,7 @@ def test_feeds_replace_entries_of_the_batch(batch: Any, feed: Any, becomes: Any,
 
 
 @both
-def test_what_is_fed_goes_where_the_model_is(library: str) -> None:
+def test_feeds_are_moved_to_the_device_of_the_model(library: str) -> None:
     runner = runner_of(library)
     runner.register_hook(Trail("hook", [], feed={"inputs": np.zeros((4, 6), np.float32)}))
     fetch = runner.register_hook(Fetch(["output:0", "param:0.bias"]))

@@ -107,7 +107,7 @@ def test_a_driven_run_is_bit_for_bit_that_of_fit(library: str, accumulate: int) 
     assert same(outcome(fitted), outcome(driven))
 
 
-def test_what_hooks_leave_to_the_end_of_a_stage_is_done(tmp_path: Path) -> None:
+def test_after_stage_works_in_a_driven_run(tmp_path: Path) -> None:
     def made(folder: str) -> Runner:
         runner = plain(max_epochs=3, work_dir=tmp_path / folder)
         runner.register_hook(CheckpointHook(max_keep=2))
@@ -186,7 +186,7 @@ def test_data_that_can_be_gone_through_once_end_the_run() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("user"), KeyboardInterrupt(), AbortedError("user's own")])
-def test_an_error_of_the_user_ends_the_run_and_rises_as_itself(error: BaseException) -> None:
+def test_an_error_of_the_user_ends_the_run_and_is_raised_again(error: BaseException) -> None:
     log: list[str] = []
     runner = plain()
     for name in ("run", "train_epoch"):
@@ -205,8 +205,54 @@ def test_an_error_of_the_user_ends_the_run_and_rises_as_itself(error: BaseExcept
     assert session.should_stop() and not runner.hooks
 
 
+STAGES = ["train_loop", "train_epoch", "train_iter", "optimizer_step", "val_loop", "val_epoch"]
+
+
+@pytest.mark.parametrize("error", [StopIteration, OutOfRangeError])
+@pytest.mark.parametrize("kind", ["pre", "post"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_quiet_error_of_any_stage_ends_a_driven_run_as_it_ends_a_fit(
+    stage: str, kind: str, error: type[Exception]
+) -> None:
+    """Errors of `train_loop`, and those after `train_epoch`, failed a driven run, and a StopIteration was renamed."""
+
+    def fail() -> None:
+        raise error("no more")
+
+    def ended(driven: bool) -> tuple[list[str], int, int]:
+        log: list[str] = []
+        runner, hook = plain(max_epochs=3), Trail("a", log)
+        hooks(getattr(runner, stage)).add(kind, fail)
+        if driven:
+            with MonitoredTrainingSession(runner, [1.0, 2.0], [3.0], hooks=[hook]) as session:
+                while not session.should_stop():
+                    session.run()
+        else:
+            runner.register_hook(hook)
+            runner.fit([1.0, 2.0], [3.0])
+        return log, runner.iter, runner.epoch
+
+    by_fit = ended(driven=False)
+    assert by_fit[0][-1] == "a.end"
+    assert ended(driven=True) == by_fit
+
+
+def test_a_stop_iteration_in_a_generator_of_a_hook_is_not_quiet() -> None:
+    """It is a mistake there (PEP 479), in a driven run as in a fit."""
+
+    def mistaken() -> Any:
+        yield next(iter(()))
+
+    runner = plain()
+    hooks(runner.train_loop).pre(lambda: list(mistaken()) and None)
+    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
+        runner.fit([1.0])
+    with pytest.raises(RuntimeError, match="generator raised StopIteration"):
+        MonitoredTrainingSession(runner, [1.0])
+
+
 @pytest.mark.parametrize("error", [StopIteration(), OutOfRangeError("over")])
-def test_what_ends_a_loop_may_be_raised_by_the_user(error: Exception) -> None:
+def test_quiet_errors_may_be_raised_by_the_user(error: Exception) -> None:
     log: list[str] = []
     with MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
         session.run()
@@ -437,7 +483,7 @@ finally:
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 @pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_ends_the_step_saves_and_rises_as_itself(name: str, inside: bool, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_step_saves_and_is_raised_again(name: str, inside: bool, tmp_path: Path) -> None:
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
     program = PROGRAM.format(signal=name, folder=str(tmp_path), inside=inside)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root, check=False)

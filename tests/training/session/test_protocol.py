@@ -211,7 +211,7 @@ plans = st.dictionaries(st.integers(0, 30), st.sampled_from([*KINDS, "asks to st
 @settings(max_examples=200)
 @given(st.lists(st.sampled_from([0, 30, 50, 90]), max_size=3), plans, st.integers(1, 4), st.integers(1, 2))
 @pytest.mark.parametrize("way", [driven, fitted])
-def test_hooks_are_told_what_tensorflow_tells_them(
+def test_hooks_are_called_as_by_tensorflow(
     way: Callable[..., None], priorities: list[int], plan: dict[int, str], batches: int, epochs: int
 ) -> None:
     if way is fitted and not priorities:  # then there is nobody who knows of sessions
@@ -230,7 +230,7 @@ def test_hooks_are_told_what_tensorflow_tells_them(
 # What stands beside
 
 
-def test_what_is_not_overridden_is_never_called_and_costs_nothing() -> None:
+def test_methods_not_overridden_are_never_called_and_cost_nothing() -> None:
     runner = plain()
 
     class Ends(SessionRunHook):

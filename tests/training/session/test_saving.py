@@ -85,7 +85,7 @@ def test_by_seconds_it_counts_from_the_last_save(tmp_path: Path, monkeypatch: py
     assert steps_saved(tmp_path) == [0, 3, 6, 8]
 
 
-def test_a_listener_may_end_the_run_and_all_are_told(tmp_path: Path) -> None:
+def test_a_listener_may_end_the_run_and_all_listeners_are_called(tmp_path: Path) -> None:
     log: list[str] = []
     runner = plain()
     runner.register_hook(
