@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, HookTypeError, MountPoint, Return, hookable, hooks, weave
 from aspecthook._core.law import order as _order
-from aspecthook._core.mount import point as _mount
+from aspecthook._core.mount import members as _mount
 from aspecthook._core.mount.place import Place
 from aspecthook.testing import LawError, Trace, law, run_laws, trace_of
 from aspecthook.testing._rows import ordered, row_of
