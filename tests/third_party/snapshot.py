@@ -61,7 +61,7 @@ class Snapshot:
             yield f"{path}, as it is found there", (_signature(held), _pickle(held), getattr(held, "__class__", None))
 
     def looks(self) -> list[str]:
-        """Return which functions answer otherwise than before when asked what they are, whether or not they are hooked."""
+        """Return which functions answer otherwise than before when asked what they are, hooked or not."""
         now = dict(self._faces())
         return [f"{path}: {told} was {self.faces[path]}" for path, told in now.items() if told != self.faces[path]]
 
