@@ -124,7 +124,7 @@ def _one_after_another(hooks: list[Any]) -> Any:
 
 
 def _each(lots: list[Any], effort: Effort) -> Contest:
-    """Give the time of one hook within a call that runs `count` of them."""
+    """Return the time of one hook within a call that runs `count` of them."""
     contenders = []
     for count in (10, len(lots)):
         function = targets.target()

@@ -100,11 +100,11 @@ class Spec:
 
     @spec
     def before(self, x: float) -> None:
-        """Be told of a call."""
+        """Receive a call."""
 
     @spec
     def after(self, result: float) -> None:
-        """Be told of a result."""
+        """Receive a result."""
 
 
 def _manager(*plugins: object) -> Any:

@@ -253,15 +253,15 @@ class Spec:
 
     @spec
     def changed(self, celsius: float) -> None:
-        """Be told of a new reading."""
+        """Receive a new reading."""
 
     @spec(firstresult=True)
     def asked(self, celsius: float) -> None:
-        """Be told, until one answers."""
+        """Receive, until one answers."""
 
     @spec
     def sold(self, item: str, price: float) -> None:
-        """Be told of something sold."""
+        """Receive something sold."""
 
 
 def _manager() -> Any:
@@ -559,7 +559,7 @@ KEPT: Rivals = {
 
 
 def _memory(effort: Effort) -> list[Contest]:
-    """Give the bytes that a subscriber takes, itself left out, on an event that has been emitted since."""
+    """Return the bytes that a subscriber takes, itself left out, on an event that has been emitted since."""
     many = MANY // effort.cut
     sizes = {"1 on each": (many, 1), "10 on each": (many // 10, 10), f"{many} on one": (1, many)}
     return [

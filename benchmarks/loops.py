@@ -35,7 +35,7 @@ def loops(effort: Effort) -> list[Contest]:
 
 
 def verdict(contests: list[Contest]) -> Iterator[str]:
-    """Say from where on the loop is called faster, and after how many calls unrolled code has repaid itself."""
+    """Return from where on the loop is called faster, and after how many calls unrolled code has repaid itself."""
     for kind in ASKS:
         rows = [contest for contest in contests if contest.title.endswith(f" {kind}")]
         faster = [contest.title for contest in rows if contest.ratio("loop", "unrolled") <= 1]

@@ -52,11 +52,11 @@ class Contest:
             self.facts[fact] = self.facts.get(fact, True) and holds
 
     def time(self, name: str) -> float:
-        """Give the median of a contender's rounds, in seconds."""
+        """Return the median of a contender's rounds, in seconds."""
         return median(self.times[name])
 
     def ratio(self, name: str, over: str) -> float:
-        """Give the median, over the rounds, of the ratio of two contenders in one and the same round."""
+        """Return the median, over the rounds, of the ratio of two contenders in one and the same round."""
         return median(one / other for one, other in zip(self.times[name], self.times[over], strict=True))
 
     def judge(self, goal: Goal) -> tuple[float, bool]:
@@ -74,7 +74,7 @@ def shown_time(seconds: float, unit: str) -> str:
 
 
 def shown_goal(contest: Contest, goal: Goal) -> str:
-    """Say what a goal asks for, what was measured, and whether that is enough."""
+    """Return what a goal asks for, what was measured, and whether that is enough."""
     value, met = contest.judge(goal)
     sign = "≥" if goal.at_least else "≤"
     verdict = "met" if met else "MISSED"

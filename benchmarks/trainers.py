@@ -36,7 +36,7 @@ class Rig:
     steps: int = 1
 
     def contenders(self, name: str) -> Iterator[Contender]:
-        """Give what is timed, and what is to be taken off that."""
+        """Return what is timed, and what is to be taken off that."""
         yield Contender(name, self.statement, self.names, self.steps, process_time)
         if self.without is not None:
             yield Contender(f"{name}, without hooks", self.statement, self.without, self.steps, process_time)
@@ -169,7 +169,7 @@ OUTPUTS: dict[str, Any] = {"loss": Nothing(), "log_vars": {"loss": 0.5}, "num_sa
 
 
 def new_runner_class() -> Any:
-    """Give the class anew, as a module of its own would have it, with mount points of its own.
+    """Return the class anew, as a module of its own would have it, with mount points of its own.
 
     Those of a class are there for all of its instances: where one instance has hooks, each call of another one costs a
     look more (some 75 ns), which a program that has no hooks does not pay.

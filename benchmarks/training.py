@@ -96,7 +96,7 @@ def _check(name: str, build: Build, work: Work) -> None:
 
 
 def _times(rigs: dict[str, Rig], effort: Effort) -> dict[str, list[float]]:
-    """Give what the hooks cost, round by round; a time below nothing is what the clock makes of nothing."""
+    """Return what the hooks cost, round by round; a time below nothing is what the clock makes of nothing."""
     times = race([contender for name, rig in rigs.items() for contender in rig.contenders(name)], effort)
     for name, rig in rigs.items():
         if rig.without is not None:

@@ -39,7 +39,7 @@ WIDTH = 140
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Give the paragraphs and list items of all Markdown and text files."""
+    """Return the paragraphs and list items of all Markdown and text files."""
     documents: dict[str, str] = {}
     os.listdir(folder)  # a pattern finds nothing in a folder that is not there, and says nothing
     for path in sorted(path for end in ("md", "txt") for path in folder.rglob(f"*.{end}")):
@@ -204,7 +204,7 @@ def work(queue: Any, most: float = inf) -> None:
 
 
 def opener(where: str | None, folder: str) -> partial[Any]:
-    """Say how to open a queue that can be opened."""
+    """Return how to open a queue that can be opened."""
     url = where or os.environ.get("REDIS_URL", "redis://localhost")
     found = partial(RedisQueue, url, "aspecthook" if where else f"aspecthook-{os.getpid()}")
     if where and "://" not in where:

@@ -38,7 +38,7 @@ Birds = list[tuple[list[float], bool]]
 
 
 def load(path: Path) -> Birds:
-    """Give the measurements of each bird, each as far from the mean as is usual, and whether it is male."""
+    """Return the measurements of each bird, each as far from the mean as is usual, and whether it is male."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row.get("Sex") in ("MALE", "FEMALE")]
     if len(rows) < 10:

@@ -50,7 +50,7 @@ def trained(epochs: int) -> Network:
 
 
 def grad_cam(model: nn.Module, layer: str, images: Tensor, classes: Tensor) -> Tensor:
-    """Say where in each image something speaks for a class, from 0 to 1."""
+    """Return where in each image something speaks for a class, from 0 to 1."""
     with capture(model, layer, gradients=True) as seen:
         model(images).gather(1, classes[:, None]).sum().backward()
     weights = seen[layer].gradient.mean((2, 3), keepdim=True)

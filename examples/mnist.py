@@ -41,7 +41,7 @@ except ImportError as error:
 
 
 def split(seed: int = 0) -> list[ArrayDataset]:
-    """Give the images to train, to validate and to test with: of each digit 350, 50 and 100."""
+    """Return the images to train, to validate and to test with: of each digit 350, 50 and 100."""
     pixels, labels = mnist_data()
     images = (pixels / 255).astype(np.float32).reshape(-1, 1, 28, 28)
     draw = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def move(batch: Any, most: int = 2) -> Args:
 
 
 def accuracy(outputs: list[Any], batches: list[Any]) -> dict[str, float]:
-    """Give the share of images that are right, of a whole validation."""
+    """Return the share of images that are right, of a whole validation."""
     guesses = torch.cat([one["outputs"] for one in outputs]).argmax(1)
     labels = torch.cat([labels for _, labels in batches])
     return {"accuracy": float((guesses == labels).float().mean())}
@@ -113,7 +113,7 @@ def train(runner: Runner, data: Any, *, resume: bool) -> Path | None:
 
 
 def test(runner: Runner, best: Path | None, data: ArrayDataset) -> float:
-    """Tell how good the best checkpoint is on images that nothing was chosen by."""
+    """Return how good the best checkpoint is on images that nothing was chosen by."""
     if best is not None:
         runner.load_checkpoint(best)
         print(f"the best: {best}")

@@ -36,7 +36,7 @@ class Reading(NamedTuple):
 
 
 def load(path: Path) -> Iterator[Reading]:
-    """Give the readings in the order in which they were taken."""
+    """Return the readings in the order in which they were taken."""
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             try:

@@ -71,12 +71,12 @@ def gradient_penalty(result: Any, batch: Any, model: Any, weight: float = 0.3) -
 
 
 def trained(model: Any) -> list[Any]:
-    """Give the parameters that have gradients."""
+    """Return the parameters that have gradients."""
     return [parameter for parameter in model.parameters() if parameter.grad is not None]
 
 
 def is_broken(model: Any) -> bool:
-    """Say whether some gradient is infinite, or no number."""
+    """Whether some gradient is infinite, or no number."""
     return not all(math.isfinite(abs(parameter.grad).max()) for parameter in trained(model))
 
 
@@ -181,7 +181,7 @@ class Row(NamedTuple):
 
 
 def digits(split: Any, wrong: float = 0.0, first: int | None = None) -> tuple[Any, Any]:
-    """Give images as rows of 64 pixels, and labels as ten probabilities; a share of the labels is drawn by lot."""
+    """Return images as rows of 64 pixels, and labels as ten probabilities; a share of the labels is drawn by lot."""
     images, labels = load_digits(split)
     lot = np.random.default_rng(0)
     drawn = np.where(lot.random(len(labels)) < wrong, lot.integers(0, 10, len(labels)), labels)
@@ -200,7 +200,7 @@ def batches(images: Any, labels: Any) -> DataLoader:
 
 
 def right(model: Any, images: Any, labels: Any) -> float:
-    """Give the share of images that a model gets right."""
+    """Return the share of images that a model gets right."""
     with no_grad():
         return float((model(images).argmax(1) == labels.argmax(1)).mean())
 

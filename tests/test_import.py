@@ -12,7 +12,7 @@ HEAVY += ["annotationlib"]  # it loads `ast`, from 3.14 on
 
 
 def loaded(program: str) -> set[str]:
-    """Say which modules a fresh interpreter has loaded after a program, with only the standard library around."""
+    """Return which modules a fresh interpreter has loaded after a program, with only the standard library around."""
     root = str(Path(__file__).parent.parent)
     report = "print(*sys.modules)"
     command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {root!r}); {program}\n{report}"]

@@ -57,7 +57,7 @@ class InDict:
 
 
 def mounted(tool: Tool, **options: Any) -> OwnMountPoint:
-    """Give the mount point of one tool."""
+    """Return the mount point of one tool."""
     target: Any = Tool.use
     provides = {"tool": "", "name": "name"}
     return OwnMountPoint(tool, target, "a tool", InDict(tool), target=lambda: target, provides=provides, **options)

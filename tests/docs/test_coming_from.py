@@ -87,7 +87,7 @@ class Idiom:
 
 
 def read(page: Path) -> list[Idiom]:
-    """Give what stands under each heading; the top of the page and of each section are idioms without a title."""
+    """Return what stands under each heading; the top of the page and of each section are idioms without a title."""
     found = [Idiom("", "")]
     block: Block | None = None
     label = ""
@@ -219,7 +219,7 @@ def test_our_side_of_what_is_not_run_asserts_something(idiom: Idiom) -> None:
 
 
 def asserted(text: str) -> Iterator[str]:
-    """Give what a block asserts: its `assert` statements, and what it expects to be raised."""
+    """Return what a block asserts: its `assert` statements, and what it expects to be raised."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assert) or (
             isinstance(node, ast.With) and "pytest.raises" in ast.unparse(node.items[0])

@@ -18,7 +18,7 @@ FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_W
 
 
 def blocks(page: Path) -> list[tuple[str, int, str]]:
-    """Give the code blocks of a page: language, line, text."""
+    """Return the code blocks of a page: language, line, text."""
     found: list[tuple[str, int, str]] = []
     language, start, lines = "", 0, list[str]()
     for number, line in enumerate(page.read_text().splitlines(), 1):

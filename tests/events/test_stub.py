@@ -63,7 +63,7 @@ def test_code_of_an_event_has_the_lines_of_its_stub() -> None:
 
     @event(replay=True)
     def two(n: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     for stub in (one, two):
         lines, first = inspect.getsourcelines(stub)
@@ -167,7 +167,7 @@ def test_stub_whose_doc_was_set_later(doc: Any) -> None:
     def bare() -> None: ...
 
     def documented() -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     for stub in (bare, documented):
         stub.__doc__ = doc

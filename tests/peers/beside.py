@@ -108,7 +108,7 @@ class Layers(BesidePeer):
         return self.answer("spot")
 
     def answer(self, name: str) -> str:
-        """Give what the spot, or a layer in its place, answers."""
+        """Return what the spot, or a layer in its place, answers."""
         return name
 
     def layer(self, name: str, proceed: Callable[[], Any]) -> Any:
@@ -137,7 +137,7 @@ class Layers(BesidePeer):
 
 
 def peer_test(machine: type[BesidePeer]) -> Any:
-    """Give the test case of a machine."""
+    """Return the test case of a machine."""
     case: Any = machine.TestCase
     case.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
     return case

@@ -39,7 +39,7 @@ class PeerMachine(RuleBasedStateMachine):
 
 
 def believing(machine: type[PeerMachine], claim: str) -> type[PeerMachine]:
-    """Give the machine whose model takes the documentation's word for one claim."""
+    """Return the machine whose model takes the documentation's word for one claim."""
     return type(f"{machine.__name__}Believing", (machine,), {"believed": frozenset({claim})})
 
 
@@ -58,7 +58,7 @@ def steps(error: BaseException) -> list[str]:
 
 
 def holds(machine: type[PeerMachine]) -> Any:
-    """Give the test case of a machine, with fewer and shorter examples than our own machines have."""
+    """Return the test case of a machine, with fewer and shorter examples than our own machines have."""
     case: Any = machine.TestCase
     case.settings = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=20)
     return case

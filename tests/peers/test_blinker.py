@@ -26,7 +26,7 @@ WHERE = st.sampled_from([ANY, *SENDERS])
 
 
 def receiver_of(number: int) -> Callable[..., int]:
-    """Give a receiver that answers its number; it is new, so nothing else keeps it alive."""
+    """Return a receiver that answers its number; it is new, so nothing else keeps it alive."""
     return lambda sender: number
 
 

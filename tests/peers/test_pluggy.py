@@ -73,7 +73,7 @@ class Historic:
 
 
 def called(order: list[Row], *, first: bool, raising_skips: bool) -> tuple[list[Any], Outcome]:
-    """Give what one call does, as a list of events, and what the caller gets."""
+    """Return what one call does, as a list of events, and what the caller gets."""
     events, results, opened = list[Any](), list[int](), list[Row]()
     outcome: Outcome | None = None
     for row in order:
@@ -207,7 +207,7 @@ class Manager:
         return list(self.events), outcome
 
     def order(self) -> list[int]:
-        """Give the numbers of the implementations in the order in which a call begins them."""
+        """Return the numbers of the implementations in the order in which a call begins them."""
         return [event[1] for event in self.call(self.pm.hook.spot)[0] if event[0] == "in"]
 
 

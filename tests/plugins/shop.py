@@ -25,7 +25,7 @@ class Shop:
 
     @event(first=True)
     def authenticate(self, user: str, password: str = "") -> str | None:
-        """Say who this is."""
+        """Return who this is."""
         return None
 
     @event
@@ -104,7 +104,7 @@ def functions_of(host: object) -> list[FunctionType]:
 
 
 def trace_left(*hosts: object) -> list[tuple[object, ...]]:
-    """Tell what hooks leave in functions: their code by identity, their attributes, their hooks, of instances too."""
+    """Return what hooks leave in functions: their code by identity, their attributes, their hooks, of instances too."""
     found: list[tuple[object, ...]] = []
     for host in hosts:
         for function in functions_of(host):

@@ -245,7 +245,7 @@ def test_threads_that_register_and_unregister_leave_nothing() -> None:
 
 
 def strike_at(entry: int) -> Callable[..., Any]:
-    """Give a trace function that interrupts the library as it enters a function for the so-manieth time.
+    """Return a trace function that interrupts the library as it enters a function for the so-manieth time.
 
     There Python itself looks for signals; at the lines around a lock it does not. What strikes in a generator that is
     being closed is swallowed.

@@ -351,7 +351,7 @@ def test_one_wrong_entry_of_a_file_leaves_nothing_of_the_others(
 
 
 def rows_of(entry: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Give the lines of a table: its head, and what is in it."""
+    """Return the lines of a table: its head, and what is in it."""
     return [("", None), *entry.items()]
 
 

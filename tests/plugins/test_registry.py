@@ -91,7 +91,7 @@ def registry() -> Registry:
 
 
 def message(error: type[BaseException], call: Callable[[], object]) -> str:
-    """Give the message of what a call must raise."""
+    """Return the message of what a call must raise."""
     with pytest.raises(error) as caught:
         call()
     assert caught.type is error
@@ -99,7 +99,7 @@ def message(error: type[BaseException], call: Callable[[], object]) -> str:
 
 
 def attempt(call: Callable[[], Any]) -> tuple[Any, AspecthookError | None]:
-    """Give what a call gives, and what it is refused with."""
+    """Return what a call gives, and what it is refused with."""
     try:
         return call(), None
     except AspecthookError as error:
@@ -107,7 +107,7 @@ def attempt(call: Callable[[], Any]) -> tuple[Any, AspecthookError | None]:
 
 
 def line_of(target: type) -> int:
-    """Give the line of a class of this file."""
+    """Return the line of a class of this file."""
     lines = Path(__file__).read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if re.match(rf"class {target.__name__}\b", line))
 

@@ -35,7 +35,7 @@ class Row:
 
 
 def precedes(first: Row, second: Row) -> bool:
-    """Say whether a constraint puts `first` before `second`."""
+    """Whether a constraint puts `first` before `second`."""
 
     def mentions(keys: tuple[Any, ...], row: Row) -> bool:
         return row.name in keys or row.number in keys
@@ -92,7 +92,7 @@ class Mounted:
         return self.handles[row.number]
 
     def order(self) -> list[int]:
-        """Give the order in which a call runs the hooks, which is the one that the mount point shows."""
+        """Return the order in which a call runs the hooks, which is the one that the mount point shows."""
         self.ran.clear()
         self.target()
         numbers = {handle: number for number, handle in self.handles.items()}

@@ -45,17 +45,17 @@ class Removal(RuleBasedStateMachine):
     # What is in the place
 
     def epoch(self, code: types.CodeType) -> int | None:
-        """Say of which epoch a code of ours is; None: it is not ours."""
+        """Return of which epoch a code of ours is; None: it is not ours."""
         found = self.ours.get(id(code))
         return found and found[1]
 
     def stripped(self, code: types.CodeType) -> types.CodeType:
-        """Give what is there when ours are taken off."""
+        """Return what is there when ours are taken off."""
         epoch = self.epoch(code)
         return code if epoch is None else self.stripped(self.bases[epoch])
 
     def expected(self, code: types.CodeType) -> list[str]:
-        """Give what a call of a code notes."""
+        """Return what a call of a code notes."""
         if code is self.plain:
             return []
         epoch = self.epoch(code)
@@ -65,7 +65,7 @@ class Removal(RuleBasedStateMachine):
         return [*(hook.name for hook in self.hooks if acts), *self.expected(self.bases[epoch])]
 
     def turned(self, before: types.CodeType) -> int:
-        """Say which epoch goes on over this code: the one that it is of, or was put over, or a new one."""
+        """Return which epoch goes on over this code: the one that it is of, or was put over, or a new one."""
         epoch = self.epoch(before)
         known = [place for place, base in enumerate(self.bases) if base is before]
         if epoch is None and known:

@@ -130,7 +130,7 @@ class Place:
         return vars(self.owner).get(self.name, ABSENT)
 
     def value(self) -> Any:
-        """Give what the name finds, unbound."""
+        """Return what the name finds, unbound."""
         found = self.own()
         return inspect.getattr_static(self.owner, self.name) if found is ABSENT else found
 
@@ -181,7 +181,7 @@ class World:
         yield Place(table, "update", "method", f"{pointcut}update", lambda: rows.update(b=4), None)
 
     def base_calls(self) -> dict[str, Callable[[], object]]:
-        """Give the calls through the class that is inherited from, which no weaving of ours is about."""
+        """Return the calls through the class that is inherited from, which no weaving of ours is about."""
         base: Any = vars(self.module)["Base"]
         one = base()
         return {name: _calls(one, name, 2) for name in ("inherited", "inherited_static", "inherited_make")}
@@ -191,7 +191,7 @@ class World:
         sys.modules.pop(self.other.__name__, None)
 
     def snapshot(self) -> list[Any]:
-        """Give all that must be as before, to be compared by identity where it matters."""
+        """Return all that must be as before, to be compared by identity where it matters."""
         classes = [vars(self.module)[name] for name in ("Base", "Thing", "Table")]
         spaces = [(name, id(value)) for one in (self.module, self.other, *classes) for name, value in vars(one).items()]
         functions = [inner(value) for one in (self.module, *classes) for value in vars(one).values()]
@@ -224,7 +224,7 @@ def _reads(owner: Any, name: str) -> Callable[[], object]:
 
 
 def inner(value: Any) -> Any:
-    """Give the Python function that something is made of, or itself."""
+    """Return the Python function that something is made of, or itself."""
     if type(value) is property:
         return value.fget
     return value.__func__ if type(value) in (classmethod, staticmethod) else value
@@ -397,18 +397,18 @@ class Weavings(RuleBasedStateMachine):
     # Who sees a call
 
     def carrier_of(self, value: Any) -> Carrier | None:
-        """Give the carrier whose proxy this is."""
+        """Return the carrier whose proxy this is."""
         if value is ABSENT:
             return None
         return next((one for one in self.carriers if one.proxy is value), None)
 
     def in_place(self, value: Any) -> Carrier | None:
-        """Give what carries hooks in place in this."""
+        """Return what carries hooks in place in this."""
         target = inner(value)
         return next((one for one in self.carriers if one.proxy is ABSENT and one.target is target), None)
 
     def expected(self, value: Any, *, of_base: bool = False) -> list[str]:
-        """Give what a call of this notes."""
+        """Return what a call of this notes."""
         carrier = self.carrier_of(value)
         if carrier is not None:
             return self.noted(carrier, of_base=of_base) + self.expected(carrier.target)
@@ -430,7 +430,7 @@ class Weavings(RuleBasedStateMachine):
 
     @staticmethod
     def is_theirs(held: Any, carrier: Carrier) -> bool:
-        """Say whether neither our proxy is in its place nor what it stands for."""
+        """Whether neither our proxy is in its place nor what it stands for."""
         return held is not carrier.proxy and held is not (ABSENT if carrier.inherited else carrier.target)
 
     def settle(self, before: dict[Place, Any]) -> None:
@@ -491,7 +491,7 @@ class Weavings(RuleBasedStateMachine):
             self.put(which, place.first, [place], [place.first], scoped=False, again=False)
 
     def can_be_given(self, place: Place) -> bool:
-        """Say whether what was in a place at the start can be found again when it is given itself."""
+        """Whether what was in a place at the start can be found again when it is given itself."""
         if isinstance(place.first, types.FunctionType):
             return True
         if place.form != "function":
@@ -530,7 +530,7 @@ class Weavings(RuleBasedStateMachine):
         self.settle(before)
 
     def learn(self, place: Place, value: Any, before: dict[Place, Any]) -> Carrier:
-        """Say what carries the hooks that were just woven on what was in a place."""
+        """Return what carries the hooks that were just woven on what was in a place."""
         after = place.own()
         theirs = after is ABSENT or after is before[place] or id(after) in self.theirs
         target = inner(value)
@@ -680,7 +680,7 @@ class Weavings(RuleBasedStateMachine):
                     assert carrier.proxy is ABSENT or place.own() is not carrier.proxy, "reading the state heals"
 
     def answers(self, carrier: Carrier) -> set[bool]:
-        """Say whether a carrier is displaced; both: either may be said."""
+        """Whether a carrier is displaced; both: either may be said."""
         place = carrier.place
         if place is None:
             return {False}

@@ -254,7 +254,7 @@ class World:
         return self.target
 
     def interpreted(self) -> Callable[..., Any]:
-        """Give a function that interprets a call of the target with the same hooks."""
+        """Return a function that interprets a call of the target with the same hooks."""
         mount = hooks(self.mounted())
         members = tuple(mount)
         plain = mount.code()

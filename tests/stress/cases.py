@@ -15,7 +15,7 @@ PATIENCE = 100
 
 
 def functions() -> Iterable[Any]:
-    """Give a function whose code may hold hooks, and one whose code may not, as it may die before its module."""
+    """Return a function whose code may hold hooks, and one whose code may not, as it may die before its module."""
     return hookable(eval("lambda x=1: x")), hookable(lambda x=1: x)
 
 

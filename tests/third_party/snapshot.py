@@ -61,12 +61,12 @@ class Snapshot:
             yield f"{path}, as it is found there", (_signature(held), _pickle(held), getattr(held, "__class__", None))
 
     def looks(self) -> list[str]:
-        """Say which functions answer otherwise than before when asked what they are, whether or not they are hooked."""
+        """Return which functions answer otherwise than before when asked what they are, hooked or not."""
         now = dict(self._faces())
         return [f"{path}: {told} was {self.faces[path]}" for path, told in now.items() if told != self.faces[path]]
 
     def differences(self) -> list[str]:
-        """Say what is not what it was, by identity; empty: no trace is left."""
+        """Return what is not what it was, by identity; empty: no trace is left."""
         found = list(self._in_spaces())
         for key, (path, function) in self.functions.items():
             for part, before in self.parts[key].items():
@@ -100,7 +100,7 @@ class Spaces(Snapshot):
 
 
 def proxies() -> list[tuple[str, str]]:
-    """Give every place of an imported module where a proxy of ours is."""
+    """Return every place of an imported module where a proxy of ours is."""
     found: list[tuple[str, str]] = []
     for name, module in list(sys.modules.items()):
         if issubclass(type(module), ModuleType) and name.partition(".")[0] not in ("aspecthook", "wrapt"):
@@ -126,7 +126,7 @@ def _within(name: object, packages: tuple[str, ...]) -> bool:
 
 
 def _inside(value: Any) -> Iterator[FunctionType]:
-    """Give the Python functions that an entry is made of."""
+    """Return the Python functions that an entry is made of."""
     if isinstance(value, wrapt.ObjectProxy):
         return
     if isinstance(value, FunctionType):
@@ -145,7 +145,7 @@ def _parts(function: FunctionType) -> dict[str, object]:
 
 
 def _signature(value: Any) -> object:
-    """Give the signature, or what kind of error comes instead: C functions may have none."""
+    """Return the signature, or what kind of error comes instead: C functions may have none."""
     module = vars(sys.modules.get(str(getattr(value, "__module__", None)), sys))
     bare = "__builtins__" not in module
     try:
@@ -165,12 +165,12 @@ def _signature(value: Any) -> object:
 
 
 def _annotation(value: object) -> object:
-    """Give what tells annotations apart: from Python 3.14 on, `int | None` is another object in each copy."""
+    """Return what tells annotations apart: from Python 3.14 on, `int | None` is another object in each copy."""
     return id(value) if isinstance(value, (type, str)) else repr(value)
 
 
 def _pickle(value: Any) -> object:
-    """Give the pickle of what is pickled by its name, or what kind of error comes instead."""
+    """Return the pickle of what is pickled by its name, or what kind of error comes instead."""
     owner = getattr(value, "__self__", None)
     if owner is not None and not isinstance(owner, ModuleType):
         return None  # a method of an object, and pickled with it
@@ -203,7 +203,7 @@ def _changed(label: str, before: list[tuple[str, Any]], now: list[tuple[str, Any
 
 
 def _counts(before: object, now: object) -> bool:
-    """Say whether a library keeps a number or a text there, and has written another one."""
+    """Whether a library keeps a number or a text there, and has written another one."""
     return type(before) is type(now) and isinstance(now, (int, float, str))
 
 

@@ -51,7 +51,7 @@ def inputs(rows: int = 2, width: int = 4) -> Any:
 
 
 def gone_through(model: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Give the output of a model, the gradients of its inputs and those of its parameters."""
+    """Return the output of a model, the gradients of its inputs and those of its parameters."""
     given = [one.detach().clone().requires_grad_() for one in args]
     model.zero_grad()
     out = model(*given, **kwargs)
@@ -62,7 +62,7 @@ def gone_through(model: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
 
 
 def same(some: Any, others: Any) -> bool:
-    """Say whether two rows of tensors are equal, bit by bit."""
+    """Whether two rows of tensors are equal, bit by bit."""
     return len(some) == len(others) and all(
         (a is None and b is None) or (a is not None and b is not None and torch.equal(a, b))
         for a, b in zip(some, others, strict=True)
@@ -70,7 +70,7 @@ def same(some: Any, others: Any) -> bool:
 
 
 def state(model: Any) -> dict[str, Any]:
-    """Give all that hooks could leave: what is in each module and its class, object for object, in its order."""
+    """Return all that hooks could leave: what is in each module and its class, object for object, in its order."""
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
         space = vars(module)
@@ -81,7 +81,7 @@ def state(model: Any) -> dict[str, Any]:
 
 
 def untouched(model: Any, before: dict[str, Any]) -> bool:
-    """Say whether everything is the very object that it was."""
+    """Whether everything is the very object that it was."""
     return all(_same(one, before[name]) for name, one in state(model).items())
 
 

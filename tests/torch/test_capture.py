@@ -18,7 +18,7 @@ pytestmark = pytest.mark.torch
 
 
 def by_hand(net: Any, name: str, x: Any) -> tuple[Any, Any]:
-    """Give the output of a layer and its gradient, by PyTorch's own means."""
+    """Return the output of a layer and its gradient, by PyTorch's own means."""
     kept: list[Any] = []
     handle = net.get_submodule(name).register_forward_hook(
         lambda module, args, out: kept.append(out) or out.retain_grad()

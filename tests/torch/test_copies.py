@@ -28,7 +28,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def shallow(module: Any) -> dict[str, Any]:
-    """Give what is in a module, with how many callbacks it has of each sort."""
+    """Return what is in a module, with how many callbacks it has of each sort."""
     return {word: len(value) if isinstance(value, dict) else type(value) for word, value in vars(module).items()}
 
 

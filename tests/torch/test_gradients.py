@@ -15,7 +15,7 @@ pytestmark = pytest.mark.torch
 
 
 def by_hand(register: str, *functions: Any, layer: str = "first") -> tuple[Any, ...]:
-    """Give what comes of hooks that PyTorch itself runs, one after another."""
+    """Return what comes of hooks that PyTorch itself runs, one after another."""
     net = made()
     for function in functions:
         getattr(net.get_submodule(layer), register)(function)

@@ -18,7 +18,7 @@ ALL = ["conv_in", "blocks.0", "blocks.0.0", "blocks.0.1", "blocks.1", "blocks.1.
 
 
 def chosen(model: Any, names: Any, **options: Any) -> list[str]:
-    """Give the names of what is woven, in the order of the model."""
+    """Return the names of what is woven, in the order of the model."""
     with weave(model, names, post=lambda: None, **options) as weaving:
         return [mount.owner().__aspecthook__.name for mount in weaving.mounts]  # type: ignore[attr-defined]
 
@@ -89,7 +89,7 @@ def test_a_module_that_is_called_module_keeps_its_name() -> None:
 
 
 def by_hand(names: str, known: list[str]) -> list[str]:
-    """Say what a pattern of segments means, with no help from fnmatch."""
+    """Return what a pattern of segments means, with no help from fnmatch."""
 
     def matches(pattern: str, name: str) -> bool:
         if not pattern:

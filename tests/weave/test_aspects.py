@@ -83,7 +83,7 @@ def made(name: str) -> Any:
 
 @pytest.fixture
 def shop() -> Iterator[Any]:
-    """Give an imported module, and see that nothing of it is changed in the end."""
+    """Return an imported module, and see that nothing of it is changed in the end."""
     module = made(SHOP)
     sys.modules[SHOP] = module
     before = traces(module)
@@ -97,7 +97,7 @@ def shop() -> Iterator[Any]:
 
 
 def traces(module: Any) -> list[object]:
-    """Give what a weaving might leave behind."""
+    """Return what a weaving might leave behind."""
     functions = [module.save, module.load, module.fails, module.later, module.count, module.acount]
     functions += [module.Cart.save, module.Cart.drop, module.Box.save, module.Other.drop]
     classes = [module.Cart, module.Box, module.Other]
@@ -1067,7 +1067,7 @@ def test_a_failure_takes_off_no_hook_that_another_weaving_shares(shop: Any) -> N
 
 @pytest.fixture
 def path(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Give a folder on the path, whose modules are gone in the end."""
+    """Return a folder on the path, whose modules are gone in the end."""
     import importlib
 
     monkeypatch.syspath_prepend(tmp_path)

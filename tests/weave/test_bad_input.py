@@ -79,7 +79,7 @@ Snapshot = dict[str, object]
 
 
 def state_of(space: types.ModuleType) -> Snapshot:
-    """Give all that a weaving could leave a trace in, by identity."""
+    """Return all that a weaving could leave a trace in, by identity."""
     found: Snapshot = {"meta_path": [id(finder) for finder in sys.meta_path]}
     for owner in (space, space.Base, space.Till, space.Call):
         for name, value in vars(owner).items():

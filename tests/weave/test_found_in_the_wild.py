@@ -182,7 +182,7 @@ def test_functions_that_linking_calls_can_be_woven(pointcut: str) -> None:
 
 
 def strike_in(name: str, file: str) -> Callable[..., None]:
-    """Give a trace function that interrupts the first function of this name in a file."""
+    """Return a trace function that interrupts the first function of this name in a file."""
 
     def trace(frame: types.FrameType, event: str, _: object) -> None:
         if frame.f_code.co_name == name and frame.f_code.co_filename.endswith(file):

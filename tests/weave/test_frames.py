@@ -17,7 +17,7 @@ from aspecthook import weave
 
 
 def looked() -> dict[str, Any]:
-    """Give the globals of the frame that calls this."""
+    """Return the globals of the frame that calls this."""
     return sys._getframe(1).f_globals
 
 

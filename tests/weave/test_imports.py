@@ -47,7 +47,7 @@ def load(name: str) -> Any:
 
 
 def caught(call: Callable[[], object]) -> BaseException | None:
-    """Give what a call raises."""
+    """Return what a call raises."""
     try:
         call()
     except BaseException as error:
@@ -56,7 +56,7 @@ def caught(call: Callable[[], object]) -> BaseException | None:
 
 
 def loaders(module: Any) -> tuple[type[Any], type[Any]]:
-    """Give the types of the loaders of a module; to be compared with those of a module that nobody weaves."""
+    """Return the types of the loaders of a module; to be compared with those of a module that nobody weaves."""
     return type(module.__loader__), type(module.__spec__.loader)
 
 

@@ -123,7 +123,7 @@ class World:
             sys.meta_path[:] = finders
 
     def uses(self) -> dict[Where, typing.Any]:
-        """Give what calls each function, and each method on each class that has it."""
+        """Return what calls each function, and each method on each class that has it."""
         found: dict[Where, typing.Any] = {}
         for name, module in self.modules.items():
             for word, value in vars(module).items():
@@ -150,7 +150,7 @@ def use(cls: type, name: str) -> None:
 
 
 def matches(glob: str, name: str) -> bool:
-    """Say whether a glob means a name: wildcards are ``*``, ``?`` and sets in brackets."""
+    """Whether a glob means a name: wildcards are ``*``, ``?`` and sets in brackets."""
     parts = re.findall(r"\[[^\]]+\]|.", glob)
     kinds = {"*": ".*", "?": "."}
     return (
@@ -163,7 +163,7 @@ def matches(glob: str, name: str) -> bool:
 
 
 def chooses(glob: str, name: str) -> bool:
-    """Say whether a glob chooses a name: underscores in front are asked for."""
+    """Whether a glob chooses a name: underscores in front are asked for."""
     lead = 2 if name.startswith("__") else 1 if name.startswith("_") else 0
     return glob.startswith("_" * lead) and matches(glob, name)
 
@@ -186,7 +186,7 @@ class Model:
         self.world = world
 
     def chosen(self, text: str) -> set[Where]:
-        """Give the calls that a pointcut intercepts."""
+        """Return the calls that a pointcut intercepts."""
         terms = [part.strip() for part in text.split(",")]
         excluded = [part[1:] for part in terms if part.startswith("!")]
         choices: set[tuple[int, type | None]] = set()
@@ -355,7 +355,7 @@ def test_a_pointcut_leaves_modules_and_classes_as_they_were(tree: Tree, terms: l
 
 @pytest.fixture
 def world() -> Iterator[types.SimpleNamespace]:
-    """Give a module `wov` with two classes, and another that holds them."""
+    """Return a module `wov` with two classes, and another that holds them."""
     made = World(
         Tree(
             (("wov", "f"), ("wov", "fa"), ("wov", "_f"), ("wov.a", "f")),

@@ -129,7 +129,7 @@ subjects = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS.ke
 
 
 def traces() -> list[object]:
-    """Give what a weaving might leave behind: compare with `==` only what is kept alive by the first look."""
+    """Return what a weaving might leave behind: compare with `==` only what is kept alive by the first look."""
     functions: list[Any] = [
         double,
         later,

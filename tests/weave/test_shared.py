@@ -72,7 +72,7 @@ def comparable(cls: Any) -> Any:
 
 
 def closures() -> Callable[[Any], Any]:
-    """Give a decorator that adds methods which are known by no name."""
+    """Return a decorator that adds methods which are known by no name."""
 
     def total(self: Any) -> object:
         return ("closure", type(self).__name__)

@@ -42,7 +42,7 @@ Act = Callable[[Shop], object]
 
 @pytest.fixture
 def shop() -> Iterator[Shop]:
-    """Give a fresh copy of the shop, and beside it a module that has copied its names long ago."""
+    """Return a fresh copy of the shop, and beside it a module that has copied its names long ago."""
     spec = importlib.util.spec_from_file_location(NAME, Path(__file__).with_name("shop.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -307,7 +307,7 @@ def other(name: str) -> typing.Any:
 
 
 def outcome(ask: Callable[[], object]) -> tuple[str, object]:
-    """Give what comes of a question, or that it has no answer."""
+    """Return what comes of a question, or that it has no answer."""
     try:
         return "gives", ask()
     except Exception:
@@ -333,7 +333,7 @@ FACTS: dict[str, Callable[[typing.Any], object]] = {
 
 
 def facts(shop: Shop, case: Case) -> dict[tuple[int, str], tuple[str, object]]:
-    """Give all that is known of a target, as it is seen from each side."""
+    """Return all that is known of a target, as it is seen from each side."""
     seen = enumerate(viewed(shop, case))
     return {(side, name): outcome(lambda: ask(one)) for side, one in seen for name, ask in FACTS.items()}
 
@@ -354,7 +354,7 @@ def _pieces(value: typing.Any) -> list[tuple[object, ...]]:
 
 
 def portrait(*owners: typing.Any) -> list[tuple[object, ...]]:
-    """Give all that some modules, and the classes in the shop, have: in order, and by identity."""
+    """Return all that some modules, and the classes in the shop, have: in order, and by identity."""
     found: list[tuple[object, ...]] = []
     for owner in owners:
         for key, value in list(vars(owner).items()):
@@ -372,7 +372,7 @@ def everything(shop: Shop) -> list[tuple[object, ...]]:
 
 
 def viewed(shop: Shop, case: Case) -> list[object]:
-    """Give the target as others see it: from the class, from an instance, from its `vars`."""
+    """Return the target as others see it: from the class, from an instance, from its `vars`."""
     module = sys.modules.get(case.pointcut.partition(":")[0], shop)
     *outer, name = case.pointcut.partition(":")[2].split(".")
     owner = module

@@ -66,7 +66,7 @@ def other() -> None:
 
 
 def traces() -> list[object]:
-    """Give what a weaving might leave behind."""
+    """Return what a weaving might leave behind."""
     functions: list[Any] = [double, triple, count, Cart.total, Cart.weight]
     return [
         *((id(one.__code__), id(one.__dict__), dict(one.__dict__)) for one in functions),

@@ -44,7 +44,7 @@ OTHERS = ["c16", "S3", "U3", "O", "M8[s]", "m8[s]", "V2", "g", [("a", "f4")]]
 
 
 def bits(value: Any) -> Any:
-    """Give what two values share only if they are the same to the bit, types included."""
+    """Return what two values share only if they are the same to the bit, types included."""
     if isinstance(value, np.ndarray):
         assert value.dtype.isnative
         return "array", value.dtype.name, value.shape, value.tobytes()

@@ -81,7 +81,7 @@ def state(runner: Runner) -> dict[str, Any]:
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Say whether all arrays are the same, bit for bit."""
+    """Whether all arrays are the same, bit for bit."""
     return one.keys() == other.keys() and all(
         value.tobytes() == other[name].tobytes() and value.dtype == other[name].dtype for name, value in one.items()
     )

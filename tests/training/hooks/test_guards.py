@@ -241,7 +241,7 @@ def test_a_run_is_stopped_after_the_iteration_and_its_parameters_are_good(librar
 
 
 def running(runner: Runner) -> dict[str, Any]:
-    """Give what the forward pass has changed, in the iterations that a loop by hand goes on with."""
+    """Return what the forward pass has changed, in the iterations that a loop by hand goes on with."""
     return {name: value for name, value in state(runner).items() if "running" in name or "batches" in name}
 
 

@@ -69,7 +69,7 @@ class Stub:
 
 
 def both(name: str, **options: Any) -> list[Any]:
-    """Give our callback and the real one, each with a model of its own."""
+    """Return our callback and the real one, each with a model of its own."""
     made = []
     for library in (ours, theirs.callbacks):
         callback = getattr(library, name)(**options)

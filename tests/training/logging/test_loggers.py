@@ -671,7 +671,7 @@ def test_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def contents(folder: Path) -> dict[str, list[str]]:
-    """Give the files of a run, without times."""
+    """Return the files of a run, without times."""
     found: dict[str, list[str]] = {}
     for path in (folder / kind.default for kind in FILES if (folder / kind.default).exists()):
         found[path.name] = [
@@ -972,7 +972,7 @@ needs_tensorboard = pytest.mark.skipif(
 
 
 def events(folder: Path) -> list[tuple[int, str, float]]:
-    """Give the step, the name and the value of each number, read as TensorFlow's records are."""
+    """Return the step, the name and the value of each number, read as TensorFlow's records are."""
     from tensorboardX.proto import event_pb2
 
     found: list[tuple[int, str, float]] = []

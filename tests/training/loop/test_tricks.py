@@ -83,7 +83,7 @@ class Library:
             self.torch.manual_seed(3)
 
     def slopes(self, model: Any, images: Any, labels: Any) -> Any:
-        """Give the gradient of the loss in the images, through which gradients flow too."""
+        """Return the gradient of the loss in the images, through which gradients flow too."""
         if self.torch is None:
             return autograd.grad(lambda x: nn.cross_entropy(model(x), labels, reduction="sum").value)(images)
         images = images.clone().requires_grad_()
@@ -102,7 +102,7 @@ def library(request: pytest.FixtureRequest) -> Library:
 
 
 def batches(broken: int | None = None) -> list[tuple[Any, Any]]:
-    """Give five batches of digits; one of them may have a pixel that is no number."""
+    """Return five batches of digits; one of them may have a pixel that is no number."""
     images, labels = load_digits("train")
     images, chosen = images.reshape(-1, 64)[:80].copy(), np.eye(10, dtype=np.float32)[labels[:80]]
     if broken is not None:
@@ -482,7 +482,7 @@ def example(*args: str, status: int = 0) -> str:
 
 
 def numbers(*tricks: str) -> dict[str, float]:
-    """Give the first number of each line, by its name."""
+    """Return the first number of each line, by its name."""
     found: dict[str, float] = {}
     for line in example(*tricks).splitlines():
         if line.startswith("  "):

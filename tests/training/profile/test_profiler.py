@@ -369,7 +369,7 @@ def test_a_stage_that_is_no_mount_point_in_a_subclass_is_left_out() -> None:
 
 
 def functions(bench: Bench) -> dict[str, Any]:
-    """Give functions that carry a hook while it is measured: of hooks, and stages that nothing else is on."""
+    """Return functions that carry a hook while it is measured: of hooks, and stages that nothing else is on."""
     own = [getattr(Slow, name) for name in ("before_train_iter", "after_train_epoch", "after_iter")]
     return {one.__qualname__: one for one in (*own, Fresh.forward, Fresh.optimizer_step, wait, Called.__call__)}
 

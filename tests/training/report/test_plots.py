@@ -396,7 +396,7 @@ class SaveAt(Hook):
 
 
 def told(curves: Curves) -> dict[str, Any]:
-    """Give what must not depend on where a run was ended."""
+    """Return what must not depend on where a run was ended."""
     state = curves.state_dict()
     state["rows"]["heads"] = state["rows"]["heads"][:, :2]
     return {name: value for name, value in state.items() if name not in ("seconds", "begun", "runs")}

@@ -59,7 +59,7 @@ class Run:
         self.epoch = self.iter = self.step = 0
 
     def go(self, *hooks: Any, word: str = "lr", until: int | None = None, after: Any = None) -> list[list[float]]:
-        """Give what each batch was trained with."""
+        """Return what each batch was trained with."""
         total = self.max_iters or (self.max_epochs or 0) * self.length
         rows: list[list[float]] = []
         for hook in hooks:

@@ -123,7 +123,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:
-    """Say in what two trees differ."""
+    """Return where two trees differ."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return [line for key in one for line in differences(one[key], other[key], f"{path}.{key}")]
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):

@@ -148,7 +148,7 @@ def expected(names: list[str], plan: dict[int, str], steps: int) -> tuple[list[s
 
 
 def ended(program: Callable[[], None], world: World) -> tuple[list[str], str | None]:
-    """Give the events of a program, and what it has raised; it must be the very error that was planned."""
+    """Return the events of a program, and what it has raised; it must be the very error that was planned."""
     raised: Exception | None = None
     try:
         program()
