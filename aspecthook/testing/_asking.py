@@ -8,12 +8,12 @@ from keyword import iskeyword
 from aspecthook._core.law.asks import RESERVED, Kind, kinds_of
 from aspecthook._core.mount.point import MountPoint
 
-from ._candidates import Candidate
+from ._candidates import Candidate, Ran
 from ._refusals import NOBODYS
 from ._signatures import define, signature
 
 
-def asking_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
+def asking_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
     """Return hooks that note that they have run, and ask for the arguments of the target by name, and for more."""
     kinds = kinds_of(mount._get_site().signature)
     return [_asking(kind, name, asks, ran) for kind, name, asks in _ways(mount) if kind in kinds]
@@ -32,8 +32,8 @@ def _ways(mount: MountPoint) -> Iterator[tuple[Kind, str, str]]:
     yield "always", "keywords", ", ".join(["*", *reversed(names), "result", "exc"])
 
 
-def _asking(kind: Kind, name: str, asks: str, ran: list[str]) -> Candidate:
+def _asking(kind: Kind, name: str, asks: str, ran: Ran) -> Candidate:
     def note(_given: dict[str, object]) -> None:
-        ran.append(f"{kind} {name}")
+        ran.note(f"{kind} {name}")
 
     return Candidate(kind, define(name, signature(f"({asks})"), "def: return ACT(GIVEN)", note), name=name)

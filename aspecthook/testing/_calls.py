@@ -43,9 +43,10 @@ def values_of(mount: MountPoint, given: Given, bound: tuple[object, ...]) -> tup
         return None
     names = signature.names
     values |= zip(names[signature.positional - len(by_position) : signature.positional], by_position, strict=False)
-    values |= {
-        names[place]: empty for place, empty in ((signature.varargs, ()), (signature.varkw, {})) if place is not None
-    }
+    if signature.varargs is not None:
+        values[names[signature.varargs]] = ()
+    if signature.varkw is not None:
+        values[names[signature.varkw]] = {}
     values |= found.arguments
     return tuple([values[name] for name in names])
 
@@ -82,32 +83,6 @@ class Given(NamedTuple):
         return ", ".join(
             [*map(shortened, self.args), *(f"{name}={shortened(value)}" for name, value in self.kwargs.items())]
         )
-
-
-def settled(target: Any, given: Given) -> Awaitable[None] | None:
-    """Make a call and run it to its end, whatever comes of it; of an async target, give an awaitable of that."""
-    try:
-        made = (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs)
-        if inspect.isawaitable(made) or inspect.isasyncgen(made):
-            return settled_async(made)
-        if inspect.isgenerator(made):
-            list(made)
-    except Exception:
-        pass
-    return None
-
-
-# Any: a coroutine or an async generator, of whatever it gives.
-async def settled_async(made: Any) -> None:
-    """Run what an async target gives to its end, whatever comes of it."""
-    try:
-        if inspect.isasyncgen(made):
-            async for _ in made:
-                pass
-        else:
-            await made
-    except Exception:
-        pass
 
 
 # Any: what is awaited gives whatever it gives.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from inspect import getattr_static
@@ -145,7 +146,24 @@ def marked_names(owner: type[Any]) -> list[str]:
     return [name for name in names if getattr(getattr_static(owner, name), MARKS, ())]
 
 
-def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
+@final
+class Ran(threading.local):
+    """Which of the kit's own hooks have run in this thread; all machines of a class share the hooks, and this."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def note(self, name: str) -> None:
+        """Note that a hook runs."""
+        self._names.append(name)
+
+    def take(self) -> list[str]:
+        """Return what was noted since this was last called."""
+        names, self._names = self._names, []
+        return names
+
+
+def small_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
     signature = mount._get_site().signature
     own: dict[str, Options] = {
@@ -166,9 +184,9 @@ def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
     ]
 
 
-def _noting(ran: list[str], kind: str, name: str, style: str) -> Callable[..., Any]:
+def _noting(ran: Ran, kind: str, name: str, style: str) -> Callable[..., Any]:
     def note() -> None:
-        ran.append(f"{kind} {name}")
+        ran.note(f"{kind} {name}")
 
     def around(proceed: Any) -> Any:
         note()
@@ -187,13 +205,13 @@ def _noting(ran: list[str], kind: str, name: str, style: str) -> Callable[..., A
     return awaiting if style == "coroutine" else around
 
 
-def answering_hooks(ran: list[str]) -> list[Candidate]:
+def answering_hooks(ran: Ran) -> list[Candidate]:
     """Make hooks that answer something, for the target that a `HookMachine` has by itself: ``(a, b=1)``, numbers."""
 
     def noted(kind: str, answer: Callable[..., Any]) -> Callable[..., Any]:
         # Each asks for what its kind has, by way of the call.
         def hook(call: Any) -> Any:
-            ran.append(f"{kind} {answer.__name__}")
+            ran.note(f"{kind} {answer.__name__}")
             return answer(call)
 
         return hook
@@ -211,11 +229,11 @@ def answering_hooks(ran: list[str]) -> list[Candidate]:
         return Return(-1) if call.arguments["b"] else None
 
     def twice(proceed: Any, a: int) -> Any:
-        ran.append("around twice")
+        ran.note("around twice")
         return proceed() + proceed(b=a)
 
     def seen() -> Any:
-        ran.append("around seen")
+        ran.note("around seen")
         yield
 
     kinds: dict[Callable[..., Any], Kind] = {more: "pre", skip: "pre", double: "post", mend: "exception"}

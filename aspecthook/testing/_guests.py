@@ -18,8 +18,12 @@ class PlannedError(Exception):
     """What a hook raises that fails as planned."""
 
 
-class PlannedStop(KeyboardInterrupt):
-    """What a hook raises that stops all, as an interrupt does: it is no `Exception`."""
+class PlannedStop(BaseException):
+    """What a hook raises that stops the whole call, as an interrupt does.
+
+    It is no `KeyboardInterrupt`: asyncio raises those out of the event loop, past whoever awaits the task, and pytest
+    ends the run.
+    """
 
 
 @final
@@ -124,7 +128,7 @@ def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Ca
         "fails": _fail,
         "fails alone": _fail,
         "stops": _stop,
-        "changes": lambda: Args(**changes),
+        "changes": lambda: Args(**_taken(changes)),
         "returns": lambda: Return(MARK),
         "returns None": lambda: Return(None),
         "replaces": lambda: MARK,
@@ -159,6 +163,13 @@ def _answering_later(answer: Callable[[], object], place: str) -> Callable[[], o
         return Later(answer)
 
     return {"first": answer, "last": later}.get(place, awaitable)
+
+
+def _taken(changes: dict[str, object]) -> dict[str, object]:
+    """Return the changes, which are made once: a target that calls itself until its arguments say so must end."""
+    taken = dict(changes)
+    changes.clear()
+    return taken
 
 
 def _fail() -> None:
@@ -207,7 +218,7 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             return MARK
         if does == "twice":
             proceed()
-        result = proceed(**changes)
+        result = proceed(**_taken(changes))
         return Args() if does == "mistakes" else result
 
     async def proceeding_later(proceed: Callable[..., Any]) -> object:
@@ -217,7 +228,7 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             return MARK
         if does == "twice":
             await proceed()
-        result = await proceed(**changes)
+        result = await proceed(**_taken(changes))
         return Args() if does == "mistakes" else result
 
     if waits and (does == AGAIN or does in _PROCEEDING):

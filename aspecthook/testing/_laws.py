@@ -58,6 +58,11 @@ def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) 
 def _failed(name: str, mount: MountPoint, error: Exception, trace: Trace) -> LawError:
     """Make the error for a law that could not say whether it holds."""
     what = f"the law {name!r} raised {shortened(error)} on this call, instead of returning what must be true"
+    if trace.exc is not None:
+        what += (
+            f"; the call itself raised {shortened(trace.exc)}, so trace.result is None: say what must be true of a "
+            "call that fails too, for example `trace.exc is not None or trace.result > 0`"
+        )
     return _drawn(f"{mount.name}: {what}", name, mount, trace)
 
 
@@ -150,7 +155,8 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
     if isinstance(answer, NoneType):
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
-        raise broken(name, mount, f"it answered {shortened(answer)}", trace)
+        fails = "" if trace.exc is None else f", on a call that raised {shortened(trace.exc)} and so has no result"
+        raise broken(name, mount, f"it answered {shortened(answer)}{fails}", trace)
 
 
 def _is_a_verdict(error: Exception) -> bool:

@@ -31,7 +31,7 @@ from aspecthook._errors import AspecthookError, HookLookupError, HookOptionError
 
 from ._asking import asking_hooks
 from ._calls import Given, blank_of, bound_of, code_of_given, finished, outcome, refuse_running_loop
-from ._candidates import Candidate, answering_hooks, marked_names, never, odd, read, small_hooks, variants
+from ._candidates import Candidate, Ran, answering_hooks, marked_names, never, odd, read, small_hooks, variants
 from ._draws import (
     PRIORITIES,
     SETTINGS,
@@ -47,7 +47,7 @@ from ._draws import (
     ways,
 )
 from ._expected import Expected
-from ._guests import ADDS, AGAIN, ANSWERS, DEEDS, REMOVES, Guest, PlannedError, function_of, guests_of
+from ._guests import ADDS, AGAIN, ANSWERS, DEEDS, REMOVES, Guest, PlannedError, PlannedStop, function_of, guests_of
 from ._laws import (
     broken,
     check_call,
@@ -147,7 +147,7 @@ class HookMachine(RuleBasedStateMachine):
     # The newest machine of a class: after a failure, the one that has played the shortest story.
     _last: HookMachine | None = None
     _known_samples: list[Given]
-    _known_hooks: tuple[object, list[Candidate], list[str]]  # the kit's own
+    _known_hooks: tuple[object, list[Candidate], Ran]  # the kit's own
 
     # To be overridden
 
@@ -176,6 +176,7 @@ class HookMachine(RuleBasedStateMachine):
         refuse_running_loop(awaitable)
         if self._loop is None:
             self._loop = asyncio.Runner()
+            self._loop.get_loop().set_exception_handler(_pass_over_planned)
         return self._loop.run(finished(awaitable))
 
     # Setting up and tearing down
@@ -209,11 +210,14 @@ class HookMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         type(self)._last = self
-        self.target = self.make()
-        self.mount: MountPoint = hooks(self.target)
+        made = self.make()
+        self._refuse_own("target", made)
+        self.target = made
+        self._refuse_own("mount", hooks(made))
+        self.mount: MountPoint = hooks(made)
         self._lines: list[str] = []
         # What the kit's own hooks note, and whether there are no others.
-        self._ran: list[str] = []
+        self._ran = Ran()
         self._is_small = False
         self._candidates = self._read_candidates()
         self._keys = _keyed(self._candidates)
@@ -247,6 +251,18 @@ class HookMachine(RuleBasedStateMachine):
         if cls._short_failure is not None:
             raise cls._short_failure
 
+    def _refuse_own(self, name: str, value: object) -> None:
+        """Refuse an attribute of the user's own where the machine keeps something else.
+
+        Raises:
+            HookTypeError: There is one.
+        """
+        if hasattr(self, name) and getattr(self, name) is not value:
+            raise HookTypeError(
+                f"{type(self).__name__} sets {name!r} itself, but the machine keeps "
+                f"{'what make() returns' if name == 'target' else 'its mount point'} there; use another name"
+            )
+
     def _refuse_nothing_to_do(self) -> None:
         if not self._candidates and not self._expected.rows and all(is_ours(one) for one in self.rules):
             raise HookTypeError(
@@ -272,7 +288,7 @@ class HookMachine(RuleBasedStateMachine):
         signature = self.mount._get_site().signature
         known = vars(type(self)).get("_known_hooks")
         if known is None or known[0] != (signature.shape, signature.names):
-            ran: list[str] = []
+            ran = Ran()
             own = answering_hooks(ran) if type(self).make is HookMachine.make else []
             made = [*small_hooks(self.mount, ran), *asking_hooks(self.mount, ran), *own]
             known = type(self)._known_hooks = (signature.shape, signature.names), made, ran
@@ -297,7 +313,8 @@ class HookMachine(RuleBasedStateMachine):
                 check_plain(self.mount)
         finally:
             if self._loop is not None:
-                self._loop.close()
+                with _quiet():  # tasks that calls have left behind come to their end
+                    self._loop.close()
 
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
         """Give the code of a step: of the kit's own, as it has noted it; a user's own is noted here."""
@@ -656,25 +673,43 @@ class HookMachine(RuleBasedStateMachine):
                 self._call_other(calling)
         else:
             with self._guest(calling.guest, calling):
-                for _ in range(calling.guest.calls):
-                    self._call(calling, laws=calling.guest.does not in ANSWERS)
+                traces = [self._trace(calling) for _ in range(calling.guest.calls)]
+            # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
+            if calling.guest.does not in ANSWERS:
+                self._check_laws(calling, traces)
         self._check(calls=False)
 
-    def _call(self, given: Given, *, laws: bool = True) -> None:
+    def _call(self, given: Given) -> None:
+        self._check_laws(given, [self._trace(given)])
+
+    def _check_laws(self, given: Given, traces: list[Trace]) -> None:
+        """Check the user's laws on calls that were read to their end: a law may repeat a call, but only like that."""
+        if _drive(given):
+            return
+        counted = self._counted()
+        for trace in traces:
+            for one in self._laws:
+                check_law(one, self.mount, trace)
+        if counted != self._counted():  # a law has called the target itself
+            self._counts.forget()
+            self._expected.take_over()
+
+    def _counted(self) -> list[str]:
+        guards = [cast("Hook", row.hook).guard for row in self._expected.rows]
+        return [f"{one._calls} {one._runs}" for one in guards if one is not None]
+
+    def _trace(self, given: Given) -> Trace:
+        """Make a call, and check it against the laws of every mount point."""
         self._nested = {}
         rows = self._expected.acting()
-        self._ran.clear()
-        drive = given.drive if isinstance(given, Calling) else ""
         with _quiet():
-            traces = self._traced(given, drive)
+            traces = self._traced(given)
             check_call(*[self._played(rows, trace, given) for trace in traces])
         self._take_off_used_up()
-        if laws and not drive:  # a law may make the call again, and cannot make it like that
-            for one in self._laws:
-                check_law(one, self.mount, traces[0])
+        return traces[0]
 
-    def _traced(self, given: Given, drive: str) -> Sequence[Trace]:
-        bound = bound_of(self.target)
+    def _traced(self, given: Given) -> Sequence[Trace]:
+        bound, drive = bound_of(self.target), _drive(given)
         made: Any
         if drive == AT_ONCE:
             if self.mount._get_site().signature.style == "coroutine":  # who is counted first, nobody can say
@@ -713,20 +748,22 @@ class HookMachine(RuleBasedStateMachine):
     # Any: a target of any sort.
     def _call_live(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
         """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
-        if self.mount._get_site().signature.style != "function":
+        if self.mount._get_site().signature.style != "function" or self._calls_itself:
             return
         target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
         rows = self._expected.acting() if rows is None else rows
-        self._ran.clear()
+        if any(self._counts.is_unknown(cast("Hook", row.hook)) for row in rows):
+            return
+        self._ran.take()
         is_own = type(self).make is HookMachine.make
         bound = bound_of(target)
         with _quiet():
             result, exc = outcome(target, given)
-            ran = list(self._ran)
-            self._ran.clear()
+            ran = self._ran.take()
             known = interpreted(mount, rows, bound, given, self._counts, None if is_own else (result, exc))
-        if self._ran != ran:
-            raise broken("a call", self.mount, f"a call runs {ran}, and should run {self._ran}")
+        should = self._ran.take()
+        if should != ran:
+            raise broken("a call", self.mount, f"a call runs {ran}, and should run {should}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):
             raise broken("a call", self.mount, f"a call gives {(result, exc)}, and should give {known}")
         self._take_off_used_up()
@@ -800,6 +837,16 @@ def _keyed(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
         alike[key] += 1
         found[key if alike[key] == 1 else f"{key}#{alike[key]}"] = one
     return found
+
+
+def _pass_over_planned(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what an event loop cannot raise, as of a task that nobody awaits; but not what comes of guests in it."""
+    if not isinstance(context.get("exception"), (PlannedError, PlannedStop, AspecthookError)):
+        loop.default_exception_handler(context)
+
+
+def _drive(given: Given) -> str:
+    return given.drive if isinstance(given, Calling) else ""
 
 
 @contextmanager

@@ -225,8 +225,7 @@ def _is_plain(trace: Trace) -> bool:
 def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
     """Say whether a hook that may or may not have acted is called as another one is: nothing tells which it was."""
     names = Counter((hook.kind, hook.name) for hook in chain.everything())
-    counted = {"once", "times", "every"}
-    unknown = [hook for hook in chain.everything() if id(hook) not in counts.known and hook.options.keys() & counted]
+    unknown = [hook for hook in chain.everything() if counts.is_unknown(hook)]
     if counts.has_open_streams:
         unknown += [hook for hook in chain.everything() if hook.options.get("reentrant") is False]
     gated = [hook for hook in chain.everything() if hook.gate is not None]

@@ -345,7 +345,8 @@ def underconstrained(
 
     These are two hooks of one kind and of the same priority, and no constraint says which of the two runs first. If
     they are added the other way round, as may happen when imports or plugins move, the call has another outcome. The
-    call is made as `assert_order_free` makes it, twice for each pair, with the two side by side.
+    call is made as `assert_order_free` makes it, twice for each pair, with the two side by side. It shows only what
+    matters to its own arguments: a pair that does not conflict on these is not found, so try several calls.
 
     Args:
         function: Anything that `aspecthook.hooks` takes.

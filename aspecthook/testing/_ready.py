@@ -37,13 +37,7 @@ class ReadyLaw:
         return self if machine is None else ReadyLaw(self.word, self.names, self._broken, machine)
 
     def __call__(self, trace: Trace) -> bool:
-        # Calls that a law makes are not among those that the small hooks of a machine note.
-        noted: list[str] = getattr(self._machine, "_ran", [])
-        length = len(noted)
-        try:
-            sentence = self._broken(trace, getattr(self._machine, "wait_for", wait_for))
-        finally:
-            del noted[length:]
+        sentence = self._broken(trace, getattr(self._machine, "wait_for", wait_for))
         if sentence is not None:
             raise AssertionError(sentence)
         return True

@@ -54,7 +54,7 @@ def repeated(trace: Trace, chain: Chain, wait: Wait = wait_for) -> Trace:
         raise HookTypeError(f"{trace.label}: this trace was not made by trace_of, and its call cannot be made again")
     made = trace._again(chain)
     again: Trace = made if isinstance(made, Trace) else wait(made)
-    # Many calls take long, and Ctrl-C is meant for all of them; but the call may end so by itself.
+    # Ctrl-C during one of many calls is meant for all of them; but the traced call may have ended like this by itself.
     if isinstance(again.exc, KeyboardInterrupt) and not isinstance(trace.exc, KeyboardInterrupt):
         raise again.exc
     return again

@@ -132,6 +132,10 @@ class Counts:
             return self.acted[id(hook)] <= times
         return True
 
+    def is_unknown(self, hook: Hook) -> bool:
+        """Whether it is not known how often a hook has been asked to act."""
+        return bool(hook.options.keys() & {"once", "times", "every"}) and id(hook) not in self.known
+
     def is_used_up(self, hook: Hook) -> bool | None:
         """Say whether a hook has acted as often as it may, and so has come off; None: that is not known."""
         times = _times(hook)

@@ -8,6 +8,7 @@ by the shortest one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice, permutations
 from math import perm
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from aspecthook._core.law.asks import KINDS
 
-from ._calls import Given, outcome
+from ._calls import Given
 from ._draws import SETTINGS, is_ours
 from ._laws import check_refusals, unchanged
 from ._lifetimes import check_death, check_lifetimes
@@ -48,12 +49,12 @@ def explored(machine: type[HookMachine]) -> None:
     try:
         first = machine()
         keys = list(first._keys)
+        machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         left_out = any(getattr(machine, name) is None for name in ("add", "remove", "call"))
         # What a rule of the user's own sets up, that is not there yet.
         prepared = any(not is_ours(one) for one in first._initialize_rules_to_run)
         if left_out or prepared:
             return
-        machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         _play(machine, _refuse)
         for added, removed, turns in _stories(first):
             _play(machine, partial(_come_and_go, added=added, removed=removed, turns=turns))
@@ -268,10 +269,8 @@ def _calls_itself(machine: type[HookMachine], key: str) -> bool:
         return False
     try:
         for number, sample in enumerate(state._samples):
-            with state.mount.add("pre", _noting(entered, number), name="witness", priority=0):
-                made, _ = outcome(state.target, sample)
-                if hasattr(made, "__await__"):
-                    state.wait_for(_quietly(made))
+            with state.mount.add("pre", _noting(entered, number), name="witness", priority=0), suppress(Exception):
+                state._traced(sample)  # what is wrong with the call itself comes out in the stories
     finally:
         state.detach(hook)
         state.teardown()
@@ -283,14 +282,6 @@ def _noting(entered: list[int], number: int) -> Callable[[], None]:
         entered.append(number)
 
     return note
-
-
-# Any: what a coroutine function gives.
-async def _quietly(awaitable: Any) -> None:
-    try:
-        await awaitable
-    except Exception:
-        pass
 
 
 def samples(machine: type[HookMachine], state: HookMachine) -> list[Given]:
