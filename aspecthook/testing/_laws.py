@@ -17,12 +17,14 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError
 
 from ._calls import Given, blank_of, bound_of, code_in, run_to_end
-from ._model import Played, differs
+from ._model import differs
+from ._played import Played
 from ._ready import ReadyLaw
 from ._refusals import not_refused
 from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from ._shortened import shortened
-from ._trace import Trace, draw_chain, trace_of
+from ._steps import Trace
+from ._trace import draw_chain, trace_of
 
 _LAW = "__aspecthook_law__"
 _GUEST = "<guest of the kit>"  # as no hook of the user's is called, or what they say of it would count

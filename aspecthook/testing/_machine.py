@@ -46,6 +46,7 @@ from ._draws import (
     steps,
     ways,
 )
+from ._drives import AT_ONCE, DRIVES, drives_of
 from ._expected import Expected
 from ._guests import ADDS, AGAIN, ANSWERS, DEEDS, REMOVES, Guest, PlannedError, PlannedStop, function_of, guests_of
 from ._laws import (
@@ -60,12 +61,13 @@ from ._laws import (
     traces,
     unchanged,
 )
-from ._model import Played, interpreted
+from ._model import interpreted
+from ._played import Played
 from ._rows import Counts, Row, of_kind, ordered, row_of
 from ._small_world import explored, samples
+from ._steps import Trace
 from ._story import with_story
-from ._streams import AT_ONCE, DRIVES, drives_of
-from ._trace import Trace, make_call, make_two_calls, trace_of
+from ._trace import make_call, make_two_calls, trace_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

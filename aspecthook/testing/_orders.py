@@ -19,7 +19,8 @@ from aspecthook._errors import HookOptionError, brief, warn
 
 from ._calls import Given, bound_of
 from ._repeat import Row, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
-from ._trace import Step, Trace, untraced
+from ._steps import Step, Trace
+from ._trace import untraced
 
 # All orders of six hooks.
 _MOST = 720

@@ -15,7 +15,7 @@ from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, 
 
 from ._repeat import Row, Wait, came, repeated, same, same_outcome, side_by_side, steady, wait_for, with_row
 from ._shortened import shortened
-from ._trace import TARGET, Trace
+from ._steps import TARGET, Trace
 
 Broken = Callable[[Trace, Wait], str | None]
 

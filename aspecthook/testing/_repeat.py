@@ -17,7 +17,7 @@ from aspecthook._errors import AspecthookError, HookTypeError
 
 from ._calls import run_to_end
 from ._shortened import shortened
-from ._trace import Trace
+from ._steps import Trace
 
 Wait = Callable[[Awaitable[Trace]], Trace]
 Row = tuple[Hook, ...]
