@@ -95,7 +95,7 @@ def _changes(played: Played) -> str | None:
         if step.kind == "post" and result is not _UNKNOWN:
             expected = {**{name: now[name] for name in now if name not in RESERVED}, "result": result}
         for name, value in step.given.items():
-            is_meant = name in expected and (name not in RESERVED or step.kind == "post")
+            is_meant = name in expected and (name not in RESERVED or step.kind in ("post", TARGET))
             if is_meant and not same_object(value, expected[name]):
                 return f"{step!r} should have been given {name}={shortened(expected[name])}"
         if step.kind == TARGET:
@@ -103,10 +103,21 @@ def _changes(played: Played) -> str | None:
         elif step.kind in ("pre", "post") and type_of(step.answer) not in (Args, NoneType):
             result = cast("Return[object]", step.answer).value if type_of(step.answer) is Return else step.answer
         if step.kind == "pre" and type(step.answer) is Args:
-            if not step.answer.changes.keys() <= now.keys():
-                return None  # refused, unless the target takes any name
+            if not step.answer.changes.keys() <= now.keys():  # refused, unless the target takes any name
+                return _not_refused(played, step)
             now |= step.answer.changes
     return None
+
+
+def _not_refused(played: Played, wrong: Step) -> str | None:
+    """Return what is wrong if the call went on after a pre hook replaced an argument that there is not."""
+    signature, steps = played.mount._get_site().signature, played.trace.steps
+    isolated = any(hook.isolate for hook in played.chain.pre if hook.name == wrong.name)
+    if signature.varkw is not None or signature.shown() is not None or isolated:
+        return None
+    later = steps[steps.index(wrong) + 1 :]
+    went_on = next((step for step in later if step.kind in ("pre", TARGET)), None)
+    return None if went_on is None else f"{wrong!r} should have been refused, and {went_on!r} ran after it"
 
 
 _UNKNOWN: Any = object()
