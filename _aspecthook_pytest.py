@@ -221,7 +221,10 @@ class Watch:
         try:
             from aspecthook.testing import _failures
 
-            return _failures.sections(self, item, excinfo)
+            names: list[str] = getattr(item, "fixturenames", [])
+            changed = [*self.changed, *(one for name in names for one in self.changed_by_fixture.get(name, ()))]
+            error = None if excinfo is None else excinfo.value
+            return _failures.sections(item, error, mounts, changed, item.stash.get(TAPE, None))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # pytest's own, such as that of `pytest.fail`, are no `Exception`
@@ -236,9 +239,9 @@ class Watch:
         if TAPE in item.stash:
             del item.stash[TAPE]
         if self.added:
-            from aspecthook import pytest_plugin
+            from aspecthook.testing import _leaks
 
-            pytest_plugin.report_leaks(self, item)
+            _leaks.report_leaks(self, item)
 
 
 def _attached(root: str) -> str | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+import logging
+from collections.abc import Awaitable, Generator
+from contextlib import contextmanager
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -132,3 +134,18 @@ def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
 def code_of_given(given: Given) -> list[str]:
     """Give the code of what a call was given: the positional arguments, and the others if there are some."""
     return [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keep out of the log what isolated hooks raise: they are told to by the kit, and the steps of a call tell it."""
+    logger = logging.getLogger("aspecthook")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_record: logging.LogRecord) -> bool:
+    return False

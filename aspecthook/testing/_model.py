@@ -30,9 +30,7 @@ from ._replay import Replay
 from ._rows import Counts, Row
 from ._shortened import shortened
 from ._steps import TARGET, Step, Trace
-from ._streams import (
-    Resumption,
-)
+from ._streams import Resumption
 from ._trace import place_of
 
 

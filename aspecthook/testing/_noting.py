@@ -16,16 +16,7 @@ from aspecthook._core.law.signature import Signature
 from aspecthook._core.mount.point import MountPoint
 
 from ._steps import TARGET, Proceeding, Step, Trace
-from ._streams import (
-    Fail,
-    Note,
-    Resumption,
-    anoted,
-    is_iterator,
-    is_own,
-    noted,
-    noting_stream,
-)
+from ._streams import Fail, Note, Resumption, anoted, is_iterator, is_own, noted, noting_stream
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -9,16 +9,7 @@ from typing import Any, Protocol, cast
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._errors import HookAnswerError
 
-from ._streams import (
-    CLOSE,
-    DROP,
-    NEXT,
-    SEND,
-    THROW,
-    Resumption,
-    is_own,
-    is_stream,
-)
+from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_own, is_stream
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

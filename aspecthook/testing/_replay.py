@@ -24,19 +24,7 @@ from ._played import COUNTED, Admission, Played, same_object, site_of, step_name
 from ._played_streams import alazily, aplayed, asked_of, awithin, lazily, outcome_of, played, within
 from ._shortened import shortened
 from ._steps import TARGET, Proceeding, Step, Trace
-from ._streams import (
-    CLOSE,
-    NEXT,
-    SEND,
-    THROW,
-    Resumption,
-    aresume,
-    completed,
-    is_astream,
-    is_own,
-    is_stream,
-    resume,
-)
+from ._streams import CLOSE, NEXT, SEND, THROW, Resumption, aresume, completed, is_astream, is_own, is_stream, resume
 
 
 @final

@@ -12,22 +12,15 @@ from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice, permutations
 from math import perm
-from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from typing import Any, TypeVar
 
 from aspecthook._core.law.asks import KINDS
 
-from ._calls import Given
 from ._draws import SETTINGS, is_ours
 from ._laws import check_refusals, unchanged
 from ._lifetimes import check_death, check_lifetimes
+from ._rules import Rules
 from ._story import with_story
-
-if TYPE_CHECKING:
-    from ._machine import HookMachine
 
 Story = TypeVar("Story", bound=tuple[str, ...])
 
@@ -39,11 +32,9 @@ _FEW = 60  # of more, some that are spread evenly: of hooks of one kind, and of 
 _CALLS = 200  # calls in the stories of one size, with the hooks that were added
 _PAIRS = 16  # hooks of which one is named by the other
 _GUESTS = 150  # stories with a guest
-_SAMPLES = 4
-_SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known
 
 
-def explored(machine: type[HookMachine]) -> None:
+def explored(machine: type[Rules]) -> None:
     """Play all short stories, or as many as take about a second; raise what the shortest one raises that fails."""
     before, machine._in_small_world = machine._in_small_world, True
     try:
@@ -81,7 +72,7 @@ def explored(machine: type[HookMachine]) -> None:
         machine._in_small_world = before
 
 
-def _stories(first: HookMachine) -> Iterator[tuple[tuple[str, ...], str, range]]:
+def _stories(first: Rules) -> Iterator[tuple[tuple[str, ...], str, range]]:
     """Yield the hooks that are added, the one that is removed, and the turns: which of the samples are called with."""
     keys = list(first._keys)
     for size in range(1, len(keys) + 1):
@@ -98,7 +89,7 @@ def _stories(first: HookMachine) -> Iterator[tuple[tuple[str, ...], str, range]]
             yield added, added[number % size], range(begin, begin + turns)
 
 
-def _alike(first: HookMachine, size: int) -> list[tuple[str, ...]]:
+def _alike(first: Rules, size: int) -> list[tuple[str, ...]]:
     """Return stories of hooks of one kind, whose order is what matters."""
     kinds = [[key for key, one in first._keys.items() if one.kind == kind] for kind in KINDS]
     found = [added for keys in kinds for added in permutations(keys, size)]
@@ -106,7 +97,7 @@ def _alike(first: HookMachine, size: int) -> list[tuple[str, ...]]:
     return found if len(found) <= _MOST and not first._is_small else _some(found, _FEW)
 
 
-def _mixed(first: HookMachine, size: int, count: int) -> list[tuple[str, ...]]:
+def _mixed(first: Rules, size: int, count: int) -> list[tuple[str, ...]]:
     """Return some stories of hooks of several kinds."""
     some = islice(permutations(first._keys, size), 0, None, 1 + count // (2 * _FEW))
     return _some([added for added in some if len({first._keys[key].kind for key in added}) > 1], _FEW)
@@ -117,7 +108,7 @@ def _some(stories: list[Story], most: int) -> list[Story]:
     return stories[:: max(1, -(-len(stories) // most))]
 
 
-def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> None:
+def _play(machine: type[Rules], story: Callable[[Rules], None]) -> None:
     state = machine()
     try:
         try:
@@ -128,13 +119,13 @@ def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> N
         raise with_story(error, machine, state._lines)  # noqa: B904
 
 
-def _refuse(state: HookMachine) -> None:
+def _refuse(state: Rules) -> None:
     """Refuse what is wrong on any mount point."""
     with unchanged(state.mount, "refusing hooks"):
         check_refusals(state.mount)
 
 
-def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str, turns: range) -> None:
+def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: range) -> None:
     for key in added:
         state.add(key)
     for turn in turns:
@@ -158,7 +149,7 @@ def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str, turns
         state.call(state._samples[0])
 
 
-def _pairs(machine: type[HookMachine], first: HookMachine) -> Iterator[tuple[str, str]]:
+def _pairs(machine: type[Rules], first: Rules) -> Iterator[tuple[str, str]]:
     """Yield for each hook one that it names, or may name, in ``before``."""
     if "before" not in machine.vary or machine.remove is None:
         return
@@ -170,14 +161,14 @@ def _pairs(machine: type[HookMachine], first: HookMachine) -> Iterator[tuple[str
             yield key, meant[0] if meant else alike[0]
 
 
-def _named(state: HookMachine, key: str, other: str) -> dict[str, Any]:
+def _named(state: Rules, key: str, other: str) -> dict[str, Any]:
     """Return the options with which one hook comes before another, if it says nothing itself."""
     candidate = state._keys[key]
     is_open = candidate.leaves_open("before") and candidate.leaves_open("after")
     return {"before": state._keys[other].name} if is_open else {}
 
 
-def _have_twins(state: HookMachine, key: str, other: str) -> None:
+def _have_twins(state: Rules, key: str, other: str) -> None:
     """Have two hooks of one name, and one that names them; take them off one by one, and by their name."""
     for _ in range(2):
         state.add(other)
@@ -190,7 +181,7 @@ def _have_twins(state: HookMachine, key: str, other: str) -> None:
         state.call(state._samples[0])
 
 
-def _contradict(state: HookMachine, key: str, other: str) -> None:
+def _contradict(state: Rules, key: str, other: str) -> None:
     """Have hooks contradict each other: they are refused until there is nothing more to contradict."""
     state.add(key, **_named(state, key, other))
     state.add(key, **_named(state, key, other))
@@ -201,13 +192,13 @@ def _contradict(state: HookMachine, key: str, other: str) -> None:
     state.call(state._samples[0])
 
 
-def _take_off(state: HookMachine, key: str, by: str | None = None) -> None:
+def _take_off(state: Rules, key: str, by: str | None = None) -> None:
     """Take a hook off, unless it has acted as often as it may."""
     if key in {state._key(row) for row in state._own_rows()}:
         state.remove(key, by=by)
 
 
-def _share(state: HookMachine, key: str, other: str) -> None:
+def _share(state: Rules, key: str, other: str) -> None:
     """Have hooks of an instance and of its class: they run as one chain, come and go, and contradict each other."""
     state.add(key)
     state.call(state._samples[0])
@@ -229,12 +220,12 @@ def _share(state: HookMachine, key: str, other: str) -> None:
         state.remove(key)
 
 
-def _let_go(state: HookMachine) -> None:
+def _let_go(state: Rules) -> None:
     """Let go of hooks, and of what calls raise."""
     check_lifetimes(state, state._samples[0])
 
 
-def _pause_twice(state: HookMachine, key: str) -> None:
+def _pause_twice(state: Rules, key: str) -> None:
     """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
     state.add(key)
     if None not in (type(state).pause_all, type(state).resume_all):
@@ -246,7 +237,7 @@ def _pause_twice(state: HookMachine, key: str) -> None:
         state.call(state._samples[0])
 
 
-def _change(state: HookMachine, key: str) -> None:
+def _change(state: Rules, key: str) -> None:
     """Add a hook again, as it is and with other options."""
     state.add(key)
     if state._is_plain() and type(state).repeat is not None:
@@ -254,12 +245,12 @@ def _change(state: HookMachine, key: str) -> None:
             state.repeat(key, options)
 
 
-def _have_guest(state: HookMachine, key: str, guest: str, drive: str = "") -> None:
+def _have_guest(state: Rules, key: str, guest: str, drive: str = "") -> None:
     state.add(key)
     state.call(state._samples[-1 if drive else 0], guest=guest, drive=drive)
 
 
-def _calls_itself(machine: type[HookMachine], key: str) -> bool:
+def _calls_itself(machine: type[Rules], key: str) -> bool:
     """Say whether a hook, or the target, calls the mount point again, so that nobody can follow its counts."""
     state = machine()
     entered: list[int] = []
@@ -282,46 +273,3 @@ def _noting(entered: list[int], number: int) -> Callable[[], None]:
         entered.append(number)
 
     return note
-
-
-def samples(machine: type[HookMachine], state: HookMachine) -> list[Given]:
-    """Give some arguments for calls, always the same."""
-    known: list[Given] | None = vars(machine).get("_known_samples")
-    if known is None:
-        known = machine._known_samples = _drawn(state.arguments) if state.arguments is not None else _small(state)
-    return known
-
-
-def _small(state: HookMachine) -> list[Given]:
-    if not state._names:
-        return [Given((), {})]
-    return [
-        Given(tuple([number] * state._positional), dict.fromkeys(state._keywords, number))
-        for number in _SMALL[:_SAMPLES]
-    ]
-
-
-def _drawn(arguments: st.SearchStrategy[Any]) -> list[Given]:
-    found: list[Given] = []
-
-    def draw() -> None:
-        @settings(
-            max_examples=_SAMPLES,
-            derandomize=True,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
-        )
-        @given(arguments)
-        def take(drawn: Any) -> None:
-            args, kwargs = drawn
-            found.append(Given(tuple(args), dict(kwargs)))
-
-        take()
-
-    # In a thread of its own, since Hypothesis may be running the machine in this one, and would refuse.
-    thread = Thread(target=draw)
-    thread.start()
-    thread.join()
-    return found

@@ -10,9 +10,7 @@ from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookLookupError, nearest
 
 from ._shortened import shortened
-from ._streams import (
-    Resumption,
-)
+from ._streams import Resumption
 
 _PENDING: Any = object()
 TARGET = "target"
