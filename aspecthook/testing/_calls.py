@@ -1,4 +1,4 @@
-"""Making calls of a target of any style, and what can be known of it without calling it."""
+"""Calls of a target of any style, and what can be known of it without a call."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def _parameters(code: CodeType, defaults: int, named: frozenset[str]) -> inspect
 
 
 def bound_of(target: object) -> tuple[object, ...]:
-    """Give what a target passes by itself before what it is called with."""
+    """Return what a bound method passes before its arguments; nothing for a function."""
     return (target.__self__,) if isinstance(target, MethodType) else ()
 
 
 def code_in(mount: MountPoint) -> CodeType | None:
-    """Give the code that is in the target now."""
+    """Return the code object that the target has now; None if it has no Python code."""
     return getattr(mount.function, "__code__", None)
 
 
@@ -95,7 +95,7 @@ async def finished(awaitable: Awaitable[Any]) -> Any:
 
 # Any: as above.
 def run_to_end(awaitable: Awaitable[Any]) -> Any:
-    """Run what a call of an async target gives in an event loop of its own.
+    """Run what a call of an async target returned, in an event loop of its own.
 
     Raises:
         HookTypeError: An event loop runs here already.
@@ -124,7 +124,7 @@ def refuse_running_loop(awaitable: Awaitable[Any]) -> None:
 
 
 def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
-    """Call a plain function, and give its result or what it raised."""
+    """Call a plain function, and return its result and what it raised."""
     try:
         return (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs), None
     except BaseException as error:
@@ -132,13 +132,13 @@ def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
 
 
 def code_of_given(given: Given) -> list[str]:
-    """Give the code of what a call was given: the positional arguments, and the others if there are some."""
+    """Return source text for the arguments of a call: the positional ones, and the keyword ones if there are any."""
     return [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
 
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keep out of the log what isolated hooks raise: they are told to by the kit, and the steps of a call tell it."""
+    """Keep the failures of isolated hooks out of the log: the kit plans them, and the steps of a call show them."""
     logger = logging.getLogger("aspecthook")
     logger.addFilter(_nothing)
     try:

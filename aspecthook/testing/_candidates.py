@@ -23,12 +23,12 @@ CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"
 
 
 def never() -> bool:
-    """A `when` that always says no."""
+    """A `when` that is never true."""
     return False
 
 
 def odd(call: Any) -> bool:
-    """A `when` that says whether an argument is an odd number."""
+    """A `when` that is true if an argument is an odd number."""
     return any(isinstance(value, int) and value % 2 for value in call.arguments.values())
 
 
@@ -62,24 +62,24 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """How the hook is called: its ``name=``, or that of the function."""
+        """The name of the hook: its ``name=``, or that of the function."""
         return self.options.get("name") or name_of(self.function)
 
     def leaves_open(self, option: str) -> bool:
-        """Say whether an option, or any of the ``"conditions"``, is not the candidate's own."""
+        """Whether an option, or any of the ``"conditions"``, may be drawn for this candidate."""
         if option == "conditions":
             return not self.options.keys() & CONDITIONS
         return option not in self.options or option in self._drawn
 
     def varied(self, options: Options) -> Candidate:
-        """Give the same hook with options that are not its own."""
+        """Return the same hook with more options, which are drawn."""
         made = Candidate(self.kind, self.function, *self.types, **cast("Options", {**self.options, **options}))
         made.origin, made.of = self.origin, self.of
         made._drawn = self._drawn | options.keys()
         return made
 
     def on(self, of: str | None) -> Candidate:
-        """Give the same hook for the class of the instance, or for the instance."""
+        """Return the same hook for the class of the instance, or for the instance."""
         made = self.varied({})
         made.of = of
         return made
@@ -103,14 +103,15 @@ def read(given: Iterable[Any]) -> Iterator[Candidate]:
         marks = getattr(one, MARKS, ())
         if not marks:
             raise HookTypeError(
-                f"{shortened(one)} is no candidate; give Candidate(kind, function), or mark it as `pre` does"
+                f"{shortened(one)} is not a candidate; use Candidate(kind, function), or mark the function with "
+                "`aspecthook.pre` or another kind"
             )
         for mark in marks:
             yield Candidate(mark.kind, one, *mark.types, **mark.options)
 
 
 def variants(others: list[Candidate]) -> list[Options]:
-    """Give what may be said of the place of a hook beside these: first nothing, then one thing, then two."""
+    """Return options that place a hook among these: first none, then one of them, then two."""
     names = list(dict.fromkeys(one.name for one in others))
     found: list[Options] = [{}, {"priority": 10}, {"priority": 90}]
     found += [Options(before=name) for name in names]
@@ -123,7 +124,7 @@ def variants(others: list[Candidate]) -> list[Options]:
 
 
 def conditions(kind: Kind) -> list[Options]:
-    """Give the conditions that may be drawn for a hook."""
+    """Return the conditions that may be drawn for a hook."""
     found: list[Options] = [
         {"once": True},
         {"times": 2},
@@ -141,7 +142,7 @@ def conditions(kind: Kind) -> list[Options]:
 
 @cache
 def marked_names(owner: type[Any]) -> list[str]:
-    """Give the names of the methods of a class that are marked as hooks, in the order in which they are written."""
+    """Return the names of the methods of a class that are marked as hooks, in the order of the source."""
     names = dict.fromkeys(name for cls in reversed(owner.__mro__) for name in vars(cls))
     return [name for name in names if getattr(getattr_static(owner, name), MARKS, ())]
 
@@ -154,7 +155,7 @@ class Ran(threading.local):
         self._names: list[str] = []
 
     def note(self, name: str) -> None:
-        """Note that a hook runs."""
+        """Record that a hook runs."""
         self._names.append(name)
 
     def take(self) -> list[str]:

@@ -59,12 +59,12 @@ def is_ours(one: Rule) -> bool:
 
 
 def _weight(one: Rule) -> int:
-    """Say how often a rule is chosen beside the others."""
+    """Return the weight of a rule in the choice among rules."""
     return _WEIGHTS[one.function.__name__] if is_ours(one) else _OF_USERS
 
 
 def place(one: Rule) -> int:
-    """Say where a rule stands among others; Hypothesis shrinks towards the first."""
+    """Return the place of a rule among the others; Hypothesis shrinks towards the first."""
     return list(_WEIGHTS).index(one.function.__name__) + 1 if is_ours(one) else 0
 
 

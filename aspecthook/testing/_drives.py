@@ -27,7 +27,7 @@ DRIVES = ("send", "throw", "close", "drop", "cancel", AT_ONCE)
 
 
 def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
-    """Give the ways in which a call may be made, the simplest first."""
+    """Return the ways in which a call may be made, the simplest first."""
     return [one for one in _DRIVES.get(style, ()) if one in allowed or one.split()[-1] in allowed]
 
 
@@ -99,7 +99,7 @@ def _ways(drive: Sequence[str]) -> Iterator[str]:
 
 @contextmanager
 def _unraisable() -> Generator[list[BaseException]]:
-    """Take what Python cannot raise: what comes out of a generator that is dropped."""
+    """Collect what Python cannot raise, as of a generator that is garbage collected."""
     raised: list[BaseException] = []
     before = sys.unraisablehook
 

@@ -60,7 +60,7 @@ def sections(
 
 
 def _is_lasting(mount: MountPoint) -> bool:
-    """Say whether this is of a function that a module or a class holds.
+    """Whether this is the mount point of a function that a module or a class holds.
 
     What a test makes for itself is shown if its frames refer to it, and not because it is alive: Hypothesis keeps the
     exceptions of earlier examples, and so what they have made.

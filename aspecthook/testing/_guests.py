@@ -1,4 +1,4 @@
-"""Hooks of the kit's own that are there for one call of a `HookMachine`: they fail, answer, call again, add, remove."""
+"""Guests: hooks of the kit's own for one call of a machine, which fail, answer, call again, add or remove hooks."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Calling(Given):
 
 
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
-    """Give all that a call of this mount point may be disturbed by, the simplest first."""
+    """Return all guests that a call of this mount point may have, the simplest first."""
     signature = mount._get_site().signature
     streams = "generator" in signature.style
     return [

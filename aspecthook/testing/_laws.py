@@ -118,13 +118,13 @@ def law(predicate: Law) -> Law:
 
 
 def _inside(value: Any) -> Any:
-    """Give the function of a static method; of anything else, itself."""
+    """Return the function of a static method, or the value itself if it is none."""
     return cast("Any", value).__func__ if isinstance(value, staticmethod) else value
 
 
 @cache
 def laws_in(owner: type[Any]) -> list[tuple[Any, bool]]:
-    """Give the laws that a class holds, in the order of names, and whether each is to be bound."""
+    """Return the laws in a class, in the order of their names, each with whether it takes ``self``."""
     found: list[tuple[Any, bool]] = []
     for name in dir(owner):
         static = getattr_static(owner, name)
@@ -327,8 +327,9 @@ def check_comings_and_goings(mount: MountPoint) -> None:
 def check_refusals(mount: MountPoint) -> None:
     """Check that wrong hooks are refused, with the error that is documented."""
     for wrong, error in not_refused(mount):
-        how = "was not refused" if error is None else f"was refused as {type(error).__name__}: {error}"
-        raise broken("refusal", mount, f"{_an(wrong.kind)} hook that {wrong.why} {how}, not as {wrong.error.__name__}")
+        instead = "was not refused" if error is None else f"was refused with {type(error).__name__}: {error}"
+        what = f"{_an(wrong.kind)} hook that {wrong.why} must be refused with {wrong.error.__name__}, and {instead}"
+        raise broken("refusal", mount, what)
 
 
 def _an(kind: str) -> str:
@@ -399,7 +400,9 @@ def run_laws(
         check_comings_and_goings(mount)
         check_explained(mount)
     if laws and args is None and kwargs is None:
-        raise HookTypeError(f"{mount.name}: {len(laws)} laws are given and no call; give args=() or kwargs={{}} too")
+        raise HookTypeError(
+            f"{mount.name}: laws need a call, and no call is described; pass args=() or kwargs={{}} too"
+        )
     if args is not None or kwargs is not None:
         given = Given(tuple(args or ()), dict(kwargs or {}))
         rows = acting(mount)

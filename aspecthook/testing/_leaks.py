@@ -62,7 +62,7 @@ def report_leaks(watch: Watch, item: pytest.Item) -> None:
         [
             f"{item.nodeid} has left {len(left)} hook{'s' * (len(left) > 1)} behind:",
             *lines,
-            "put them on with the fixture `weave`, or take them off before the test ends",
+            "add them with the fixture `weave`, or remove them before the test ends",
         ]
     )
     if watch.mode == "warn" or watch.failed:
@@ -94,7 +94,7 @@ def _left(watch: Watch) -> list[Added]:
 
 
 def _stays(one: Added) -> bool:
-    """Whether the hook is still on something that is still there."""
+    """Whether the hook is still on its mount point, and that still exists."""
     mount, hook = one.mount(), one.hook()
     return mount is not None and _mounted(mount) is not None and any(each is hook for each in mount.members)
 

@@ -140,7 +140,7 @@ def _alive(remains: Remains) -> list[str]:
 
 @contextmanager
 def _collecting() -> Generator[None]:
-    """Have only what is made in the block looked at by the collector, which is fast."""
+    """Restrict the garbage collector to what is made in the block, which makes it fast."""
     gc.freeze()
     try:
         yield

@@ -25,28 +25,28 @@ class HookMachine(Rules):
     Subclass it, give it a mount point with `make` and hooks with `candidates`, state what must be true of every call
     with `law`, and run it: ``TestHandling = Handling.TestCase``.
 
-    First come all short stories: up to three of the candidates, in each order, added, called, one removed, called
-    again. (Of more than eight candidates, as many stories as take about a second.) Then Hypothesis makes up longer
-    ones. The rules add hooks, with options drawn for what a candidate leaves open, also contradictory ones; remove,
-    pause, resume and move them; take them all off; put them on a copy in other orders; call, also with a guest: a hook
-    of the kit's own that is there for one call, and fails, answers, calls again, or adds and removes hooks. After each
-    change a call is made, and the laws must hold. Your own ``@rule`` methods may change the mount point as they like. A
-    rule that you do not want is left out by ``clear = None``.
+    First come all short stories: up to three of the candidates, in each order, are added and called, then one is
+    removed and the call made again. (Of more than eight candidates only some stories are played.) Then Hypothesis
+    makes up longer ones. The rules add hooks, with options drawn for what a candidate leaves open, also contradictory
+    ones; remove, pause, resume and move them; remove them all; add them to a copy in other sequences; call, also with
+    a guest: a hook of the kit's own for one call, which fails, answers, calls again, or adds and removes hooks. After
+    each change a call is made, and the laws must hold. Your own ``@rule`` methods may change the mount point as they
+    like. ``clear = None`` leaves out a rule.
 
-    When a law is broken, the error ends with a test function that shows it, to be pasted.
+    When a law is broken, the error ends with a test function that repeats it, which you can paste.
 
     Attributes:
         candidates: The hooks: `Candidate` objects, or functions marked with `aspecthook.pre` and so on; may also be a
-            property. Methods of the machine that are so marked are candidates as well. If nothing is said, small
+            property. Methods of the machine that are so marked are candidates as well. If neither is there, small
             hooks of the kit's own are added; with ``()``, none.
-        arguments: A strategy of ``(args, kwargs)`` for the calls; else small ints for all parameters.
-        vary: What is drawn for a candidate that does not say it; ``"conditions"`` are `when`, `once`, `times`, `every`,
-            `reentrant` and `isolate`. A law which says that a hook runs in each call needs ``vary`` without them.
+        arguments: A strategy of ``(args, kwargs)`` for the calls; small ints for all parameters unless given.
+        vary: Which options are drawn for a candidate that does not set them; ``"conditions"`` are `when`, `once`,
+            `times`, `every`, `reentrant` and `isolate`. A law that a hook runs in each call needs ``vary`` without.
         disturb: What the guests of a call may do, and its caller, if the target is a generator or a coroutine function:
-            ``"send"``, ``"throw"``, ``"close"``, ``"drop"``, ``"cancel"``, ``"at once"``; ``()``: nothing. A law of
-            yours is not asked about calls whose guest answers something, or whose caller does one of these.
-        mount: The mount point under test.
-        target: What `make` gave.
+            ``"send"``, ``"throw"``, ``"close"``, ``"drop"``, ``"cancel"``, ``"at once"``; ``()``: nothing. Your laws
+            are not checked on calls whose guest answers something, or whose caller does one of these.
+        mount: The mount point under test; the machine sets it.
+        target: What `make` returned; the machine sets it.
 
     Example:
         >>> from aspecthook import hookable, pre

@@ -74,7 +74,7 @@ class CallingMachine(MachineState):
         return Played(self.mount, rows, trace, bound_of(self.target), given, self._counts, self._nested)
 
     def _take_off_used_up(self) -> None:
-        """Take the hooks that have acted as often as they may off the list; they must be off the mount point too."""
+        """Remove used up hooks from the model; the mount point must have removed them too."""
         used_up = [(row, self._counts.is_used_up(cast("Hook", row.hook))) for row in self._expected.rows]
         # What is not known is believed; and the user's own hooks may have changed the chain.
         believed = [row for row, off in used_up if off is None or not (self._is_small or off or _is_counted(row))]
@@ -114,12 +114,12 @@ class CallingMachine(MachineState):
         if should != ran:
             raise broken("a call", self.mount, f"a call runs {ran}, and should run {should}")
         if is_own and (known[0], type(known[1])) != (result, type(exc)):
-            raise broken("a call", self.mount, f"a call gives {(result, exc)}, and should give {known}")
+            raise broken("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
         self._take_off_used_up()
 
     @contextmanager
     def _guest(self, guest: Guest, given: Given) -> Generator[None]:
-        """Have one more hook for the length of a block."""
+        """Add a guest for the length of a block."""
         late: list[Hook] = []
         entered: list[bool] = []
         style = self.mount._get_site().signature.style
@@ -173,7 +173,7 @@ class CallingMachine(MachineState):
             self._expected.drop(own[:1])
 
     def _other_value(self) -> object:
-        """Give a value for the first parameter that some other call is given."""
+        """Return a value for the first parameter that some other call is given."""
         given = self._samples[-1]
         return given.args[0] if given.args else given.kwargs.get(self._names[0])
 

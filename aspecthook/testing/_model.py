@@ -35,7 +35,7 @@ from ._trace import place_of
 
 
 def differs(*calls: Played) -> str | None:
-    """Say in what a traced call differs from what the laws say, if it does; or two that were made at once."""
+    """Return in what a traced call differs from the laws, or None; several calls were made at once."""
     wrong = [one for one in map(_unfit, calls) if one is not None]
     if wrong:
         return wrong[0] or None
@@ -59,7 +59,7 @@ def differs(*calls: Played) -> str | None:
 
 
 def _unfit(played: Played) -> str | None:
-    """Say what is wrong with a call whose arguments do not fit; empty: nothing; None: they do."""
+    """Return what is wrong with a call whose arguments do not fit: ``""`` if nothing is, None if they fit."""
     if played.values is not None:
         return None
     fails = not played.trace.steps and isinstance(played.trace.exc, TypeError)
@@ -73,13 +73,13 @@ def _leaves_open(step: Step) -> bool:
 
 
 def _is_exact(played: Played) -> bool:
-    """Say whether a call can be played again."""
+    """Whether a call can be played again exactly."""
     is_open = _is_plain(played.trace) and not _is_ambiguous(played.chain, played.counts)
     return is_open and not _is_beyond(played.mount, played.chain)
 
 
 def _changes(played: Played) -> str | None:
-    """Say which step was not given the arguments as pre hooks have left them, told without the library's own code."""
+    """Return which step was not given the arguments as pre hooks left them; this uses no code of the library."""
     mount, trace, values = played.mount, played.trace, played.values
     unfit = next((step for step in trace.steps if step._is_unfit), None)
     if unfit is not None:
@@ -129,7 +129,7 @@ def interpreted(
     counts: Counts,
     came: tuple[object, BaseException | None] | None,
 ) -> tuple[object, BaseException | None]:
-    """Make a call by the interpreter of law 1, on the hooks themselves: give its result, or what it raised.
+    """Make a call by the interpreter of law 1, on the hooks themselves; return its result and what it raised.
 
     Args:
         mount: The mount point.
@@ -168,7 +168,7 @@ def _counted(hook: Hook, counts: Counts) -> Hook:
 
 
 def _is_plain(trace: Trace) -> bool:
-    """Say whether the steps tell all that came of them, so that the call can be played again.
+    """Whether the steps show all that came of them, so that the call can be played again.
 
     Of what proceeds several times at once, nothing tells which steps are whose.
     """
@@ -178,7 +178,7 @@ def _is_plain(trace: Trace) -> bool:
 
 
 def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
-    """Say whether a hook that may or may not have acted is called as another one is: nothing tells which it was."""
+    """Whether a hook that may or may not have run has the name of another one, so that nothing shows which ran."""
     names = Counter((hook.kind, hook.name) for hook in chain.everything())
     unknown = [hook for hook in chain.everything() if counts.is_unknown(hook)]
     if counts.has_open_streams:
@@ -188,7 +188,7 @@ def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
 
 
 def _is_beyond(mount: MountPoint, chain: Chain) -> bool:
-    """Say whether subscribers run in a way that the steps alone do not tell."""
+    """Whether subscribers run in a way that the steps alone do not show."""
     emission = mount._get_site().signature.emission
     return emission is not None and bool(chain.on) and (bool(chain.around) or emission.gather)
 
@@ -212,7 +212,7 @@ def _phases(chain: Chain, trace: Trace) -> str | None:
 
 @contextmanager
 def _contexts(trace: Trace) -> Generator[Callable[[], str | None]]:
-    """Let exceptions be raised again; give what says whether they were chained as they are then, and put all back.
+    """Clear the contexts of exceptions so that they can be raised again, and restore them at the end.
 
     Between two exceptions of this call there may be others, which a hook has handled by itself. Those with which an
     answer is refused are made anew.

@@ -130,7 +130,7 @@ def with_proceed(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _noting_proceed(proceed: Callable[..., Any], step: Step, trace: Trace, style: str) -> Callable[..., Any]:
-    """Let an around hook note each time that it proceeds."""
+    """Return a `proceed` that records each time that the hook calls it."""
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proceeding:
         noted = Proceeding(args, kwargs)
@@ -182,7 +182,7 @@ def _plain(call: Make, begin: Begin) -> Callable[..., Any]:
 
 
 def _plain_awaited(call: Make, begin: Begin) -> Callable[..., Any]:
-    """Note what comes of an awaitable too, which a sync hook of an async function may answer."""
+    """Return a function that records the answer; if that is an awaitable, what it resolves to."""
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         step = cast("Step", begin(args, kwargs))
@@ -211,13 +211,13 @@ def _async(call: Make, begin: Begin, watch: Callable[[Any, Any], Any] | None = N
 
 
 def _async_around(answer: Any, step: Step) -> Any:
-    """Note what comes of a coroutine that an async around hook answers, unless it was given it as a result."""
+    """Record what a coroutine resolves to that an async around hook answers, unless `proceed()` returned it."""
     known = any(answer is one.answer for one in step._events)
     return answer if known or type(answer) is not CoroutineType else _watched(answer, step)
 
 
 def _watched(answer: Any, step: Step) -> Any:
-    """Note what an awaitable gives that is an answer: that is the answer then."""
+    """Record what an awaitable answer resolves to, which is the answer then."""
     step.answer = answer
     kind: type[Any] = type_of(answer)
     if kind is CoroutineType:
@@ -252,7 +252,7 @@ class _Watched:
 
 
 def _giving_stream(call: Make, begin: Begin, trace: Trace) -> Callable[..., Any]:
-    """Note what is asked of the stream that a function around a generator answers."""
+    """Return a function that records how the stream is used which an around hook answers."""
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         step = cast("Step", begin(args, kwargs))

@@ -331,7 +331,7 @@ class Underconstrained(NamedTuple):
         """Return what is wrong and what to do, in one sentence."""
         return (
             f"{self.first!r} before {self.second!r} {came(self.outcome)}, and after it {came(self.swapped)}: only the "
-            "order of adding decides; say before= or after="
+            "order of adding decides; add before= or after="
         )
 
     def __repr__(self) -> str:
@@ -371,7 +371,7 @@ def underconstrained(
         ...     return result * 1.5
         >>> for pair in underconstrained(price, args=("tea",)):
         ...     print(pair)
-        'whole' before 'tax' gives 12.0, and after it gives 13: only the order of adding decides; say before= or after=
+        'whole' before 'tax' gives 12.0, and after it gives 13: only the order of adding decides; add before= or after=
     """
     first = _first(function, args, kwargs)
     found: list[Underconstrained] = []

@@ -71,7 +71,7 @@ class Admission:
         self.has_run = has_run  # what is believed where nothing is known
 
     def admit(self) -> bool:
-        """Say whether the hook runs now."""
+        """Whether the hook runs now, by the counts of the model."""
         admitted = self.counts.admits(self.hook)
         return self.has_run() if admitted is None else admitted
 
@@ -85,7 +85,7 @@ def _find_nothing(_kind: str, _function: object) -> None:
 
 
 def same_object(one: Any, other: Any) -> bool:
-    """Say whether two values are one object, looking into what calls make anew.
+    """Whether two values are one object; containers that each call makes anew are compared by their items.
 
     That is the tuples and dicts in which arguments are handed on, and the list or the group that an event gives.
     """

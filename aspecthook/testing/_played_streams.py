@@ -101,7 +101,7 @@ def _following(events: Sequence[Any], last: Resumption) -> Iterator[Any]:
 
 
 def asked_of(event: Resumption) -> tuple[str, object]:
-    """Give what tells what comes of a stream that is closed, which `close` does not."""
+    """Return how to resume a stream: ``throw(GeneratorExit)`` in place of `close`, which hides what comes of it."""
     return (THROW, GeneratorExit()) if event.how == CLOSE else (event.how, event.value)
 
 

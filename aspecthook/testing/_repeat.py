@@ -87,7 +87,7 @@ def not_repeatable(one: Trace, other: Trace) -> NotRepeatableError:
 
 
 def came(trace: Trace) -> str:
-    """Say what came of a call, as the end of a sentence."""
+    """Return what came of a call, as the end of a sentence."""
     return f"gives {shortened(trace.result)}" if trace.exc is None else f"raises {shortened(trace.exc)}"
 
 

@@ -89,7 +89,7 @@ class Replay:
         except BaseException as error:
             exc = error
         if not (same_object(result, self.trace.result) and same_object(exc, self.trace.exc)):
-            came = f"raised {shortened(exc)}" if exc is not None else f"given {shortened(result)}"
+            came = f"raised {shortened(exc)}" if exc is not None else f"returned {shortened(result)}"
             # Unless a step ran too much: that is what is wrong then.
             self.wrong = self.wrong or (f"it should have {came}" if self.at == len(self.trace.steps) else None)
 
@@ -97,7 +97,7 @@ class Replay:
         """Read a stream as it was read, and compare what it gives each time."""
         try:
             if self.trace.exc is not None and not self.trace._resumed:
-                raise self.astray("it should have given a stream")
+                raise self.astray("it should have returned a stream")
             for number, noted in enumerate(self.trace._resumed, 1):
                 self.resume(stream, noted, f"{noted.how} number {number}")
                 if self.at != noted.until:
@@ -109,7 +109,7 @@ class Replay:
                 completed(stream.aclose()) if self.style == "async generator" else stream.close()
 
     def misplaced(self, noted: Resumption, number: int) -> str:
-        """Say which step ran too early, or too late."""
+        """Return which step ran too early, or too late."""
         ran = self.trace.steps[min(self.at, noted.until)]
         when = "before" if self.at > noted.until else "after"
         return f"{ran!r} should have run {when} {noted.how} number {number} had come to its end"
@@ -131,7 +131,7 @@ class Replay:
         if came != noted.came or not (
             same_object(raised, noted.raised) if raised is not None else same_object(answer, noted.answer)
         ):
-            words = {"item": "given", "end": "ended with", "raised": "raised"}
+            words = {"item": "yielded", "end": "ended with", "raised": "raised"}
             raise self.astray(f"{what} should have {words[came]} {shortened(raised or answer)}")
 
     def double(self, hook: Hook) -> Hook:
@@ -241,7 +241,7 @@ class Replay:
         return one_yield
 
     def decide_later(self, hook: Hook, double: Hook) -> None:
-        """Give a hook around a stream a function that decides by itself whether it acts, as the stream begins."""
+        """Make the double of a hook around a stream, which decides as the stream begins whether it acts."""
         has_conditions = double.gate is not None or double.when is not None or double.guard is not None
         is_due, guard = double.gate, double.guard
         double.gate = double.gate_asks = double.when = double.when_asks = double.guard = None
@@ -266,7 +266,7 @@ class Replay:
         double.function = stream
 
     def stream_of(self, hook: Hook, should: Step, proceed: Callable[..., Any]) -> object:
-        """Give a stream that does what that of the hook has done."""
+        """Return a stream that does what that of the hook has done."""
         opened = partial(self.part_of, hook, should, proceed)
         if hook.flavour in ("generator", "async generator"):
             is_async = self.style == "async generator"
@@ -324,12 +324,12 @@ class Replay:
             raise self.astray(f"{who} should see arguments, result and exception {shortened(should._call)} in `call`")
 
     def is_next(self, kind: str, name: str) -> bool:
-        """Say whether this is what ran next."""
+        """Whether this is what ran next."""
         steps = self.trace.steps
         return self.at < len(steps) and (steps[self.at].kind, steps[self.at].name) == (kind, name)
 
     def take(self, kind: str, name: str) -> Step:
-        """Take the next step, which must be this one."""
+        """Return the next step, which must be this one."""
         if self.wrong is not None or not self.is_next(kind, name):
             steps = self.trace.steps
             instead = f"instead of {steps[self.at]!r}" if self.at < len(steps) else "at the end"
@@ -338,7 +338,7 @@ class Replay:
         return self.trace.steps[self.at - 1]
 
     def astray(self, wrong: str) -> Astray:
-        """Note the first thing that was wrong."""
+        """Record the first difference, and return what ends the replay."""
         self.wrong = self.wrong or wrong
         return Astray()
 
@@ -353,11 +353,11 @@ class Replay:
         return Part(self, None, step, ())
 
     def target(self, *args: Any, **kwargs: Any) -> object:
-        """Give what came of the target."""
+        """Return what the target returned, or raise what it raised."""
         return self.begin_target(args, kwargs).answered()
 
     async def atarget(self, *args: Any, **kwargs: Any) -> object:
-        """Give what came of a coroutine function."""
+        """Return what a coroutine function returned, or raise what it raised."""
         return self.target(*args, **kwargs)
 
     def stream(self, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -407,7 +407,7 @@ class Part:
             raise
 
     def own_context(self) -> BaseException | None:
-        """Give what the hook was handling by itself when it raised, if that came from inside of it."""
+        """Return the exception that the hook was handling when it raised, if it came from inside of the hook."""
         came = [one.value if isinstance(one, Resumption) and is_own(one) else one.raised for one in self.step._events]
         known = {id(one) for one in came if isinstance(one, BaseException) and one is not self.step.raised}
         context, seen = self.step._context, set[int]()
@@ -430,7 +430,7 @@ class Part:
             raise HookAnswerError("it has not come to its yield")
 
     def go_on(self, how: str, value: object) -> object:
-        """Go on behind the one `yield`, and give what the hook answers then."""
+        """Continue after the one `yield`, and return what the hook answers then."""
         if self.is_over or isinstance(value, Astray):
             raise Astray
         event = self.resumed[1] if len(self.resumed) > 1 else None
@@ -498,7 +498,7 @@ class Part:
         if "generator" in self.replay.style and not has_failed:
             self.streams[id(event)] = result
         elif not (same_object(error, event.raised) if has_failed else same_object(result, event.answer)):
-            came = f"raised {shortened(error)}" if error is not None else f"given {shortened(result)}"
+            came = f"raised {shortened(error)}" if error is not None else f"returned {shortened(result)}"
             raise self.replay.astray(f"what is inside of {step_name(self.step)} should have {came}")
 
 

@@ -49,7 +49,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         if not self._candidates and not self._expected.rows and all(is_ours(one) for one in self.rules):
             raise HookTypeError(
                 f"{type(self).__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
-                "give candidates, or mark methods as `pre` does"
+                "set candidates, or mark methods with `aspecthook.pre` or another kind"
             )
 
     def _choose_steps(self) -> None:
@@ -58,7 +58,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
             self._rules_strategy = cast("RuleStrategy", steps(sorted(self.rules, key=place), is_valid))
 
     def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
-        """Give the code of a step: of the kit's own, as it has noted it; a user's own is noted here."""
+        """Return the source line of a step: rules of the kit have recorded theirs, a user's rule is recorded here."""
         if is_ours(rule):
             return self._lines[-1]
         text: str = super()._repr_step(rule, data, result)
@@ -101,7 +101,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     @initialize(hooks=beginnings())
     def _begin(self, hooks: list[Candidate]) -> None:
-        """Have some hooks from the beginning."""
+        """Add some hooks at the beginning."""
         begun = len(self._lines)
         for hook in hooks:
             self._add(hook)
@@ -112,7 +112,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @rule(hook=additions())
     # Any: options are what `add` of a mount point takes.
     def add(self, hook: Candidate | str, **options: Any) -> None:
-        """Add a hook, or have it refused."""
+        """Add a hook, or check that it is refused."""
         candidate = self._candidate(hook) if isinstance(hook, str) else hook
         of = options.pop("of", None)
         candidate = candidate.varied(cast("Options", options)) if options else candidate
@@ -158,7 +158,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: self._own_rows())
     @rule(hook=own(), by=ways())
     def remove(self, hook: Row | str, by: str | None = None) -> None:
-        """Take a hook off, twice: the second time changes nothing; or all of its name, or of its function."""
+        """Remove a hook by its handle, its name or its function; removing it again must change nothing."""
         row = self._read_row("remove", hook, **_shown(by=by))
         if by is None:
             self._remove(row)
@@ -229,7 +229,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: self._movable())
     @rule(hook=own(movable=True), priority=PRIORITIES)
     def move(self, hook: Row | str, priority: int) -> None:
-        """Take a hook off and put it on again with another priority."""
+        """Remove a hook, and add it again with another priority."""
         row = self._read_row("move", hook, repr(priority))
         candidate = cast("Candidate", row.candidate)
         self._remove(row)
@@ -239,7 +239,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: self._own_rows())
     @rule(hook=own())
     def pause(self, hook: Row | str) -> None:
-        """Keep one hook from acting."""
+        """Pause one hook."""
         row = self._read_row("pause", hook)
         cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=True)
         self._expected.pause(row, paused=True)
@@ -249,7 +249,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: any(cast("Hook", row.hook).paused for row in self._own_rows()))
     @rule(hook=own())
     def resume(self, hook: Row | str) -> None:
-        """Let one hook act again, if it was paused."""
+        """Resume one hook, if it was paused."""
         row = self._read_row("resume", hook)
         cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=False)
         self._expected.pause(row, paused=False)
@@ -259,7 +259,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: self._expected.rows and len(self._pauses) < _MOST_PAUSES)
     @rule(of=levels())
     def pause_all(self, of: str | None = None) -> None:
-        """Keep all hooks from acting, those of the instance or those of its class; also what is paused already."""
+        """Pause all hooks, those of the instance or those of its class, also if they are paused already."""
         self._note("pause_all", **_shown(of=of))
         level = self._level(of)
         pause = level.paused()
@@ -272,7 +272,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: self._pauses)
     @rule(fails=st.booleans())
     def resume_all(self, *, fails: bool = False) -> None:
-        """Leave the latest pause, also as a block is left that fails."""
+        """End the latest pause, as the end of a `with` block does or as an exception in it does."""
         self._note("resume_all", **_shown(fails=fails))
         level, pause = self._pauses.pop()
         error = PlannedError("planned") if fails else None
@@ -287,7 +287,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: self._expected.rows and self._may_clear())
     @rule()
     def clear(self) -> None:
-        """Take all hooks off."""
+        """Remove all hooks."""
         self._note("clear")
         self.mount.clear()
         self._expected.drop(self._expected.of(self.mount))
@@ -300,7 +300,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @precondition(lambda self: len(self._expected.rows) > 1)
     @rule()
     def rebuild(self) -> None:
-        """Put the hooks on a copy of the target in other orders: theirs is the same."""
+        """Add the hooks to a copy of the target in other sequences: they must run in the same order."""
         self._note("rebuild")
         check_determinism(self.mount)
         self._is_checked = True

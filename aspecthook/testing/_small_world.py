@@ -169,7 +169,7 @@ def _named(state: Rules, key: str, other: str) -> dict[str, Any]:
 
 
 def _have_twins(state: Rules, key: str, other: str) -> None:
-    """Have two hooks of one name, and one that names them; take them off one by one, and by their name."""
+    """Add two hooks of one name and one that names them; remove them one by one, and by their name."""
     for _ in range(2):
         state.add(other)
     state.add(key, **_named(state, key, other))
@@ -182,7 +182,7 @@ def _have_twins(state: Rules, key: str, other: str) -> None:
 
 
 def _contradict(state: Rules, key: str, other: str) -> None:
-    """Have hooks contradict each other: they are refused until there is nothing more to contradict."""
+    """Add hooks that contradict each other: they are refused as long as there is something to contradict."""
     state.add(key, **_named(state, key, other))
     state.add(key, **_named(state, key, other))
     contrary = {"before": state._keys[key].name} if state._keys[other].leaves_open("before") else {}
@@ -193,13 +193,13 @@ def _contradict(state: Rules, key: str, other: str) -> None:
 
 
 def _take_off(state: Rules, key: str, by: str | None = None) -> None:
-    """Take a hook off, unless it has acted as often as it may."""
+    """Remove a hook, unless it has run as often as it may and is removed already."""
     if key in {state._key(row) for row in state._own_rows()}:
         state.remove(key, by=by)
 
 
 def _share(state: Rules, key: str, other: str) -> None:
-    """Have hooks of an instance and of its class: they run as one chain, come and go, and contradict each other."""
+    """Add hooks to an instance and to its class: they run as one chain, and may contradict each other."""
     state.add(key)
     state.call(state._samples[0])
     state.add(other, of="class")
@@ -221,7 +221,7 @@ def _share(state: Rules, key: str, other: str) -> None:
 
 
 def _let_go(state: Rules) -> None:
-    """Let go of hooks, and of what calls raise."""
+    """Drop hooks, and what calls raise: they must be freed."""
     check_lifetimes(state, state._samples[0])
 
 
@@ -251,7 +251,7 @@ def _have_guest(state: Rules, key: str, guest: str, drive: str = "") -> None:
 
 
 def _calls_itself(machine: type[Rules], key: str) -> bool:
-    """Say whether a hook, or the target, calls the mount point again, so that nobody can follow its counts."""
+    """Whether a hook, or the target, calls the mount point again, so that its runs cannot be counted."""
     state = machine()
     entered: list[int] = []
     try:

@@ -114,7 +114,7 @@ class HookSpec(Pasted):
         object.__setattr__(self, "function", made)
 
     def fresh(self) -> HookSpec:
-        """Give an equal one with a function of its own, and nothing noted."""
+        """Return an equal one with a function of its own and nothing recorded."""
         return replace(self)
 
     # Any: whatever `hooks` takes; a mount point too.
@@ -191,7 +191,7 @@ class HookSpec(Pasted):
 
 
 def _now(value: object) -> object:
-    """Give a call as it is now: its end will change it."""
+    """Return a snapshot of a `Call`, which changes until the call has ended; anything else as it is."""
     if not isinstance(value, Call):
         return value
     return {"arguments": dict(value.arguments), "result": value.result, "exc": value.exc}

@@ -60,7 +60,7 @@ class MachineState:
     # To be overridden
 
     def make(self) -> Any:
-        """Give the mount point, fresh for each run: a hookable function, or anything that `aspecthook.hooks` takes."""
+        """Return a fresh mount point for each run: a hookable function, or anything that `aspecthook.hooks` takes."""
 
         @hookable
         def target(a: int, b: int = 1) -> int:
@@ -71,16 +71,16 @@ class MachineState:
         return target
 
     def attach(self, candidate: Candidate) -> Hook:
-        """Put a hook on; override it where your own code does that, and give the handle that came of it."""
+        """Add a hook and return its handle; override it where your own code adds hooks."""
         return put(self.mount, candidate)
 
     def detach(self, hook: Hook) -> None:
-        """Take a hook off; override it with `attach`."""
+        """Remove a hook; override it together with `attach`."""
         hook.remove()
 
     # Any: what is awaited gives whatever it gives.
     def wait_for(self, awaitable: Awaitable[Any]) -> Any:
-        """Run what a call of an async target gives; override it for an event loop other than asyncio's."""
+        """Run what a call of an async target returned; override it for an event loop other than asyncio's."""
         refuse_running_loop(awaitable)
         if self._loop is None:
             self._loop = asyncio.Runner()
@@ -160,7 +160,7 @@ class MachineState:
         return known
 
     def teardown(self) -> None:
-        """Take off what the machine has put on; what was there before is there again."""
+        """Remove what the machine has added; what was there before is left."""
         try:
             while self._pauses:
                 self._pauses.pop()[1].__exit__(None, None, None)
@@ -196,11 +196,11 @@ class MachineState:
     # How a story names hooks
 
     def _function(self, key: str) -> Callable[..., Any]:
-        """Give the function of a candidate: ``"pre audit"``."""
+        """Return the function of a candidate: ``"pre audit"``."""
         return self._candidate(key).function
 
     def _hook(self, key: str) -> Hook:
-        """Give the handle of a hook that the machine has added; ``"pre audit#2"`` is the second of that name."""
+        """Return the handle of a hook that the machine has added; ``"pre audit#2"`` is the second of that name."""
         return cast("Hook", self._row(key).hook)
 
     def _candidate(self, key: str) -> Candidate:
@@ -211,7 +211,7 @@ class MachineState:
     def _row(self, key: str) -> Row:
         known = {self._key(row): row for row in self._own_rows()}
         if key not in known:
-            raise HookLookupError(f"the machine has added no {key!r} that is still on{nearest(key, list(known))}")
+            raise HookLookupError(f"the machine has added no {key!r} that is still there{nearest(key, list(known))}")
         return known[key]
 
     def _key(self, row: Row) -> str:
@@ -223,7 +223,7 @@ class MachineState:
         return next(key for key, one in self._keys.items() if one is candidate.origin)
 
     def _code(self, value: object) -> str:
-        """Give the code of an option's value."""
+        """Return source text for the value of an option."""
         if isinstance(value, (list, tuple)):
             return f"[{', '.join(map(self._code, cast('Sequence[object]', value)))}]"
         if value in (odd, never):
@@ -269,7 +269,7 @@ def _pass_over_planned(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 
 def put(level: MountPoint, candidate: Candidate) -> Hook:
-    """Put a hook on, a second one of the same callable if there is one."""
+    """Add a hook, with ``again=True`` if the same callable is there already."""
     function = level.unbound(candidate.function)
     there = any((one.kind, one.meant) == (candidate.kind, function) for one in level.members)
     options = cast("Adding", {**candidate.options, "again": True} if there else candidate.options)

@@ -158,11 +158,11 @@ class Trace:
         return tuple(step.name for step in self.steps)
 
     def ran(self, name: str) -> bool:
-        """Say whether a hook of this name ran."""
+        """Whether a hook of this name ran."""
         return name in self.names
 
     def before(self, first: str, second: str) -> bool:
-        """Say whether every run of the one began before every run of the other; true if either did not run."""
+        """Whether every run of the first began before every run of the second; true if either did not run."""
         earlier = [place for place, name in enumerate(self.names) if name == first]
         later = [place for place, name in enumerate(self.names) if name == second]
         return not earlier or not later or max(earlier) < min(later)

@@ -44,7 +44,7 @@ class Resumption:
         self.raised: BaseException | None = None
 
     def give(self, came: str, answer: object = None, raised: BaseException | None = None) -> None:
-        """Note what came of it."""
+        """Record what came of it."""
         self.came, self.answer, self.raised = came, answer, raised
         self.until = len(self._steps)
 
@@ -119,7 +119,7 @@ async def anoted(opened: Callable[[], tuple[AsyncGenerator[Any, Any], Note, Fail
 
 
 def noting_stream(made: Any, note: Note, fail: Fail = lambda _: None) -> Any:
-    """Note each time that a stream is resumed, of whichever sort it is; give back anything else as it is."""
+    """Return a stream that records each time that it is resumed; anything that is no stream as it is."""
     if is_stream(made):
         return _noted_to_its_end(made, note, fail)
     return anoted(lambda: (made, note, fail)) if is_astream(made) else made
@@ -155,14 +155,14 @@ def is_own(event: object) -> bool:
 
 
 def resume(stream: Any, how: str, value: Any) -> Any:
-    """Resume a generator; give its next item."""
+    """Resume a generator, and return its next item."""
     if how == THROW:
         return stream.throw(value)
     return stream.close() if how in (CLOSE, DROP) else stream.send(value)
 
 
 def aresume(stream: Any, how: str, value: Any) -> Awaitable[Any]:
-    """Resume an async generator; give an awaitable of its next item."""
+    """Resume an async generator, and return an awaitable of its next item."""
     made: Awaitable[Any]
     if how == THROW:
         made = stream.athrow(value)

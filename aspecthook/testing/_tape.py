@@ -62,14 +62,14 @@ class Called:
 
     @property
     def depth(self) -> int:
-        """In how many other calls of the tape it was made."""
+        """How many other calls of the tape it was made in."""
         depth, parent = 0, self.parent
         while parent is not None:
             depth, parent = depth + 1, parent.parent
         return depth
 
     def bears(self, name: str) -> bool:
-        """Say whether a name means this function: the whole label, or its end from a dot on."""
+        """Whether a name means this function: the whole label, or its end after a dot."""
         return name == self.label or f".{self.name}".endswith(f".{name}")
 
     def __str__(self) -> str:
@@ -131,11 +131,11 @@ class Tape:
         return self
 
     def stop(self) -> None:
-        """Stop recording; the calls stay, and those under way are still seen to end."""
+        """Stop recording. The calls stay, and the ends of those that still run are recorded."""
         self._woven.close()
 
     def of(self, name: str) -> list[Called]:
-        """Give the calls of one function, by its name, the end of it, or the whole (``"shop:Cart.save"``)."""
+        """Return the calls of one function, by its name, the end of it, or the whole label (``"shop:Cart.save"``)."""
         return [call for call in self.calls if call.bears(name)]
 
     @property
@@ -207,7 +207,7 @@ class _Recorder:
         self._conditional = conditional
 
     def begin(self, call: Call) -> None:
-        """Note that a call has begun."""
+        """Record that a call has begun."""
         if self._key not in call.state:
             record = call.state[self._key] = self._note(call)
             record._frame = _generator_frame(call)
@@ -216,7 +216,7 @@ class _Recorder:
             _current.set(record)
 
     def end(self, call: Call, result: object, exc: BaseException | None) -> None:
-        """Note how a call has ended; also one that an earlier pre hook has ended before we saw it begin."""
+        """Record how a call has ended, also one that an earlier pre hook ended before `begin` ran."""
         record = cast("Called | None", call.state.get(self._key))
         if record is None:
             if self._conditional:
@@ -264,7 +264,7 @@ def _runs(sought: FrameType | None) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A call that is expected: what `called` gives."""
+    """A call that is expected: what `called` returns."""
 
     name: str
     arguments: dict[str, Any]
@@ -280,7 +280,7 @@ class Expected:
         return Expected(self.name, self.arguments, _NOTHING, exc)
 
     def fits(self, call: Called) -> bool:
-        """Say whether a call is the one that is expected."""
+        """Whether a call is the one that is expected."""
         if not call.bears(self.name) or not self._fits_outcome(call):
             return False
         return all(word in call.arguments and _equal(call.arguments[word], one) for word, one in self.arguments.items())
@@ -358,7 +358,7 @@ def _step(one: Expectation) -> Expected | None:
 
 
 def _follow(step: Expected | None, calls: Sequence[Called], reached: set[int]) -> set[int]:
-    """Give how many calls may have been accounted for once a step is, from how many may have been before it."""
+    """Return how many calls may be matched after a step, from how many may be matched before it."""
     if step is None:
         return set(range(min(reached), len(calls) + 1))
     return {place + 1 for place in reached if place < len(calls) and step.fits(calls[place])}

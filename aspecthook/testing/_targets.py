@@ -53,14 +53,14 @@ def failures(*, exits: bool = False) -> st.SearchStrategy[BaseException]:
 
 
 def planned(failure: BaseException) -> BaseException:
-    """Give a new exception like this one, which `Target.drive` knows to be meant."""
+    """Return a new exception like this one, marked as planned for `Target.drive`."""
     made = copy.copy(failure)
     setattr(made, "__aspecthook_planned__", True)
     return made
 
 
 def _is_outcome(error: BaseException) -> bool:
-    """Say whether an exception is how a call ended, and not Hypothesis or the user at the keyboard at work."""
+    """Whether an exception is the outcome of a call, and neither Hypothesis's own nor Ctrl-C."""
     if isinstance(error, Exception):
         return not isinstance(error, HypothesisException)
     return hasattr(error, "__aspecthook_planned__")
@@ -193,7 +193,7 @@ class Target(Pasted):
         return hooks(self.function)
 
     def fresh(self) -> Target:
-        """Give an equal target with no hooks and nothing noted."""
+        """Return an equal target without hooks and recorded calls."""
         return replace(self)
 
     def arguments(

@@ -37,9 +37,10 @@ _Traces = TypeVar("_Traces", "Trace", "tuple[Trace, Trace]")
 
 # Any: the traced function takes what the function takes, and an async one gives an awaitable of the trace.
 def trace_of(function: Any, /) -> Callable[..., Any]:
-    """Give a function that makes one call and gives its `Trace`, whatever the call gives or raises.
+    """Return a function that makes one call and returns its `Trace`, whatever the call returns or raises.
 
-    Of a coroutine function it gives an awaitable of the trace. A generator is run to its end; its items are the result.
+    For a coroutine function it returns an awaitable of the trace. A generator is run to its end, and its items are
+    the result.
 
     Raises:
         HookLookupError: The function is no mount point.

@@ -413,7 +413,7 @@ def test_a_result_that_is_not_the_last_answer_is_found(monkeypatch: pytest.Monke
     trace = trace_of(target)("tea")
     assert trace.result == 6.0
     monkeypatch.setattr("aspecthook.testing._laws.trace_of", lambda function: lambda *args: _with_result(trace, 7.0))
-    with pytest.raises(LawError, match="it should have given 6.0"):
+    with pytest.raises(LawError, match="it should have returned 6.0"):
         run_laws(target, args=("tea",))
 
 

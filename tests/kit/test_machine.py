@@ -233,7 +233,7 @@ def test_marked_functions_are_candidates_and_what_is_neither_is_refused() -> Non
 
     assert repr(Marked()._candidates) == "[post marked]"
     Marked.candidates = (len,)
-    with pytest.raises(TypeError, match="is no candidate"):
+    with pytest.raises(TypeError, match="is not a candidate"):
         Marked()
 
 

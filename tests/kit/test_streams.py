@@ -176,7 +176,7 @@ def nothing_closed(trace: Trace) -> None:
 @pytest.mark.parametrize(
     ("change", "drive", "says"),
     [
-        (another_item, "", "next number 1 should have given 1"),
+        (another_item, "", "next number 1 should have yielded 1"),
         (another_end, "", "next number 4 should have ended with"),
         (a_step_too_few, "", "should have run at the end"),
         (a_step_earlier, "", "number 1 had come to its end"),
