@@ -139,7 +139,7 @@ class Wrapping:
 
 
 class Listening:
-    """A plugin that is told before and after."""
+    """A plugin that is called before and after."""
 
     def __init__(self, before: Function, after: Function) -> None:
         self._before = before
@@ -173,7 +173,7 @@ def pluggy_told(pre: list[Function], post: list[Function]) -> Contender:
         relay.after(result=result)
         return result
 
-    return Contender("pluggy, told before and after", CALL, {"f": told})
+    return Contender("pluggy, called before and after", CALL, {"f": told})
 
 
 def blinker_signals(count: int) -> tuple[Contender, list[Callable[..., None]]]:

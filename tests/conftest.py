@@ -5,6 +5,7 @@ The profiles: `dev` unless one is given, `brief` on other Pythons, `full` in CI 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -20,6 +21,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # Folders of tests that take long and seldom fail: other libraries beside ours, and the pages of the documentation.
 WIDE = ("docs", "peers", "third_party")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_collections() -> None:
+    """Leave what a module of tests did not make itself out of its garbage collections: some tests collect often."""
+    gc.collect()
+    gc.freeze()
+
 
 # A shell that starts us in the background has Ctrl-C ignored, and so would be the one that tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
-from aspecthook._core.law.asks import signature_of
-from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 
@@ -104,7 +103,7 @@ class ProxyMountPoint(MountPoint):
     @property
     def opened(self) -> bool:
         """Whether it carries hooks."""
-        return self._place is not None and self._place.opened
+        return self.place is not None and self.place.opened
 
     @property
     @under_lock

@@ -9,8 +9,7 @@ from inspect import Parameter
 from types import FunctionType
 from typing import Any
 
-from aspecthook._core.law.asks import signature_of
-from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.callables import signature_of, type_of
 
 from .proxy import Binding, Proxy, bind
 

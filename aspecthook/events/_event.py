@@ -246,7 +246,7 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
         return code
     # Pickled with its code, it has no history and no subscribers where it arrives.
     plain = _code(function, emission._replace(replay=False), mount) if emission.replay else code
-    site: Site = mount._get_site()
+    site: Site = mount.site()
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
     made = Template(0, text, free=len(code.co_freevars))

@@ -230,7 +230,7 @@ class EventPoint(MountPoint):
 
     def keep(self, most: int | None) -> None:
         """Keep calls from now on: the last `most`, or all of them."""
-        self.history = History(most, self._get_site, lambda: self._active().on)
+        self.history = History(most, self.site, lambda: self.chain().on)
 
     def replays(self, kind: Kind) -> bool:
         """Whether past calls are replayed to hooks of this kind before they are added."""

@@ -48,9 +48,9 @@ class _AtExit(Plug):
         mount = mount_of(self._event)
         if mount is None:
             return
-        chain = mount._active()
+        chain = mount.chain()
         others = Chain(tuple([hook for hook in chain.everything() if hook.kind != "on"]))
-        call = Call(mount._get_site(), ())
+        call = Call(mount.site(), ())
         run(others, call, lambda: finish(chain.on, call))
 
 

@@ -111,11 +111,11 @@ class WiredPoint(MountPoint):
         return super().admit(kind, function, types, options, gate, again=again, direct=direct, lasting=lasting)
 
     @under_lock
-    def _insert(self, hook: Hook) -> Hook:
+    def insert(self, hook: Hook) -> Hook:
         try:
-            if not self._pauses:
+            if not self.pauses:
                 self._plug.connect()  # first: if it is refused, nothing has changed
-            return super()._insert(hook)
+            return super().insert(hook)
         except BaseException:
             if not self._is_needed():
                 self._plug.disconnect()
@@ -133,8 +133,8 @@ class WiredPoint(MountPoint):
                 break
         # Linked now and not by the next call, which may come anywhere: in a garbage collection in the middle of
         # `compile`, which CPython 3.11 cannot enter again, or in an import for which the owner of the lock waits.
-        if self._place is not None and self._place.opened:
-            self._place.current()
+        if self.place is not None and self.place.opened:
+            self.place.current()
 
     def _connect(self) -> None:
         """Connect the event. A refusal is raised the first time, and not again at each later change."""

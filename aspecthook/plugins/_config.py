@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from aspecthook._core.law.asks import Parameter, parameters
-from aspecthook._core.law.callables import unwrap
+from aspecthook._core.law.callables import Parameter, parameters, unwrap
 from aspecthook._errors import ConfigError, HookTypeError, brief, described, nearest, printable
 
 if TYPE_CHECKING:

@@ -184,7 +184,7 @@ class Plugins:
             PluginError: There is no such event.
         """
         mount = self._spec.mount(event)
-        chain = mount._active()
+        chain = mount.chain()
         row = chain.everything() if mount.emission is None else chain.on
         return tuple([hook.name for hook in row if self._spec.concerns(hook)])
 

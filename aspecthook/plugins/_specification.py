@@ -113,7 +113,7 @@ class Specification:
         if isinstance(static, (staticmethod, MethodType)):
             return None
         heir = Heir(self.host)
-        return gate([Claim(heir, None)], self.mount(name)._get_site().signature)
+        return gate([Claim(heir, None)], self.mount(name).site().signature)
 
     def concerns(self, hook: Hook) -> bool:
         """Say whether a hook on one of the events acts here, and not only for a class beside this one."""

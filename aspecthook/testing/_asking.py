@@ -15,12 +15,12 @@ from ._signatures import define, signature
 
 def asking_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
     """Return hooks that note that they have run, and ask for the arguments of the target by name, and for more."""
-    kinds = kinds_of(mount._get_site().signature)
+    kinds = kinds_of(mount.site().signature)
     return [_asking(kind, name, asks, ran) for kind, name, asks in _ways(mount) if kind in kinds]
 
 
 def _ways(mount: MountPoint) -> Iterator[tuple[Kind, str, str]]:
-    found = mount._get_site().signature
+    found = mount.site().signature
     names = [name for name in found.names[: found.regular] if name.isidentifier() and not iskeyword(name)]
     names = [name for name in names if name not in RESERVED]
     first, last = names[:1], names[1:][-1:]

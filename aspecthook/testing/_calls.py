@@ -22,7 +22,7 @@ from ._shortened import shortened
 
 def blank_of(mount: MountPoint) -> FunctionType:
     """Make a function that takes what the target takes."""
-    code = mount._code()
+    code = mount.code()
     blank = FunctionType(code, {"__name__": "scratch"}, code.co_name, None, _cells(code))
     function: Any = mount.function
     blank.__defaults__ = getattr(function, "__defaults__", None)
@@ -36,7 +36,7 @@ def _cells(code: CodeType) -> tuple[CellType, ...]:
 
 def values_of(mount: MountPoint, given: Given, bound: tuple[object, ...]) -> tuple[object, ...] | None:
     """Return what the parameters are given in a call, defaults filled in; None if the arguments do not fit."""
-    function, code, signature = mount.function, mount._code(), mount._get_site().signature
+    function, code, signature = mount.function, mount.code(), mount.site().signature
     by_position: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
     values: dict[str, object] = dict(getattr(function, "__kwdefaults__", None) or {})
     try:

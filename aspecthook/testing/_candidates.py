@@ -166,7 +166,7 @@ class Ran(threading.local):
 
 def small_hooks(mount: MountPoint, ran: Ran) -> list[Candidate]:
     """Make hooks that any target can carry; they only note that they have run."""
-    signature = mount._get_site().signature
+    signature = mount.site().signature
     own: dict[str, Options] = {
         "a": {},
         "b": {"before": "a"},

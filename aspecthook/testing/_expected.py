@@ -22,7 +22,7 @@ class Expected:
 
     def __init__(self, mount: MountPoint) -> None:
         self.mount = mount
-        self.parent = mount._parent if isinstance(mount, InstanceMountPoint) else None
+        self.parent = mount.parent if isinstance(mount, InstanceMountPoint) else None
         self.levels = (mount,) if self.parent is None else (self.parent, mount)
         self.rows: list[Row] = []
         self.paused: set[int] = set()
@@ -37,7 +37,7 @@ class Expected:
             del present[id(row.hook)]
         self.rows = [*known, *present.values()]
         self.paused = {id(row.hook) for row in self.rows if cast("Hook", row.hook).paused}
-        self.pauses = {id(level): len(level._pauses) for level in self.levels}
+        self.pauses = {id(level): len(level.pauses) for level in self.levels}
 
     def of(self, level: MountPoint) -> list[Row]:
         """Return the hooks of one level."""
@@ -61,11 +61,11 @@ class Expected:
         """Check that the mount point carries these hooks and no others, and that those are paused which should be."""
         for level in self.levels:
             check_members(level, self.of(level), what)
-            if len(level._pauses) != self.pauses[id(level)]:
+            if len(level.pauses) != self.pauses[id(level)]:
                 raise broken(
                     "pauses",
                     level,
-                    f"{what}, it should be paused {self.pauses[id(level)]} times, and is {len(level._pauses)} times",
+                    f"{what}, it should be paused {self.pauses[id(level)]} times, and is {len(level.pauses)} times",
                 )
         wrong = [row for row in self.rows if cast("Hook", row.hook).paused != (id(row.hook) in self.paused)]
         if wrong:

@@ -182,8 +182,8 @@ def _mounts_of(thing: Any) -> Iterator[MountPoint]:
 
 def _of_instance(mounts: Iterable[MountPoint], thing: object) -> Iterator[MountPoint]:
     for mount in mounts:
-        if id(thing) in mount._instances:
-            yield cast("MountPoint", mount._instances[id(thing)])
+        if id(thing) in mount.instances:
+            yield cast("MountPoint", mount.instances[id(thing)])
 
 
 def _is_weaving(kind: type[Any]) -> bool:

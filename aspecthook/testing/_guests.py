@@ -112,7 +112,7 @@ class Calling(Given):
 
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
     """Return all guests that a call of this mount point may have, the simplest first."""
-    signature = mount._get_site().signature
+    signature = mount.site().signature
     streams = "generator" in signature.style
     return [
         Guest(kind, deed, place)

@@ -212,17 +212,17 @@ def check_members(mount: MountPoint, rows: Sequence[Row], what: str) -> None:
 
 def check_plain(mount: MountPoint) -> None:
     """Check law 4: where nothing acts, the function runs its own code."""
-    owner = mount._parent if isinstance(mount, InstanceMountPoint) else mount
-    if owner is not mount and not mount.members and id(mount) in map(id, owner._instances.values()):
+    owner = mount.parent if isinstance(mount, InstanceMountPoint) else mount
+    if owner is not mount and not mount.members and id(mount) in map(id, owner.instances.values()):
         raise broken("no trace", mount, "it has no hooks, and calls still look for it")
-    acts = owner._instances or (not owner._pauses and any(not hook.paused for hook in owner.members))
+    acts = owner.instances or (not owner.pauses and any(not hook.paused for hook in owner.members))
     if not acts and not mount.displaced and _is_ours(mount):
         raise broken("no trace", mount, "nothing acts, and the function does not run its own code object")
 
 
 def _is_ours(mount: MountPoint) -> bool:
     code = code_in(mount)
-    return code is not None and code is not mount._code()
+    return code is not None and code is not mount.code()
 
 
 def check_determinism(mount: MountPoint) -> None:
@@ -239,7 +239,7 @@ def check_determinism(mount: MountPoint) -> None:
 def _check_rebuilt(mount: MountPoint, rows: list[Row], again: list[Row], *, guest: bool) -> None:
     doubles = {id(row.hook): _stand_in(row.kind) for row in rows}
     blank = blank_of(mount)
-    scratch = MountPoint(blank, mount.name, mount._get_site().signature.emission)
+    scratch = MountPoint(blank, mount.name, mount.site().signature.emission)
     for row in again:
         options: Any = {"name": row.name, "priority": row.priority}
         options |= {"before": _meant(row.before, rows, doubles), "after": _meant(row.after, rows, doubles)}
@@ -315,7 +315,7 @@ def check_traces(mount: MountPoint, before: State, what: str) -> None:
 
 def check_comings_and_goings(mount: MountPoint) -> None:
     """Check that hooks of each kind come and go without a trace, and that one which cannot be ordered is refused."""
-    for kind in kinds_of(mount._get_site().signature):
+    for kind in kinds_of(mount.site().signature):
         with unchanged(mount, f"adding and removing {_an(kind)} hook"):
             hook = mount.add(kind, _stand_in(kind), name=_GUEST)
             hook.remove()
@@ -339,7 +339,7 @@ def _an(kind: str) -> str:
 def check_explained(mount: MountPoint) -> None:
     """Check that the mount point can be explained."""
     text = mount.explain()
-    if mount.name not in text or len(text.splitlines()) < 1 + bool(mount._active().everything()):
+    if mount.name not in text or len(text.splitlines()) < 1 + bool(mount.chain().everything()):
         raise broken("explain", mount, f"its explanation is {text!r}")
 
 

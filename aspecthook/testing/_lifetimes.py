@@ -28,7 +28,7 @@ def check_lifetimes(state: MachineState, given: Given) -> None:
     """Check that weak hooks go with what they are of, and that a call that fails leaves nothing to the collector."""
     mount = state.mount
     _check_weak(mount)
-    if mount._get_site().signature.style == "function":
+    if mount.site().signature.style == "function":
         _check_failures(mount, state.target, given)
 
 
@@ -116,11 +116,11 @@ def _made(machine: type[MachineState], *, hooked: bool) -> Remains:
     seen: list[tuple[str, weakref.ref[Any]]] = [("its instance" if is_instance else "its function", weakref.ref(thing))]
     kept: list[object] = []
     if hooked:
-        kinds = kinds_of(mount._get_site().signature)
+        kinds = kinds_of(mount.site().signature)
         own: Any = MethodType(_nothing, thing) if is_instance else lambda: target and None
         hooks: list[Hook] = [mount.add("pre", own, name="own")]
         hooks += [mount.add(kind, lambda: None, name="other") for kind in kinds if kind not in ("around", "item", "on")]
-        if mount._get_site().signature.style == "function":
+        if mount.site().signature.style == "function":
             outcome(target, given)
         seen += [("a hook", weakref.ref(hook)) for hook in hooks[:-1]]
         seen.append(("its mount point", weakref.ref(mount)))

@@ -61,7 +61,7 @@ class CallingMachine(MachineState):
         bound, drive = bound_of(self.target), _drive(given)
         made: Any
         if drive == AT_ONCE:
-            if self.mount._get_site().signature.style == "coroutine":  # who is counted first, nobody can say
+            if self.mount.site().signature.style == "coroutine":  # who is counted first, nobody can say
                 self._counts.forget()
             made = make_two_calls(self.mount, bound, given, given)
         else:
@@ -97,7 +97,7 @@ class CallingMachine(MachineState):
     # Any: a target of any sort.
     def _call_live(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
         """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
-        if self.mount._get_site().signature.style != "function" or self._calls_itself:
+        if self.mount.site().signature.style != "function" or self._calls_itself:
             return
         target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
         rows = self._expected.acting() if rows is None else rows
@@ -122,7 +122,7 @@ class CallingMachine(MachineState):
         """Add a guest for the length of a block."""
         late: list[Hook] = []
         entered: list[bool] = []
-        style = self.mount._get_site().signature.style
+        style = self.mount.site().signature.style
         waits = style == "coroutine"
 
         def act() -> Any:

@@ -86,7 +86,7 @@ def _changes(played: Played) -> str | None:
         return f"{unfit!r} was not called with what it takes"
     if values is None or played.chain.around:  # these may have given it anything
         return None
-    now: dict[str, object] = dict(zip(mount._get_site().signature.names, values, strict=True))
+    now: dict[str, object] = dict(zip(mount.site().signature.names, values, strict=True))
     result: object = _UNKNOWN
     for step in trace.steps:
         expected = now if step.kind not in ("on", "item") else {}  # an event may change what it tells on the way
@@ -109,9 +109,9 @@ def _changes(played: Played) -> str | None:
 
 def _not_refused(played: Played, wrong: Step) -> str | None:
     """Return what is wrong if the call went on after a pre hook replaced an argument that there is not."""
-    signature, steps = played.mount._get_site().signature, played.trace.steps
+    site, steps = played.mount.site(), played.trace.steps
     isolated = any(hook.isolate for hook in played.chain.pre if hook.name == wrong.name)
-    if signature.varkw is not None or signature.shown() is not None or isolated:
+    if site.signature.varkw is not None or site.shown() is not None or isolated:
         return None
     later = steps[steps.index(wrong) + 1 :]
     went_on = next((step for step in later if step.kind in ("pre", TARGET)), None)
@@ -189,7 +189,7 @@ def _is_ambiguous(chain: Chain, counts: Counts) -> bool:
 
 def _is_beyond(mount: MountPoint, chain: Chain) -> bool:
     """Whether subscribers run in a way that the steps alone do not show."""
-    emission = mount._get_site().signature.emission
+    emission = mount.site().signature.emission
     return emission is not None and bool(chain.on) and (bool(chain.around) or emission.gather)
 
 

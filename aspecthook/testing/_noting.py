@@ -301,7 +301,7 @@ _STREAMS: dict[str, Callable[..., Callable[..., Any]]] = {
 
 
 def noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
-    signature = mount._get_site().signature
+    signature = mount.site().signature
     flavour = {"function": "plain", "coroutine": "async"}.get(signature.style, signature.style)
     named = signature.names[: signature.positional]
 

@@ -63,7 +63,7 @@ def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tu
         >>> list(orders_of(save, keep_priorities=True))
         [('log', 'auth', 'validate')]
     """
-    chain = hooks(function)._active()
+    chain = hooks(function).chain()
     return (_names(order) for order in _orders(chain, keep=keep_priorities))
 
 
@@ -201,7 +201,7 @@ def _first(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
     """Make the call twice in the present order, and return its trace."""
     mount = hooks(function)
     plan = untraced(mount, bound_of(function), Given(tuple(args), dict(kwargs or {})))
-    first, second = repeated(plan, mount._active()), repeated(plan, mount._active())
+    first, second = repeated(plan, mount.chain()), repeated(plan, mount.chain())
     if not same_outcome(first, second):
         raise not_repeatable(first, second)
     first._again = plan._again  # its own would copy the arguments as this call has left them

@@ -46,8 +46,8 @@ class Played:
 
 
 def site_of(mount: MountPoint) -> Site:
-    emission = mount._get_site().signature.emission
-    return Site(mount.name, mount._code(), lambda: mount.function, _find_nothing, emission)
+    emission = mount.site().signature.emission
+    return Site(mount.name, mount.code(), lambda: mount.function, _find_nothing, emission)
 
 
 def chain_of(rows: list[Row]) -> Chain:

@@ -52,7 +52,7 @@ class ReadyLaw:
             HookLookupError: No hook has such a name.
             HookTypeError: The law is about the order of hooks that are of different kinds.
         """
-        members = (*mount._parent.members, *mount.members) if isinstance(mount, InstanceMountPoint) else mount.members
+        members = (*mount.parent.members, *mount.members) if isinstance(mount, InstanceMountPoint) else mount.members
         names = dict.fromkeys(hook.name for hook in members)
         target = "" if self.word in _OF_HOOKS_ALONE else mount.function.__name__
         for name in self.names:

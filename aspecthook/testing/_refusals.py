@@ -27,7 +27,7 @@ class Wrong(NamedTuple):
 
 def wrong_hooks(mount: MountPoint) -> Iterator[Wrong]:
     """Yield hooks of each kind that a mount point must refuse."""
-    signature = mount._get_site().signature
+    signature = mount.site().signature
     for kind in kinds_of(signature):
         fits = watching if kind == "around" else nothing
         asks = asking_around if kind == "around" else asking

@@ -57,8 +57,8 @@ def rows_of(mount: MountPoint) -> list[Row]:
 
 def acting(mount: MountPoint) -> list[Row]:
     """Return the hooks that act now, those of an instance together with those of its class."""
-    levels = [mount._parent, mount] if isinstance(mount, InstanceMountPoint) else [mount]
-    rows = [row for level in levels if not level._pauses for row in rows_of(level)]
+    levels = [mount.parent, mount] if isinstance(mount, InstanceMountPoint) else [mount]
+    rows = [row for level in levels if not level.pauses for row in rows_of(level)]
     if len(levels) > 1:
         rows.sort(key=lambda row: cast("Hook", row.hook).added)
     return [row for row in rows if not cast("Hook", row.hook).paused]

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, cast, final
 
 from aspecthook._core.law.answers import Args
-from aspecthook._core.law.asks import Flavour, Kind
+from aspecthook._core.law.asks import Kind
 from aspecthook._core.law.call import Call
+from aspecthook._core.law.flavour import Flavour
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.hookable import hooks

@@ -135,7 +135,7 @@ class MachineState:
 
     def _read_own(self) -> list[Candidate]:
         """Return the kit's own hooks, made once for all machines of a class whose targets have the same parameters."""
-        signature = self.mount._get_site().signature
+        signature = self.mount.site().signature
         known = vars(type(self)).get("_known_hooks")
         if known is None or known[0] != (signature.shape, signature.names):
             ran = Ran()
@@ -186,7 +186,7 @@ class MachineState:
     @cached_property
     def _drives(self) -> list[str]:
         """The ways in which a call may be made by its caller."""
-        return drives_of(self.mount._get_site().signature.style, tuple(self.disturb))
+        return drives_of(self.mount.site().signature.style, tuple(self.disturb))
 
     @cached_property
     def _guests(self) -> list[Guest]:

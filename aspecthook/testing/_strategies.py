@@ -10,7 +10,8 @@ from typing import Any, TypeAlias, cast
 from hypothesis import strategies as st
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.asks import RESERVED, Flavour, Kind
+from aspecthook._core.law.asks import RESERVED, Kind
+from aspecthook._core.law.flavour import Flavour
 from aspecthook._core.law.options import Options, Priority
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._core.mount.hookable import hooks
@@ -177,7 +178,7 @@ def _word(place: int) -> str:
 
 def _signature_of(target: Any) -> Signature:
     # Any: a target of this kit, or whatever `hooks` takes.
-    return hooks(target.function if isinstance(target, Target) else target)._get_site().signature
+    return hooks(target.function if isinstance(target, Target) else target).site().signature
 
 
 def _kinds(signature: Signature, kinds: Iterable[Kind] | None) -> list[Kind]:

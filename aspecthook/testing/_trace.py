@@ -84,7 +84,7 @@ def make_call(
         drive: How a stream is read, before it is read to its end; or when an awaited call is cancelled.
     """
     trace, call = _begun(mount, bound, given, chain)
-    style = mount._get_site().signature.style
+    style = mount.site().signature.style
     if style == "coroutine":
         return _awaited(trace, call, drive)
     if style == "async generator":
@@ -104,7 +104,7 @@ def make_two_calls(
     """Make two calls at once: two streams are read in turn, two coroutines run as tasks."""
     (first, call), (second, beside) = _begun(mount, bound, given), _begun(mount, bound, other)
     traces = (first, second)
-    style = mount._get_site().signature.style
+    style = mount.site().signature.style
     if style == "coroutine":
         return _awaited_at_once(traces, [call, beside])
     if style == "async generator":
@@ -127,7 +127,7 @@ def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trac
     trace.args, trace.kwargs = given
     values = values_of(mount, given, bound)
     if values is not None:  # else the call itself will say that they do not fit
-        trace.arguments = mount._get_site().signature.arguments(values)
+        trace.arguments = mount.site().arguments(values)
     kept = kept_of((bound, given.args, given.kwargs))
 
     def again(other: Chain) -> Trace | Awaitable[Trace]:
@@ -203,8 +203,8 @@ async def _aread_in_turn(readings: list[AsyncGenerator[None]], traces: _Traces) 
 def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[..., Any]:
     """Compile the chain as it is now, or another one, on clones that note what they do."""
     place = place_of(mount)
-    signature = mount._get_site().signature
-    trace._chain = mount._active() if chain is None else chain
+    signature = mount.site().signature
+    trace._chain = mount.chain() if chain is None else chain
     clones = mapped(trace._chain, lambda hook: noting(hook, signature, trace, counts=chain is None))
     if place is None or not (place.opened or clones.everything()):
         return noting_target(mount.function, mount, trace)
@@ -216,7 +216,7 @@ def _compiled(mount: MountPoint, trace: Trace, chain: Chain | None) -> Callable[
 
 def place_of(mount: MountPoint) -> Place | None:
     """Return where the code of a mount point is, if it has hooks; that of an instance is in its class."""
-    return mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
+    return mount.parent.place if isinstance(mount, InstanceMountPoint) else mount.place
 
 
 def draw_chain(mount: MountPoint) -> str:

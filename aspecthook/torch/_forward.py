@@ -13,8 +13,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, cast, final
 
 from aspecthook._core.compile.copies import MARK
-from aspecthook._core.law.asks import signature_of
-from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import WeaveError, qualified
 from aspecthook._foreign.carrier import carrier

@@ -142,7 +142,7 @@ class OwnMountPoint(MountPoint):
         self.owner = weakref.ref(owner)
         self.slot = slot
         found = mount_of(model)
-        self._model = model.__code__ if found is None else found._code()
+        self._model = model.__code__ if found is None else found.code()
         self._says = model
         self._reach = target
         self._opening: Opening | None = None
@@ -166,7 +166,7 @@ class OwnMountPoint(MountPoint):
 
     def function_of(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
         """Return a new function that runs the present chain."""
-        site, chain = self._get_site(), self._active()
+        site, chain = self.site(), self.chain()
         if self._linker is None:
             facts: dict[str, object] = {"site": site, "record": site.record}
             self._linker = Linker(site.signature, self._model, self.name, facts, self._says.__globals__)
@@ -176,12 +176,12 @@ class OwnMountPoint(MountPoint):
         Attributes.put(function, self).wrap(self._says)
         return function
 
-    def _get_site(self) -> Site:
-        site = super()._get_site()
+    def site(self) -> Site:
+        site = super().site()
         site.fits, site.function = self._fits, self._ref
         return site
 
-    def _code(self) -> CodeType:
+    def code(self) -> CodeType:
         return self._model
 
     @under_lock
@@ -213,14 +213,14 @@ class OwnMountPoint(MountPoint):
         if self.owner() is not None and self._is_needed():
             if opening is None:
                 opening = self._opening = Opening(self, self._reach())
-            if len(self._members) <= _AT_ONCE or opening.function is None:
+            if len(self.members) <= _AT_ONCE or opening.function is None:
                 opening.link()
         elif opening is not None:
             self._opening = None
             opening.close()
-        if not self._members and not self._pins:
+        if not self.members and not self._pins:
             self.slot.forget()
 
     @under_lock
-    def _active(self) -> Chain:
-        return Chain(self._unpaused(self._members))
+    def chain(self) -> Chain:
+        return Chain(self._unpaused(self.members))

@@ -1,7 +1,8 @@
 """A training runner whose every step is a mount point.
 
-The runner imports neither NumPy nor PyTorch: it works on what has their shapes. `aspecthook.training.numpy` has models,
-losses and optimizers for NumPy, `aspecthook.training.data` loaders that can be resumed.
+The runner imports neither NumPy nor PyTorch: it trains any object that has the methods it calls.
+`aspecthook.training.numpy` has models, losses and optimizers for NumPy, `aspecthook.training.data` loaders that can be
+resumed.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ __all__ = [
     "TrainingError",
 ]
 
-# Where each is written; the modules are loaded when they are first asked for.
+# The module of each name; it is loaded when the name is first asked for.
 __getattr__ = lazy(
     __name__,
     {

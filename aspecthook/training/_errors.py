@@ -1,4 +1,4 @@
-"""What goes wrong in training itself, beside the errors of hooks."""
+"""The error of training itself; hooks have errors of their own."""
 
 from __future__ import annotations
 

@@ -1,16 +1,22 @@
-"""What the processes of one distributed run tell each other.
+"""How the processes of one distributed run agree.
 
 A hook that stops, skips or raises must do so on all ranks at once: otherwise the others wait forever for the one that
-has left. Without `torch.distributed`, or with a single process, each function answers for this process alone.
+has left. Without `torch.distributed`, or in a single process, each function returns what this process alone would.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """Return the rank of this process and the number of processes, which torchrun sets."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 # Any: this file has the same types whether or not PyTorch is installed.
@@ -48,7 +54,7 @@ def any_rank(flag: bool) -> bool:
     if group is None:
         return flag
     torch: Any = import_module("torch")
-    # A tensor, since this is asked in every step, and pickling an object takes longer.
+    # A tensor: this runs in every step, and pickling an object would take longer.
     flags = torch.tensor([flag], dtype=torch.int32, device="cuda" if group.get_backend() == "nccl" else "cpu")
     group.all_reduce(flags, op=group.ReduceOp.MAX)
     return bool(flags.item())

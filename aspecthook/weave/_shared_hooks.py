@@ -58,7 +58,7 @@ class SharedHook:
         self.key = key
         self.mount = weakref.ref(mount)
         self.hook = hook
-        self._signature = mount._get_site().signature
+        self._signature = mount.site().signature
         self._claims: dict[object, Claim] = {}
         self._paused: set[object] = set()
         self._watches: dict[object, weakref.ref[type[Any]]] = {}
@@ -160,7 +160,7 @@ def acquire(
     try:
         found = mount.woven.get(key)
         if found is None or not found.attached:
-            closed = gate([claim], mount._get_site().signature)
+            closed = gate([claim], mount.site().signature)
             if put is not None:
                 hook = put()
             else:

@@ -366,11 +366,11 @@ class Weaving:
 
     def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
         """Replay past calls to a subscriber, without the lock, and then add it."""
-        closed = gate([Claim(spot.heir, self._blocks)], mount._get_site().signature)
+        closed = gate([Claim(spot.heir, self._blocks)], mount.site().signature)
         hook = mount.made(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
 
         def put() -> Hook:
-            mount._insert(hook)
+            mount.insert(hook)
             mount.announce(hook)
             return hook
 

@@ -640,8 +640,8 @@ def test_a_hook_of_a_wrapper_is_given_what_one_of_the_function_in_it_is_given(
         hooks(target).post(space["hook"], again=True)
         seen.append(target(*args, **kwargs))
         real = hooks(target)
-        original = real._place.original  # type: ignore[union-attr]
-        site = real._get_site()
+        original = real.place.original  # type: ignore[union-attr]
+        site = real.site()
         bound = inspect.signature(original, follow_wrapped=False).bind(*args, **kwargs)
         bound.apply_defaults()
         values = tuple(bound.arguments[name] for name in site.signature.names)
@@ -682,7 +682,7 @@ def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with
     target.pre(lambda item: None, name="looks")
     assert target("tea") == ("tea",)
     message = (
-        r"^shop:sold: pre hook 'looks' \(.*\) asks for 'item', which shop:sold shows as a parameter, and this call has"
+        r"^shop:sold: pre hook 'looks' \(.*\) asks for 'item', which shop:sold shows as a parameter, but this call has"
     )
     with pytest.raises(HookSignatureError, match=message):
         target()
@@ -703,7 +703,8 @@ def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(changes: Any) ->
     target = hookable(by_position_alone(many), name="shop:many")
     target.pre(lambda: Args(**changes))
     with pytest.raises(
-        HookAnswerError, match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', for which"
+        HookAnswerError,
+        match=f"^shop:many: .* replaces the argument '{next(iter(changes))}', which this call has no place for",
     ):
         target("tea")
 
@@ -734,7 +735,7 @@ def test_a_wrapper_that_nobody_asks_is_not_looked_at() -> None:
         ("pre", "call", "the call object"),
         ("pre", "args", "the positional arguments"),
         ("always", "kwargs", "the keyword arguments"),
-        ("around", "proceed", "what runs the inside"),
+        ("around", "proceed", "the function that runs the call"),
     ],
 )
 @pytest.mark.parametrize("wrap", [lambda function: function, plainly])

@@ -74,7 +74,11 @@ def test_each_error_has_the_one_root_and_is_the_nearest_builtin(error: type[Exce
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"priority": "HIHG"}, HookOptionError, "has the priority 'HIHG', which is none of HIGHEST, .* mean 'HIGH'"),
+        (
+            {"priority": "HIHG"},
+            HookOptionError,
+            "has the priority 'HIHG', which does not exist; the names are HIGHEST, .* mean 'HIGH'",
+        ),
         ({"priority": -1}, HookOptionError, r"has the priority -1; give an int from 0 \(first\) to 100 \(last\)"),
         ({"priority": 101}, HookOptionError, "has the priority 101"),
         ({"priority": 1.5}, HookTypeError, "has a priority of type float; give an int"),
@@ -91,9 +95,13 @@ def test_each_error_has_the_one_root_and_is_the_nearest_builtin(error: type[Exce
         (
             {"once": True, "times": 2},
             HookOptionError,
-            "has once=True and times=2, which contradict each other; give one",
+            "has once=True and times=2, which contradict each other; remove one of them",
         ),
-        ({"prioritty": 3}, HookTypeError, "has an option 'prioritty', which is none of name, .* mean 'priority'"),
+        (
+            {"prioritty": 3},
+            HookTypeError,
+            "has an option 'prioritty', which does not exist; the options are name, .* mean 'priority'",
+        ),
         # A typical mistake, and the string is true; these were accepted.
         ({"once": "no"}, HookTypeError, "has once='no'"),
         ({"isolate": "no"}, HookTypeError, "has isolate='no'"),
@@ -260,7 +268,7 @@ def test_star_args_and_star_kwargs_can_be_replaced_only_by_their_like(changes: d
         f()
 
 
-@pytest.mark.parametrize(("yields", "message"), [(0, "returned without its yield"), (2, "yielded twice")])
+@pytest.mark.parametrize(("yields", "message"), [(0, "returned without a yield"), (2, "yielded twice")])
 def test_a_one_yield_hook_that_does_not_yield_once_is_refused(price: Any, yields: int, message: str) -> None:
     def hook() -> Generator[None, None, None]:
         for _ in range(yields):
@@ -438,9 +446,9 @@ MEANT: list[tuple[str, Any, bool, str]] = [
     ("pre", lambda self, item: 2.5, True, "to replace an argument write Args(item=2.5)"),
     ("pre", lambda: 2, False, "to replace an argument write Args(qty=2)"),
     ("pre", lambda item, qty: [1], False, "to replace an argument write Args(qty=...)"),
-    ("pre", lambda qty: Args(2), False, "name it: Args(qty=2)"),
-    ("pre", lambda qty: Args("secret", b=1), False, "1 value given to it has none; name it: Args(qty=...)"),
-    ("pre", lambda qty: Args(1, 2), False, "2 values given to it have none; name it"),
+    ("pre", lambda qty: Args(2), False, "write Args(qty=2)"),
+    ("pre", lambda qty: Args("secret", b=1), False, "got 1 value without a name; write Args(qty=...)"),
+    ("pre", lambda qty: Args(1, 2), False, "got 2 values without a name; write"),
     ("around", lambda proceed, qty: proceed(3), False, "proceed takes names: proceed(qty=3)"),
     ("around", lambda proceed: proceed("a", 3), False, "proceed takes names: proceed(item=..., qty=3)"),
     ("around", lambda proceed: proceed("a", 3), True, "2 values without a name; proceed takes names: proceed(item=..."),

@@ -96,7 +96,7 @@ def test_places_under_code_of_others_are_forgotten_with_the_code(called: bool) -
 
     repeat(step, 50)
     step()
-    place, count = hooks(function)._place, 0
+    place, count = hooks(function).place, 0
     while place is not None:
         place, count = place.under, count + 1
     assert count < 5

@@ -68,7 +68,7 @@ def one_pre_one_post(mount: Any) -> None:
 
 def every_kind(mount: Any) -> None:
     mount.add("pre", lambda call: None, when=lambda args: True)
-    mount.add("around", _proceeds if mount._get_site().signature.style != "coroutine" else _awaits, reentrant=False)
+    mount.add("around", _proceeds if mount.site().signature.style != "coroutine" else _awaits, reentrant=False)
     mount.add("around", _one_yield)
     mount.add("exception", lambda exc: None, KeyError)
     mount.add("exception", lambda exc: None, every=2)
@@ -134,9 +134,7 @@ def test_the_source_of_a_shape_is_as_it_was(target: Any, adding: Callable[[Any],
     mount = hooks(target if hasattr(target, "hooks") else hookable(target))
     try:
         adding(mount)
-        text = (
-            Source(Signature(mount._code(), mount.emission), Chain(tuple(mount)), weak=7 if weak else 0).text().source
-        )
+        text = Source(Signature(mount.code(), mount.emission), Chain(tuple(mount)), weak=7 if weak else 0).text().source
     finally:
         mount.clear()
     kept = SNAPSHOTS / f"{target.__name__}_{adding.__name__}{'_weak' if weak else ''}.txt"
@@ -154,7 +152,7 @@ def test_no_text_of_a_hook_or_a_hostile_parameter_enters_the_source() -> None:
     mount = hooks(target if hasattr(target, "hooks") else hookable(target))
     mount.add("pre", lambda kwargs, call: None, name="'''); boom(")
     try:
-        text = Source(Signature(mount._code()), Chain(tuple(mount))).text().source
+        text = Source(Signature(mount.code()), Chain(tuple(mount))).text().source
         assert "import os" not in text
         assert "class" not in text
         assert "boom" not in text

@@ -490,7 +490,7 @@ def test_a_function_that_is_no_event_has_no_subscribers() -> None:
     def price() -> None: ...
 
     assert not hasattr(price, "on") and hooks(price).on == ()
-    with pytest.raises(HookTypeError, match="is no event; use pre or post, or declare it with @event"):
+    with pytest.raises(HookTypeError, match="is not an event; use pre or post, or declare it with @event"):
         hooks(price).add("on", lambda: None)
 
 
@@ -668,7 +668,7 @@ def test_other_kinds_of_hooks_are_held_weakly_too() -> None:
 
 def test_what_cannot_be_held_weakly_is_refused() -> None:
     with pytest.raises(
-        HookTypeError, match="'append' cannot be held weakly: list objects cannot be referred to weakly"
+        HookTypeError, match="'append' cannot be held weakly: list objects do not support weak references"
     ):
         rang.on([].append, weak=True)
     with pytest.raises(HookOptionError, match="cannot be weak"):

@@ -419,7 +419,7 @@ def test_a_cycle_that_is_not_refused_is_found(monkeypatch: pytest.MonkeyPatch) -
 def test_a_hook_that_goes_on_running_once_removed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # The change is stored, and the function keeps the code that it had.
     def change(self: MountPoint, store: Callable[[], None]) -> None:
-        if self._place is None or not self._place.opened:
+        if self.place is None or not self.place.opened:
             self._open()
         store()
         self._chain = None

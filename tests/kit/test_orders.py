@@ -447,7 +447,7 @@ def test_a_sample_has_as_many_different_orders_as_asked_for_and_each_is_allowed(
     for number, priority in enumerate(priorities):
         after = [str(one) for one, other in pairs if other == number]
         target.pre(lambda: None, name=str(number), priority=priority, after=after)
-    chain = hooks(target)._active()
+    chain = hooks(target).chain()
     chosen, is_sample = _chosen(chain, most, keep=keep)
     every = list(orders_of(target, keep_priorities=keep))
     names = [tuple(hook.name for hook in one.everything()) for one in chosen]

@@ -61,12 +61,12 @@ def interpreted(target: Target) -> Any:
     """Give what calls the target as the interpreter of the law does."""
     mount = target.mount
     members = tuple(mount)
-    original = mount._place.original if mount._place is not None else target.function
+    original = mount.place.original if mount.place is not None else target.function
 
     def found(kind: str, function: object) -> Any:
         return next((one for one in members if one.kind == kind and one.function is function), None)
 
-    site = Site(mount.name, mount._code(), lambda: target.function, found)
+    site = Site(mount.name, mount.code(), lambda: target.function, found)
     laws = {
         "coroutine": _law_async.run,
         "generator": _law.generate,

@@ -152,7 +152,7 @@ def trace_left(*hosts: object) -> list[tuple[object, ...]]:
     for host in hosts:
         for function in functions_of(host):
             mount = hooks(function)
-            rows = [mount.members, *(one.members for one in mount._instances.values())]
+            rows = [mount.members, *(one.members for one in mount.instances.values())]
             row = tuple(id(hook) for hooks_of_one in rows for hook in hooks_of_one)
             found.append((function, id(function.__code__), {k: id(vars(function)[k]) for k in vars(function)}, row))
     return found
@@ -182,7 +182,7 @@ def shop() -> Iterator[Any]:
     made = Shop()
     yield made
     for function in functions_of(Shop):  # pytest keeps what a fixture has given
-        held = hooks(function)._instances.get(id(made))
+        held = hooks(function).instances.get(id(made))
         if held is not None:
             hooks(MethodType(function, made)).clear()
 
@@ -899,15 +899,15 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "async": (marked_by(on, "sold", _awaiting), HookTypeError, "make the hook a plain function"),
     "generator": (marked_by(on, "sold", _many), HookTypeError, "only an around hook may be a generator"),
-    "subscriber of what is no event": (
+    "subscriber of what is not an event": (
         marked_by(on, "restock", lambda self: None),
         HookTypeError,
-        "Shop.restock is no event; use pre or post",
+        "Shop.restock is not an event; use pre or post",
     ),
-    "items of what is no generator": (
+    "items of what is not a generator": (
         marked_by(item, "sold", lambda self, item: None),
         HookTypeError,
-        "it has no items; use post",
+        "yields no items; use post",
     ),
     "unknown option": (
         marked_by(on, "sold", lambda self: None, prioritty=5),
@@ -922,7 +922,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "priority of the object": (
         type("Wrong", (Seller,), {"priority": "urgent"}),
         HookOptionError,
-        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has the priority 'urgent', which is none of",
+        "Shop: plugin 'Wrong': on hook 'sold' (HERE) has the priority 'urgent', which does not exist; the names are",
     ),
     "name in the mark": (
         marked_by(on, "sold", lambda self: None, name="mine"),
@@ -1180,7 +1180,7 @@ def test_a_contradiction_is_refused_and_nothing_is_left(plugins: Plugins) -> Non
     plugins.register(Seller(), name="one", before="two", after="three")
     with unchanged():
         text = message(HookOrderError, lambda: plugins.register(Quoting(), name="two", before="one"))
-        assert "these hooks cannot be ordered: 'one' before 'two' before 'one'; take one" in text
+        assert "these hooks cannot be ordered: 'one' before 'two' before 'one'; remove a" in text
         assert plugins.order("quote") == () and [one.name for one in plugins] == ["one"]
 
 

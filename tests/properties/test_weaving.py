@@ -339,25 +339,25 @@ class Carrier:
 
     @property
     def open(self) -> bool:
-        return any(put.on and any(not one.paused for one in put.holders) for put in self.puts)
+        return any(put.on and any(not one.paused for one, _ in put.claims) for put in self.puts)
 
 
 @dataclass(eq=False, repr=False)
 class Put:
-    """One hook on one carrier, and the weavings that hold it."""
+    """One hook on one carrier, and what the weavings that hold it claim: all calls, or those of the heir alone."""
 
     key: object
     name: str
-    of_heir: bool
-    holders: list[Woven] = field(default_factory=list)
+    claims: list[tuple[Woven, bool]] = field(default_factory=list)
     cleared: bool = False
 
     @property
     def on(self) -> bool:
-        return bool(self.holders) and not self.cleared
+        return bool(self.claims) and not self.cleared
 
-    def acts(self) -> bool:
-        return self.on and any(not one.paused and (one.entered or not one.scoped) for one in self.holders)
+    def acts(self, *, of_base: bool) -> bool:
+        meant = [one for one, of_heir in self.claims if not (of_heir and of_base)]
+        return self.on and any(not one.paused and (one.entered or not one.scoped) for one in meant)
 
 
 @dataclass(eq=False, repr=False)
@@ -421,7 +421,7 @@ class Weavings(RuleBasedStateMachine):
         return [*found, theirs.label, *under]
 
     def noted(self, carrier: Carrier, *, of_base: bool) -> list[str]:
-        return [put.name for put in carrier.puts if put.acts() and not (put.of_heir and of_base)]
+        return [put.name for put in carrier.puts if put.acts(of_base=of_base)]
 
     # What has become of the places
 
@@ -518,14 +518,14 @@ class Weavings(RuleBasedStateMachine):
         for place, value in zip(places, found, strict=True):
             carrier = self.learn(place, value, before)
             of_heir = value is not place.first and before[place] is ABSENT and carrier.proxy is ABSENT
-            if any(one is carrier and put.of_heir == of_heir for one, put in woven.puts):
+            if any(one is carrier and (woven, of_heir) in put.claims for one, put in woven.puts):
                 continue
-            key = (kind, name, scoped, of_heir, object() if again else None)
+            key = (kind, name, object() if again else None)
             put = next((one for one in carrier.puts if one.key == key and one.on), None)
             if put is None:
-                put = Put(key, name, of_heir)
+                put = Put(key, name)
                 carrier.puts.append(put)
-            put.holders.append(woven)
+            put.claims.append((woven, of_heir))
             woven.puts.append((carrier, put))
         self.settle(before)
 
@@ -561,8 +561,7 @@ class Weavings(RuleBasedStateMachine):
     def gone(self, woven: Woven) -> None:
         woven.removed, woven.entered = True, False
         for _, put in woven.puts:
-            if woven in put.holders:
-                put.holders.remove(woven)
+            put.claims = [claim for claim in put.claims if claim[0] is not woven]
 
     @precondition(lambda self: self.woven)
     @rule(data=st.data(), on=st.booleans())

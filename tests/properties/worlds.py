@@ -257,10 +257,10 @@ class World:
         """Give a function that interprets a call of the target with the same hooks."""
         mount = hooks(self.mounted())
         members = tuple(mount)
-        plain = mount._code()
-        place = mount._place
+        plain = mount.code()
+        place = mount.place
         original = place.original if place is not None else self.target
-        real = mount._get_site()
+        real = mount.site()
         site = Site(
             mount.name,
             plain,

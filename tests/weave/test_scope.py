@@ -29,15 +29,6 @@ def _clean() -> Iterator[None]:
     log.clear()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_collections() -> Iterator[None]:
-    # What was there before need not be looked through in each of a hundred collections.
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 # What is woven
 
 

@@ -489,3 +489,22 @@ def test_the_new_of_a_c_class_itself_is_refused_as_it_cannot_be_put_back() -> No
     with pytest.raises(WeaveError, match="is how C code makes instances of Scanner, and CPython"):
         weave("_json:make_scanner.__new__", pre=note)
     assert _json.make_scanner(json.JSONDecoder())("1", 0) == (1, 1)
+
+
+def test_a_hook_woven_everywhere_and_in_a_context_is_one_hook() -> None:
+    # The model of the weavings expected two of them, and every other part of it one.
+    seen: list[int] = []
+
+    def note(n: int) -> None:
+        seen.append(n)
+
+    def double(n: int) -> int:
+        return 2 * n
+
+    with weave(double, pre=note, scope="context"):
+        everywhere = weave(double, pre=note)
+        double(1)
+        everywhere.remove()
+        double(2)
+    double(3)
+    assert seen == [1, 2]

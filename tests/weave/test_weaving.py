@@ -969,7 +969,7 @@ def test_a_context_that_outlives_a_block_keeps_nothing_of_it_alive(how: str) -> 
 def test_threads_that_weave_and_remove_the_same_targets_lose_nothing() -> None:
     plain, alias = zlib.crc32, zlib.adler32
     seen: list[list[int]] = [[] for _ in range(8)]
-    rounds = 25
+    rounds = 10
 
     def work(number: int) -> None:
         def mine() -> None:

@@ -1,4 +1,4 @@
-"""Around hooks as layers: closures, linked from the inside out, the first hook outermost."""
+"""Around hooks as source: layers, which are closures linked from the inside out, the first hook outermost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .text import Group, Writer
 
 
 def write_layers(writer: Writer) -> None:
-    """Write a function that links the layers; they are real closures, which the garbage collector can see into."""
+    """Write the function that links the layers. They are real closures, which the garbage collector traverses."""
     opening = len(writer.lines)
     writer.in_layers = True
     writer.depth = 1
@@ -40,7 +40,7 @@ def write_layers(writer: Writer) -> None:
 def _layer(writer: Writer, place: int, inner: str, direct: str) -> None:
     hook = writer.chain.around[place]
     group = Group(hook, place, place)
-    names = writer.row("around", group)
+    names = writer.names_of("around", group)
     waits = "await " if writer.style == "coroutine" else ""
     conditions = writer.conditions(hook, names)
     if "generator" in writer.style:
@@ -69,7 +69,10 @@ def _proceed(writer: Writer, function: str, inner: str, direct: str) -> None:
 
 
 def _aproceed(writer: Writer, function: str, inner: str, direct: str) -> None:
-    """Write a `proceed` to be awaited, which notes the coroutines that it gives: they are results, not answers."""
+    """Write an async `proceed`, which remembers the coroutines that it returns: they are results of the target.
+
+    A coroutine that the hook answers, and that is not among them, is awaited.
+    """
     writer.line("$given = ()")
     with writer.block("async def $proceed(*$unnamed, **$changes):"):
         writer.hide()
@@ -84,13 +87,14 @@ def _aproceed(writer: Writer, function: str, inner: str, direct: str) -> None:
 
 
 def _changed(writer: Writer, function: str, inner: str) -> str:
-    """Write the call of what is inside with other arguments."""
+    """Return the call of the next layer with changed arguments."""
     made = f"$proceed_with($site, {function}, $unnamed, $changes, {writer.values})"
     extra = ", $call" if writer.wants_call else ""
     return f"{inner}(*{made}{extra})"
 
 
 def _around_answer(writer: Writer, group: Group, function: str) -> None:
+    """Write the call of a hook that proceeds, and the reading of its answer."""
     writer.note("around", group)
     writer.ask(group.hook, {"function": function})
     if writer.style == "coroutine":
@@ -106,7 +110,8 @@ def _around_answer(writer: Writer, group: Group, function: str) -> None:
 def _begun(writer: Writer, group: Group, function: str, direct: str) -> str:
     """Write the beginning of a one-yield hook and the inner call, up to its `except`.
 
-    Return the arguments that `begin`, `end` and the like all take.
+    Returns:
+        The arguments that `begin`, `end` and the like all take.
     """
     waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
     common = f"$site, {function}, $hook"
@@ -123,7 +128,7 @@ def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None
     common = _begun(writer, group, function, direct)
     with writer.block("except $BaseException as $error:"):
         writer.line(f"return {waits}${a}fail({common}, $error)")
-    if a:  # an async generator returns nothing
+    if a:  # an async generator returns no answer
         writer.line(f"await $aended({common}, $result)")
         writer.line("return $result")
     else:
@@ -131,8 +136,8 @@ def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None
 
 
 def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str) -> None:
-    """Write a one-yield hook of an async function: what a sync one answers is awaited if it can be."""
-    if group.hook.flavour == "async generator":  # it answers nothing
+    """Write a one-yield hook of an async function: the answer of a sync hook is awaited if it is awaitable."""
+    if group.hook.flavour == "async generator":  # it returns no answer
         _one_yield(writer, group, function, direct)
         return
     settled = f'$settled($site, "around", {function}, $answer)'
@@ -151,7 +156,7 @@ def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str)
 def _stream_layer(
     writer: Writer, group: Group, names: dict[str, str], inner: str, direct: str, conditions: str
 ) -> None:
-    """Write a layer that answers a stream; whether a hook with conditions acts is settled at its first step."""
+    """Write a layer that returns a stream; conditions are checked at its first step, when the call begins."""
     if not conditions:
         _opened_stream(writer, group, names["function"], inner, direct)
         return
@@ -164,12 +169,13 @@ def _stream_layer(
 
 
 def _opened_stream(writer: Writer, group: Group, function: str, inner: str, direct: str) -> None:
+    """Write the stream of a hook whose conditions hold."""
     a, leave = writer.a, "$run.leave"
     called = f"{function}({writer.given(group.hook.asks, 'around', function)})"
     if not group.hook.proceeds:
         writer.note("around", group)
-        held = leave if group.hook.leaves else "None"
-        writer.line(f"return ${a}within($site, {function}, {called}, {direct}, {held})")
+        ends = leave if group.hook.leaves else "None"
+        writer.line(f"return ${a}within($site, {function}, {called}, {direct}, {ends})")
         return
     _proceed(writer, function, inner, direct)
     with writer.optional("try:", needed=group.hook.leaves):

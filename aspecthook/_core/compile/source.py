@@ -1,4 +1,8 @@
-"""Law 1, written out as source: one flat function for one signature and one chain."""
+"""Law 1, written out as source: one flat function for one signature and one chain.
+
+The invariant: the text depends only on the shapes of the signature and of the hooks, so chains of one shape share it.
+Read it beside `law`, which does the same by interpretation, and beside `tests/snapshots`, which show what comes out.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ class Source(Writer):
     """Writes the whole text of one mount point's code."""
 
     def head(self) -> str:
+        """Return the `def` line."""
         signature = self.signature
         parts = list(signature.idents[: signature.positional])
         if signature.positional_only:
@@ -33,7 +38,7 @@ class Source(Writer):
         return f"{'async ' if self.awaits else ''}def $hooked({', '.join(parts)}):"
 
     def text(self) -> Text:
-        """Write all of it."""
+        """Return the text of a call with hooks."""
         with self.block(self.head()):
             self.hide()
             opening = len(self.lines)
@@ -46,7 +51,7 @@ class Source(Writer):
                 with self.block("try:"):
                     self._guarded_by_exception()
                 with self.block("finally:"):
-                    self._let_go()
+                    self._clear_exc()
             else:
                 self._guarded_by_exception()
             if self.style != "async generator":
@@ -59,21 +64,21 @@ class Source(Writer):
         return self._done(links)
 
     def stub(self) -> Text:
-        """Write the code that stands in until the first call after a change."""
+        """Return the text of the stub, the code that is in the function until the first call after a change."""
         with self.block(self.head()):
             self.hide()
             self.delegate("$first()")
         return self._done(())
 
     def empty(self) -> Text:
-        """Write the code of an event that nobody listens to: it gives what there is without an answer."""
+        """Return the text of an event without hooks: it returns the result of no answers."""
         emission = self.signature.emission
         assert emission is not None
         gives = "[]" if emission.gives == "list" else "None"
         if emission.gives == "fold":
             gives = self.signature.idents[emission.fold]
         with self.block(self.head()):
-            if emission.replay:  # in one line: it stands in those of the stub
+            if emission.replay:  # in one line, since tracebacks show the lines of the user's stub for it
                 made = f"$Call($site, {self.values})"
                 noted = f"($late := $record({self.values}, ()))"
                 gives = f"{gives} if not {noted} else $missed($late, {made}) or {gives}"
@@ -91,7 +96,10 @@ class Source(Writer):
         )
 
     def _prologue(self) -> tuple[list[str], tuple[str, ...]]:
-        """Write what comes first: step aside if the code is stale; unpack what may not be a constant."""
+        """Return the first lines, which step aside if the code is stale and look up weak links; and the links.
+
+        They are made last, when all pins are known, and put first.
+        """
         kept, depth = self.lines, self.depth
         self.lines = []
         links: tuple[str, ...] = ()
@@ -113,13 +121,17 @@ class Source(Writer):
         return prologue, links
 
     def _instances(self) -> None:
+        """Write the way to the hooks of an instance, if some instances have hooks of their own."""
         if self.instances:
             first = self.signature.idents[0]
             self.line(f"$run = $instances.get($id({first}))")
             with self.block("if $run is not None:"):
                 self.delegate("$run")
 
+    # The outline: try, except, else, finally
+
     def _guarded_by_always(self) -> None:
+        """Write the call with its `finally` part, and what the always hooks need to know of the outcome."""
         if self.always_wants:
             self.line("$result = $exc = None")
         with self.block("try:"):
@@ -132,21 +144,22 @@ class Source(Writer):
                     self.line("$call._exc, $call._result = $error, None")
                 self.line("raise")
         with self.block("finally:"):
-            held = self.always_wants or any("exc" in wanted(hook) for hook in self.chain.exception)
-            with self.optional("try:", needed=held or self.wants_call):
+            keeps_exc = self.always_wants or any("exc" in wanted(hook) for hook in self.chain.exception)
+            with self.optional("try:", needed=keeps_exc or self.wants_call):
                 self._always()
-            if held or self.wants_call:
+            if keeps_exc or self.wants_call:
                 with self.block("finally:"):
-                    if held:
+                    if keeps_exc:
                         self.line("$exc = None")
                     if self.wants_call:
-                        self._let_go()
+                        self._clear_exc()
 
-    def _let_go(self) -> None:
-        """Forget the exception: else it and the frames that it went through would keep each other alive."""
+    def _clear_exc(self) -> None:
+        """Write what clears `call.exc`: else it and the frames that it went through would keep each other alive."""
         self.line("$call._exc = None")
 
     def _guarded_by_exception(self, exc: str = "$exc") -> None:
+        """Write the `try`, `except` and `else` parts."""
         hooks = self.chain.exception
         if not hooks:
             self._try_part()
@@ -172,6 +185,7 @@ class Source(Writer):
                 self.line("break")
 
     def _pre(self, group: Group) -> None:
+        """Write pre hooks, inside the ``while True:`` that a `Return` breaks out of."""
         looped = group.last > group.first
         if looped:
             self.line("$skipped = False")
@@ -191,6 +205,7 @@ class Source(Writer):
                 self.line("break")
 
     def _body(self) -> None:
+        """Write the target's call, inside the around hooks; or the subscribers of an event."""
         if self.chain.around:
             extra = ["$call"] if self.wants_call else []
             source = f"$inside({', '.join([*self.signature.idents, *extra])})"
@@ -212,7 +227,7 @@ class Source(Writer):
             self.line(f"$result = {self.awaits}{source}")
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
-        """Write out what `yield from` does (PEP 380), with each item given to the item hooks."""
+        """Write out what `yield from` does (PEP 380), with each item passed through the item hooks."""
         self.line(f"$source = {source}")
         loop = self._arelay_loop if self.awaits else self._relay_loop
         with self.optional("try:", needed=bool(hooks)):
@@ -254,6 +269,7 @@ class Source(Writer):
                 self.line("$step = $source.asend($sent)")
 
     def _step(self, hooks: Sequence[Hook]) -> None:
+        """Write the item hooks and the `yield`, up to its `except`."""
         for group in groups(hooks):
             self._value_hook("item", group, "$item")
         with self.block("try:"):
@@ -271,11 +287,10 @@ class Source(Writer):
             self._value_hook("post", group, "$result")
 
     def _value_hook(self, kind: Kind, group: Group, subject: str) -> None:
-        """Write a hook whose answer, if not None, takes the place of its subject."""
+        """Write a hook whose answer, if not None, replaces its subject."""
         with self.hook(kind, group) as function, self.block("if $answer is not None:"):
-            taken = f'$returned($site, "{kind}", {function}, $answer)'
-            plain = "$type($answer) not in $ANSWERS"
-            self.line(f"{subject} = $answer if {plain} else {taken}")
+            returned = f'$returned($site, "{kind}", {function}, $answer)'
+            self.line(f"{subject} = $answer if $type($answer) not in $ANSWERS else {returned}")
             if kind == "post" and self.wants_call:
                 self.line(f"$call._result = {subject}")
 

@@ -1,4 +1,7 @@
-"""The body of an event, written out as source: its subscribers, one after another, and their answers."""
+"""The body of an event as source: its subscribers, one after another, and what becomes of their answers.
+
+It does what `law.emit` and `tally` do by interpretation.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from .text import Group, Writer, groups
 
 
 def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
-    """Write what takes the place of the target's call: it leaves the answer of the event in ``result``."""
+    """Write what replaces the target's call in an event; the generated code leaves the result in ``result``."""
     if emission.replay:
         writer.line(f"$late = $record({writer.values}, $on_hooks)")
     if emission.gather:
@@ -26,7 +29,7 @@ def write_subscribers(writer: Writer, emission: Emission, target: str) -> None:
         _subscribers(writer, emission, target)
         with writer.block("if $slips:"):
             writer.line("raise $together($site, $slips)")
-    with writer.block("finally:"):  # else they and this frame, which is in their tracebacks, keep each other alive
+    with writer.block("finally:"):  # else they and the frame, which is in their tracebacks, keep each other alive
         writer.line("$slips = None")
 
 
@@ -39,16 +42,14 @@ def _subscribers(writer: Writer, emission: Emission, target: str) -> None:
         _list(writer)
     if emission.replay:
         with writer.block("if $late:  # subscribed since this call began"):
-            # What the others are told, which around hooks may have changed.
-            made = f"$Call($site, {writer.values})"
-            slips = ", $slips" if emission.group else ""
-            writer.line(f"$missed($late, {made}{slips})")
+            # They get the arguments that the other subscribers got, which around hooks may have replaced.
+            failures = ", $slips" if emission.group else ""
+            writer.line(f"$missed($late, $Call($site, {writer.values}){failures})")
 
 
 def _answered(writer: Writer, function: str) -> str:
-    """Write the value of an answer."""
-    taken = f'$returned($site, "on", {function}, $answer)'
-    value = f"$answer if $type($answer) not in $ANSWERS else {taken}"
+    """Return the value of an answer."""
+    value = f'$answer if $type($answer) not in $ANSWERS else $returned($site, "on", {function}, $answer)'
     emission = writer.signature.emission
     if emission is None or not emission.checked:
         return value
@@ -57,6 +58,7 @@ def _answered(writer: Writer, function: str) -> str:
 
 
 def _each(writer: Writer, then: Callable[[Group, str], None]) -> None:
+    """Write all subscribers; `then` writes what to do with an answer."""
     for group in groups(writer.chain.on):
         with writer.hook("on", group) as function, writer.block("if $answer is not None:"):
             then(group, function)
@@ -68,7 +70,7 @@ def _list(writer: Writer) -> None:
 
 
 def _fold(writer: Writer, place: int) -> None:
-    # The argument itself stays what it was: post and always hooks, and the caller's other hooks, see what was passed.
+    # The argument itself stays as it was: post and always hooks see what the caller passed.
     writer.line(f"$result = {writer.idents[place]}")
     kept, writer.idents[place] = writer.idents[place], "$result"
     _each(writer, lambda _, function: writer.line(f"$result = {_answered(writer, function)}"))
@@ -76,12 +78,12 @@ def _fold(writer: Writer, place: int) -> None:
 
 
 def _first(writer: Writer, emission: Emission, target: str) -> None:
-    rows = list(groups(writer.chain.on))
-    looped = any(group.last > group.first for group in rows)
+    all_groups = list(groups(writer.chain.on))
+    looped = any(group.last > group.first for group in all_groups)
     with writer.block("while True:"):
         if looped:
             writer.line("$found = False")
-        for group in rows:
+        for group in all_groups:
             with writer.hook("on", group) as function, writer.block("if $answer is not None:"):
                 writer.line(f"$result = {_answered(writer, function)}")
                 if group.last > group.first:
@@ -98,7 +100,7 @@ def _first(writer: Writer, emission: Emission, target: str) -> None:
 
 
 def _body_after_failures(writer: Writer, asked: str) -> None:
-    """Ask the stub's body, whose failure must not make those before it unheard."""
+    """Write the call of the stub's body, whose failure is grouped with those of the subscribers before it."""
     with writer.block("try:"):
         writer.line(asked)
     with writer.block("except $Exception as $slip:"):

@@ -1,8 +1,8 @@
-"""What generated source is made of: names, lines, the call of a target, the call of a hook.
+"""The parts of generated source: names, lines, the call of a target, the call of a hook.
 
-Pure: from shapes to text. Nothing of a user's object enters the text but parameter names that are plain identifiers.
-Every other object is a *pin*: a name in the text that stands for something which is put in when the code is linked.
-What a pin stands for is said by a `Role`.
+Pure: from shapes to text. The invariant: nothing of a user's object enters the text but parameter names that are plain
+identifiers. Every other object is a *pin*: a name in the text for an object that is put in when the code is linked. Its
+`Role` says which object.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from aspecthook._core.law.signature import Signature, is_plain
 
 from .words import FACTS, TABLE
 
-# From so many neighbours of one shape on, they are written as a loop (see docs/performance.md for the measurement).
+# This many neighbours of one shape, or more, are written as a loop (docs/performance.md has the measurement).
 LOOP_FROM = 24
 
 
 class Role(NamedTuple):
-    """What a pin stands for: something of the mount point, or the fields of the hooks from `first` to `last`."""
+    """What a pin stands for: an object of the library or the mount point, or fields of the hooks `first` to `last`."""
 
     what: str
     kind: Kind = "pre"
@@ -45,7 +45,7 @@ class Note(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Neighbours in a chain that share one shape, and so one piece of text."""
+    """A hook, or neighbours in a chain that are of one shape and are written as a loop."""
 
     hook: Hook
     first: int
@@ -58,7 +58,9 @@ class Text(NamedTuple):
     source: str
     pins: dict[str, Role]
     notes: tuple[Note, ...]
+    # In weak mode: the pins whose objects the code looks up at each call.
     links: tuple[str, ...]
+    # The parameters of the function that links the layers, and the pin for its result.
     layer_pins: tuple[str, ...]
     inside: str
 
@@ -67,26 +69,29 @@ _WORD = re.compile(r"\$(\w+)")
 
 
 def groups(hooks: Sequence[Hook]) -> Iterator[Group]:
-    """Split a chain into its loops and its single hooks."""
+    """Split a chain into loops and single hooks."""
     place = 0
     for _, same in groupby(hooks, key=lambda hook: hook.shape):
-        row = list(same)
-        if len(row) >= LOOP_FROM:
-            yield Group(row[0], place, place + len(row) - 1)
+        neighbours = list(same)
+        if len(neighbours) >= LOOP_FROM:
+            yield Group(neighbours[0], place, place + len(neighbours) - 1)
         else:
-            for step, hook in enumerate(row):
+            for step, hook in enumerate(neighbours):
                 yield Group(hook, place + step, place + step)
-        place += len(row)
+        place += len(neighbours)
 
 
 class Writer:
-    """Writes lines; knows the words of one signature and one chain."""
+    """Writes the lines of one function, for one signature and one chain.
+
+    `weak` is the number of the template if its objects are looked up at each call, and 0 if they are constants.
+    """
 
     def __init__(self, signature: Signature, chain: Chain, *, weak: int = 0, instances: bool = False) -> None:
         self.signature = signature
         self.chain = chain
         self.style = signature.style
-        # How the parameters are called where the text is: a value that is folded has another name.
+        # The names of the parameters at this point of the text: a value that is folded has another name there.
         self.idents = list(signature.idents)
         self.weak = weak
         self.instances = instances
@@ -108,13 +113,13 @@ class Writer:
     # Words and lines
 
     def own(self, word: str) -> str:
-        """Return the name of a variable of the generated code; no parameter of the target has it."""
+        """Return the name of a variable of the generated code, which differs from every parameter of the target."""
         while word in self.signature.index:
             word += "_"
         return word
 
     def pin(self, word: str, role: Role) -> str:
-        """Return the name of something that is put in when the code is linked."""
+        """Return the name of an object that is put in when the code is linked."""
         name = self.own(word)
         self.pins[name] = role
         if self.in_layers and name not in self.layer_pins:
@@ -122,17 +127,18 @@ class Writer:
         return name
 
     def _name(self, word: re.Match[str]) -> str:
-        """Return what stands for one ``$word`` of a template."""
+        """Return the name that replaces one ``$word`` of a template."""
         if word[1] in TABLE:
             return self.pin(word[1], Role("library " + word[1]))
         return self.pin(word[1], Role(word[1])) if word[1] in FACTS else self.own(word[1])
 
     def line(self, template: str) -> None:
-        """Write a line, with names in place of its words (see `words`)."""
+        """Write a line, its ``$words`` replaced by names (see `words`)."""
         self.lines.append("    " * self.depth + _WORD.sub(self._name, template))
 
     @contextmanager
     def block(self, head: str) -> Generator[None]:
+        """Write a head line; what is written inside is indented."""
         self.line(head)
         self.depth += 1
         yield
@@ -148,17 +154,18 @@ class Writer:
             yield
 
     def hide(self) -> None:
-        """Tell pytest and IPython to leave this frame out of tracebacks; it costs one store, about a nanosecond."""
+        """Hide this frame from the tracebacks of pytest and IPython; it costs one store, about a nanosecond."""
         if "__tracebackhide__" not in self.signature.index:
             self.line("__tracebackhide__ = True")
 
     def note(self, kind: Kind, group: Group) -> None:
+        """Record that the next line calls these hooks."""
         self.notes.append(Note(len(self.lines), kind, group.first, group.last))
 
     # Calls
 
     def passed(self, *, keywords: bool = True) -> str:
-        """Write the arguments as the target gets them."""
+        """Return the arguments as the target gets them."""
         signature = self.signature
         parts = self.idents[: signature.positional]
         if signature.varargs is not None:
@@ -186,13 +193,13 @@ class Writer:
         return self.pin(f"name_{place}", Role("name", first=place))
 
     def _text_pin(self, names: tuple[str, ...]) -> str:
-        """Pin names that a hook has given."""
+        """Pin names that come from a hook."""
         known = [role.fields for role in self.pins.values() if role.what == "names"]
         number = known.index(names) if names in known else len(known)
         return self.pin(f"names_{number + 1}", Role("names", fields=names))
 
     def given(self, asks: Asks, kind: Kind, function: str) -> str:
-        """Write the arguments that a hook asks for."""
+        """Return the arguments that a hook asks for."""
         return ", ".join(part for how, what in asks for part in self._given(how, what, f'"{kind}", {function}'))
 
     def _given(self, how: str, what: int | str | tuple[str, ...], hook: str) -> list[str]:
@@ -207,7 +214,7 @@ class Writer:
         return [(how[1:] + "=" if how else "") + self._word(what)]
 
     def _shown(self, how: str, what: str, hook: str) -> str:
-        """Write an argument that a wrapper shows; one that the hook can do without is left out if the call has none."""
+        """Return an argument that a wrapper shows; an optional one is left out if the call does not have it."""
         values = f"({', '.join(self.idents)}{',' if len(self.idents) == 1 else ''})"
         name = f"{self._text_pin((what[1:],))}[0]"
         found = f"$shown($site, {hook}, {values}, {name})"
@@ -216,6 +223,7 @@ class Writer:
         return f"**{{{name}: {found}}}" if how else found
 
     def _word(self, what: int | str) -> str:
+        """Return the expression for one thing that hooks ask for."""
         if isinstance(what, int):
             return self.idents[what]
         if what[0] == ".":
@@ -233,15 +241,15 @@ class Writer:
             ]
             return "{" + ", ".join(parts) + "}"
         if what == "shown arguments":
-            return f"$site.signature.arguments({self.values})"
+            return f"$site.arguments({self.values})"
         return "$" + what
 
     def _relay(self, source: str, hooks: Sequence[Hook]) -> None:
-        """Write what `yield from` would do; the layer above knows how."""
+        """Write what `yield from` would do; `Source` knows how."""
         raise NotImplementedError
 
     def delegate(self, callee: str) -> None:
-        """Leave the whole call to another callable."""
+        """Write the return of what another callable returns for this call."""
         if self.style == "async generator":
             self._relay(f"{callee}({self.passed()})", ())
             self.line("return")
@@ -250,23 +258,23 @@ class Writer:
         self.line(f"{lead}{callee}({self.passed()}){')' if self.style == 'generator' else ''}")
 
     def call(self) -> str:
-        """Write the call object; where no hook asks for it, one is made."""
+        """Return the call object; where no hook asks for it, one is made on the spot."""
         return "$call" if self.wants_call else f"$Call($site, {self.values})"
 
     # One hook
 
     def wrong(self, kind: Kind, function: str) -> str:
-        """Write the refusal of an answer."""
+        """Return the statement that refuses an answer."""
         return f'raise $wrong($site, "{kind}", {function}, $answer)'
 
     @contextmanager
     def hook(self, kind: Kind, group: Group, *, stage: str = "", caught: str = "") -> Generator[str]:
-        """Write the call of a hook, or of a row of them; inside, what to do with its answer is written."""
+        """Write the call of a hook, or a loop that calls many; the body of the `with` writes what reads the answer."""
         hook = group.hook
-        names = self.row(kind, group)
+        names = self.names_of(kind, group)
         function = names["function"]
-        # Its failure waits for those of the others.
-        waits = (
+        # Whether its failure is kept until the other subscribers have run.
+        grouped = (
             kind == "on" and not hook.isolate and self.signature.emission is not None and self.signature.emission.group
         )
         conditions = self.conditions(hook, names, caught)
@@ -274,7 +282,7 @@ class Writer:
             if stage and group.last > group.first:
                 self.line(f"{stage} += 1")
             with (
-                self.optional("try:", needed=hook.isolate or waits),
+                self.optional("try:", needed=hook.isolate or grouped),
                 self.optional(f"if {conditions}:", needed=bool(conditions)),
             ):
                 with self.optional("try:", needed=hook.leaves):
@@ -287,13 +295,14 @@ class Writer:
             if hook.isolate:
                 with self.block("except $Exception as $slip:"):
                     self.line(f"{names['failed']}($slip)")
-                    self._let_go_of_weak(hook)
-            elif waits:
+                    self._release(hook)
+            elif grouped:
                 with self.block("except $Exception as $slip:"):
                     self.line("$slips.append($slip)")
-                    self._let_go_of_weak(hook)
+                    self._release(hook)
 
     def ask(self, hook: Hook, names: dict[str, str]) -> None:
+        """Write the call that gets a hook's answer."""
         given = self.given(hook.asks, hook.kind, names["function"])
         waits = "await " if hook.flavour == "async" else ""
         if hook.ref is None:
@@ -301,20 +310,22 @@ class Writer:
         else:
             called = f"$held({given})" if hook.inner is None else f"{names['inner']}($held{given and ', ' + given})"
             self.line(f"$answer = None if ($held := {names['ref']}()) is None else {called}")
-            self._let_go_of_weak(hook)
+            self._release(hook)
         if self.awaits and not waits:
             self.await_answer()
 
     def await_answer(self) -> None:
-        """Await what a sync hook of something async has answered, if it can be."""
+        """Write the `await` of an answer of a sync hook on an async target, if the answer is awaitable."""
         with self.block("if $answer is not None and $awaitable($answer):"):
             self.line("$answer = await $answer")
 
-    def _let_go_of_weak(self, hook: Hook) -> None:
+    def _release(self, hook: Hook) -> None:
+        """Write what drops the strong reference to a hook that is held weakly."""
         if hook.ref is not None:
             self.line("$held = None")
 
     def conditions(self, hook: Hook, names: dict[str, str], caught: str = "") -> str:
+        """Return the test that decides whether a hook runs; empty if it always does."""
         parts: list[str] = []
         if caught:
             parts.append(f"$isinstance({caught}, {names['types']})")
@@ -331,14 +342,15 @@ class Writer:
         return " and ".join(parts)
 
     def _due(self, hook: Hook, asked: str) -> str:
+        """Return the answer of a `when`, awaited if it may be awaitable."""
         if hook.when_awaits:
             return f"await {asked}"
         if self.style == "coroutine" or (self.awaits and hook.kind != "around"):
             return f"((await $due) if $awaitable($due := {asked}) else $due)"
         return asked
 
-    def row(self, kind: Kind, group: Group) -> dict[str, str]:
-        """Name what of a hook the text needs: pins, or, in a loop, the variables of the loop."""
+    def names_of(self, kind: Kind, group: Group) -> dict[str, str]:
+        """Return the names for the fields of a hook that the text needs: pins, or in a loop its variables."""
         fields = ["function", *_fields(group.hook, kind)]
         words = {field: f"{kind}_{group.first + 1}" + (f"_{field}" if field != "function" else "") for field in fields}
         if group.last > group.first:
@@ -357,11 +369,12 @@ class Writer:
 
 
 def wanted(hook: Hook) -> list[Any]:
-    """List what a hook, its gate and its `when` ask for."""
+    """Return what a hook, its gate and its `when` ask for."""
     return [what for _, what in (*hook.asks, *(hook.gate_asks or ()), *(hook.when_asks or ()))]
 
 
 def _fields(hook: Hook, kind: Kind) -> Iterator[str]:
+    """Yield the fields of a hook that its conditions and its call need, besides its function."""
     if kind == "exception":
         yield "types"
     if hook.gate_asks is not None:

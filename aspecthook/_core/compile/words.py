@@ -1,7 +1,7 @@
-"""What generated code may name besides its own variables: the one table of it.
+"""The names that generated code may use besides its own variables, in one table.
 
 In a template of source, ``$word`` is a key of `TABLE`, a fact of the mount point (`FACTS`), or else a variable of the
-generated code. Objects of the first two are put in when the code is linked.
+generated code. The objects of the first two are put in when the code is linked.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ TABLE: Mapping[str, object] = {
     for one in (
         *(Args, Call, Return, id, isinstance, type),
         *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration),
-        # What hooks are given, and how their answers are read.
+        # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
         *(answers.proceed_with, answers.returned, answers.revise, answers.settled, answers.wrong, tally.together),
-        # How hooks with one `yield` and streams are driven.
+        # Hooks with one `yield`, and streams.
         *(streams.begin, streams.end, streams.ended, streams.fail, streams.failed),
         *(streams.abegin, streams.aended, streams.afail, streams.start),
         *(streams.lazy, streams.relay, streams.stream, streams.within),
         *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
-        # The rest of a chain after a hook of it has raised; late subscribers.
+        # The rest of a chain after one of its hooks has raised; late subscribers.
         *(law_sync.finish, law_sync.missed, law_sync.recover),
     )
 } | {
@@ -39,7 +39,7 @@ TABLE: Mapping[str, object] = {
     "arecover": law.recover,
 }
 
-# What a mount point brings along; the linker knows what each is.
+# What belongs to one mount point, or to one link; the linker has the objects.
 FACTS = frozenset(
     {
         "always_hooks",

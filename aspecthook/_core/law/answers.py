@@ -1,4 +1,8 @@
-"""What a hook can answer: `Args` replaces arguments, `Return` sets the outcome; and how an answer is read."""
+"""What a hook can answer: `Args` replaces arguments, `Return` sets the outcome; and how an answer is read.
+
+The invariant: an answer that the hook's kind may not give is never ignored. It raises `HookAnswerError`, which says
+what to write instead.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,8 @@ class Args:
     def __init__(self, /, *unnamed: Any, **changes: Any) -> None:
         if unnamed:
             raise HookAnswerError(
-                f"Args replaces arguments by name, and {plural(len(unnamed), 'value')} given to it "
-                f"{'has' if len(unnamed) == 1 else 'have'} none; name it: Args(qty={literal(unnamed[0])})"
+                f"Args takes names, and got {plural(len(unnamed), 'value')} without a name; write "
+                f"Args(qty={literal(unnamed[0])}), with the name of the argument to replace"
             )
         self.changes = changes
 
@@ -93,7 +97,7 @@ _MAY: dict[str, str] = {
 
 
 def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswerError:
-    """Make the error for an answer that a hook of this kind may not give."""
+    """Return the error for an answer that a hook of this kind may not give."""
     hint = ""
     if kind == "pre":
         hint = f"; to replace an argument write Args({meant_argument(site, kind, function)}={literal(answer)})"
@@ -103,16 +107,14 @@ def wrong(site: Site, kind: Kind, function: object, answer: object) -> HookAnswe
         hint = "; to give the caller this value write Return(...)"
     return HookAnswerError(
         f"{hook_at(site, kind, function)} answered {described(answer)}; {article(kind)} {kind} hook may "
-        "answer "
-        f"{_MAY[kind]}{hint}"
+        f"answer {_MAY[kind]}{hint}"
     )
 
 
 def meant_argument(site: Site, kind: Kind, function: object) -> str:
     """Return the name of the argument that a hook probably means: the one that it asks for, or else the last."""
-    # By its code: a hook that has run for the last time is no longer to be found.
-    code, shown = code_of(function), site.signature.shown()
-    offered = site.signature.names if shown is None else shown.names
+    # By its code: a hook that has just run for the last time is already removed, and `site.find` does not find it.
+    code, offered = code_of(function), site.offers()
     own = () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     asked = [name for name in own if name in offered and name not in ("self", "cls")]
     asked = [name for name in asked if kind not in RESERVED.get(name, ())]
@@ -122,10 +124,10 @@ def meant_argument(site: Site, kind: Kind, function: object) -> str:
 def proceed_with(
     site: Site, function: object, unnamed: Sequence[object], changes: dict[str, object], values: Values
 ) -> list[object]:
-    """Return the arguments with which a hook that has called `proceed` wants the inside to run.
+    """Return the arguments of a call of `proceed`: those of the call, with some replaced by name.
 
     Raises:
-        HookAnswerError: Some were given without a name, or there is none of that name.
+        HookAnswerError: A value has no name, or the target has no parameter of that name.
     """
     if unnamed:
         raise _unnamed(site, function, unnamed)
@@ -144,42 +146,42 @@ def _unnamed(site: Site, function: object, values: Sequence[object]) -> HookAnsw
 
 
 def hook_at(site: Site, kind: str, function: object) -> str:
-    """Return how a message begins: the mount point, and the hook that a function is there."""
+    """Return the beginning of a message: the mount point, and which of its hooks the function is."""
     hook = site.find(kind, function)
     return f"{site.label}: {who_is(kind, name_of(function), function) if hook is None else hook.who}"
 
 
 def revise(site: Site, kind: Kind, function: object, changes: dict[str, object], values: Values) -> list[object]:
-    """Give the arguments with some replaced by name.
+    """Return the arguments, some of them replaced by name.
 
     Raises:
-        HookAnswerError: The target has no parameter of a name, and no ``**kwargs`` to take it.
+        HookAnswerError: The target has no parameter of that name, and no ``**kwargs`` to take it.
     """
     index, regular = site.signature.index, site.signature.regular
     revised = list(values)
     for name, value in changes.items():
         place = index.get(name)
-        shown = site.signature.shown() if place is None or place >= regular else None
+        shown = site.shown() if place is None or place >= regular else None
         if shown is not None and name in shown:
             if not shown.replace(name, value, revised):
                 raise HookAnswerError(
-                    f"{hook_at(site, kind, function)} replaces the argument {name!r}, for which this call "
-                    f"has no place; replace `args` or `kwargs` as a whole"
+                    f"{hook_at(site, kind, function)} replaces the argument {name!r}, which this call "
+                    f"has no place for; replace `args` or `kwargs` as a whole"
                 )
         elif place is None:
-            _revise_extra(site, kind, function, name, value, revised)
+            _add_extra(site, kind, function, name, value, revised)
         elif place < regular:
             revised[place] = value
         else:
-            revised[place] = _unpackable(site, kind, function, name, value, place)
+            revised[place] = _checked_extra(site, kind, function, name, value, place)
     return revised
 
 
-def _revise_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
+def _add_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
+    """Put an argument into the target's ``**kwargs``, if it has them."""
     varkw = site.signature.varkw
     if varkw is None:
-        shown = site.signature.shown()
-        names = list(site.signature.names if shown is None else shown.names)
+        names = list(site.offers())
         raise HookAnswerError(
             f"{hook_at(site, kind, function)} replaces the argument {name!r}, but {site.label} takes "
             f"{printable(', '.join(names)) or 'no arguments'}{nearest(name, names)}"
@@ -188,8 +190,8 @@ def _revise_extra(site: Site, kind: Kind, function: object, name: str, value: ob
     revised[varkw] = {**extra, name: value}
 
 
-def _unpackable(site: Site, kind: Kind, function: object, name: str, value: object, place: int) -> object:
-    """Check what is put in the place of ``*args`` or ``**kwargs`` as a whole."""
+def _checked_extra(site: Site, kind: Kind, function: object, name: str, value: object, place: int) -> object:
+    """Return a value that can take the place of the whole ``*args`` or ``**kwargs``."""
     if place == site.signature.varargs:
         if not isinstance(value, (tuple, list)):
             raise HookAnswerError(
@@ -207,14 +209,14 @@ def _unpackable(site: Site, kind: Kind, function: object, name: str, value: obje
 
 
 def returned(site: Site, kind: Kind, function: object, answer: object) -> object:
-    """Take the value out of a Return; nothing else will do."""
+    """Return the value of a `Return`; refuse any other answer."""
     if type(answer) is Return:
         return cast("Return[object]", answer).value
     raise wrong(site, kind, function, answer)
 
 
 def settled(site: Site, kind: Kind, function: object, answer: object) -> object:
-    """Read the answer of an around hook: its value is the result."""
+    """Return the value of an answer that is itself a result, or a `Return` of one; refuse `Args`."""
     if type(answer) is Return:
         return cast("Return[object]", answer).value
     if type(answer) is Args:

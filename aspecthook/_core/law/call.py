@@ -1,48 +1,78 @@
-"""The call: one run of a mount point, as its hooks see it; and the site, what is known of the mount point itself."""
+"""The call: one run of a mount point, as its hooks see it; and the site, what is known of the mount point itself.
+
+The invariant: neither keeps the target or its hooks alive, once the call is over.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import CodeType, MappingProxyType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._errors import described
 
 from .signature import Emission, Signature
 
 if TYPE_CHECKING:
-    from .hook import Hook
+    from .shown import Shown
 
-    # Looks at an answer of a subscriber and at what it would replace, and gives what is taken for the answer.
+    # Checks the answer of a subscriber: called with the site, the function that answered, its answer and the value that
+    # is folded, it returns the answer to use.
     Fits = Callable[["Site", Any, Any, Any], Any]
-    # Notes what a call was given, and gives the hooks that have come too late to be in the chain of this call.
-    Record = Callable[[tuple[object, ...], tuple[Hook, ...]], tuple[Hook, ...]]
+    # Stores the arguments of a call, with the hooks of its chain; returns the hooks that came too late to be in it.
+    # Any: hooks, which are defined above this module.
+    Record = Callable[[tuple[object, ...], tuple[Any, ...]], tuple[Any, ...]]
+
+
+class Described(Protocol):
+    """What messages need of a hook."""
+
+    @property
+    def who(self) -> str:
+        """Its kind, its name, its file and line."""
+        ...
 
 
 @final
 class Site:
-    """What generated code and errors need to know of a mount point; it keeps neither the target nor its hooks alive."""
+    """What generated code and messages need to know of a mount point."""
 
-    __slots__ = ("find", "fits", "function", "label", "model", "record", "signature")
+    __slots__ = ("find", "fits", "function", "label", "lends", "model", "record", "shown", "signature")
 
     def __init__(
         self,
         label: str,
         model: CodeType,
         function: Callable[[], Callable[..., object] | None],
-        find: Callable[[str, object], Hook | None],
+        find: Callable[[str, object], Described | None],
         emission: Emission | None = None,
         record: Record | None = None,
     ) -> None:
         self.label = label
         self.model = model
         self.signature = Signature(model, emission)
+        # Returns the mounted function; None once it is gone.
         self.function = function
+        # Returns the hook of a kind that a function is here, for messages.
         self.find = find
-        # Keeps the calls of an event that replays them.
+        # Records the calls of an event that replays them.
         self.record = record
-        # Called with this, the function that has answered, its answer, and the value that is folded.
         self.fits: Fits | None = None
+        # What hooks may ask for besides: attributes of the first argument, by the names that hooks use for them.
+        self.lends: dict[str, str] = {}
+        # Returns the parameters that `inspect.signature` shows, if they are not those of the code.
+        self.shown: Callable[[], Shown | None] = lambda: None
+
+    def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
+        """Return the arguments of a call by the names that `inspect.signature` shows."""
+        shown = self.shown()
+        arguments = None if shown is None else shown.arguments(values)
+        return self.signature.arguments(values) if arguments is None else arguments
+
+    def offers(self) -> tuple[str, ...]:
+        """Return the names of the parameters, as `inspect.signature` shows them."""
+        shown = self.shown()
+        return self.signature.names if shown is None else shown.names
 
 
 @final
@@ -62,7 +92,8 @@ class State(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"no hook of this call has set state.{name}; set are: {list(self)}") from None
+            known = ", ".join(map(str, self)) or "nothing"
+            raise AttributeError(f"no hook of this call has set state.{name}; set so far: {known}") from None
 
     def __setattr__(self, name: str, value: object) -> None:
         self[name] = value
@@ -73,9 +104,9 @@ class State(dict[str, Any]):
 
 @final
 class Call:
-    """One run of a mount point, given to the hooks that ask for ``call``. It exists only if some hook does.
+    """One run of a mount point, passed to the hooks that ask for ``call``. It exists only if some hook does.
 
-    It is to be read: what a hook wants changed it answers, with `Args`, `Return` or a value.
+    It is read-only: to change something, a hook answers with `Args`, `Return` or a value.
 
     Example:
         >>> from aspecthook import hookable
@@ -107,7 +138,7 @@ class Call:
     @property
     def arguments(self) -> Mapping[str, Any]:
         """The arguments by the names of the target's parameters, defaults filled in; read-only."""
-        return MappingProxyType(self._site.signature.arguments(self._values))
+        return MappingProxyType(self._site.arguments(self._values))
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -131,12 +162,12 @@ class Call:
 
     @property
     def state(self) -> State:
-        """What the hooks of this call share; empty as the call begins."""
+        """What the hooks of this call share; empty when the call begins."""
         if self._state is None:
             self._state = State()
         return self._state
 
     def __repr__(self) -> str:
-        # Not the values: where a call is logged, they may be secrets. Who wants them asks for `arguments`.
-        given = [f"{name}: {described(value)}" for name, value in self.arguments.items()]
-        return f"<call of {self._site.label} with {', '.join(given) or 'no arguments'}>"
+        # Not the values: where a call is logged, they may be secrets. They are in `arguments`.
+        types = [f"{name}: {described(value)}" for name, value in self.arguments.items()]
+        return f"<call of {self._site.label} with {', '.join(types) or 'no arguments'}>"

@@ -1,4 +1,4 @@
-"""Events whose subscribers run at once, on the event loop that runs us."""
+"""Events whose subscribers run concurrently, on the event loop of the call: asyncio's, or trio's."""
 
 from __future__ import annotations
 
@@ -18,41 +18,47 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 async def gathered(ask: Callable[..., Any], hooks: tuple[Hook, ...], call: Call, values: Values) -> Any:
-    """Await the subscribers of an event all at once; their answers come in the order of the subscribers.
+    """Run the subscribers of an event concurrently; return the result, with the answers in the order of subscribers.
 
-    If one fails, the others are cancelled; or, if failures are grouped, run to their end. `ask` asks one of them.
+    If one fails, the others are cancelled; or, if failures are grouped, run to their end.
+
+    Args:
+        ask: Asks one subscriber (`law.ask`).
+        hooks: The subscribers.
+        call: The call.
+        values: Its arguments, which around hooks may have replaced.
     """
     tally = Tally(call._site, values)
     answers: dict[Hook, object] = {}
-    slips: dict[Hook, Exception] = {}
-    left: dict[Hook, BaseException] = {}
+    failures: dict[Hook, Exception] = {}
+    cancelled: dict[Hook, BaseException] = {}
 
     async def one(hook: Hook) -> None:
         try:
             answers[hook] = await ask(hook, call, values=values)
-        except Exception as slip:
-            tally.slip(slip)
-            slips[hook] = slip
+        except Exception as error:
+            tally.add_failure(error)
+            failures[hook] = error
         except BaseException as error:
-            left[hook] = error
+            cancelled[hook] = error
             raise
 
     try:
         await at_once([partial(one, hook) for hook in hooks])
-        tally.slips = [slips[hook] for hook in hooks if hook in slips]
-        if left:  # a task group passes over tasks that were cancelled by themselves
-            raise cut_off(call._site, [*left.values(), *tally.slips])
+        tally.failures = [failures[hook] for hook in hooks if hook in failures]
+        if cancelled:  # a task group ignores tasks that were cancelled from within
+            raise cut_off(call._site, [*cancelled.values(), *tally.failures])
         for hook in hooks:
-            tally.take(hook, answers.get(hook))
+            tally.add_answer(hook, answers.get(hook))
         return tally.close()
-    finally:
-        tally.slips = []
-        slips.clear()
-        left.clear()
+    finally:  # else the exceptions and this frame, which is in their tracebacks, would keep each other alive
+        tally.failures = []
+        failures.clear()
+        cancelled.clear()
 
 
 async def at_once(jobs: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
-    """Run jobs at once, by the structured concurrency of the loop that runs us: asyncio's, or trio's."""
+    """Run jobs concurrently, in a nursery of trio or in a task group of asyncio."""
     trio: Any = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_task():
         async with trio.open_nursery() as nursery:

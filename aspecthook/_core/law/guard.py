@@ -1,4 +1,4 @@
-"""The conditions of a hook that count: ``once``, ``times``, ``every``, ``reentrant=False``."""
+"""The conditions of a hook that depend on its other runs: ``once``, ``times``, ``every``, ``reentrant=False``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class Removable(Protocol):
-    """What a guard knows of its hook."""
+    """What a guard needs of its hook."""
 
     def remove(self) -> None:
         """Remove it from its mount point."""
@@ -31,13 +31,13 @@ class Entry:
         _running.set((*(one for one in _running.get() if one._alive), self))
 
     def leave(self) -> None:
-        """Note that the hook has run."""
+        """End the run."""
         self._alive = False
         _running.set(tuple(one for one in _running.get() if one._alive))
 
     @staticmethod
     def is_under_way(guard: Guard) -> bool:
-        """Whether this hook runs now in this context, or in the one that it was copied from."""
+        """Whether this hook runs now in this context, or in the context that this one was copied from."""
         return any(one._alive and one._guard is guard for one in _running.get())
 
 
@@ -48,9 +48,9 @@ _running: Variable[tuple[Entry, ...]] = variable("aspecthook_running", ())
 class Guard:
     """Decides whether a hook with ``once``, ``times``, ``every`` or ``reentrant=False`` runs in this call.
 
-    The invariant: each call draws a number of its own, and what becomes of it depends on that number alone. So the
-    counts are exact when threads call at once, and no lock is held by a call that a signal handler, an interrupt or a
-    fork comes into the middle of.
+    The invariant: each call takes a number of its own, and whether the hook runs depends on that number alone. So the
+    counts are exact when threads call concurrently, and no lock is held when a signal handler, an interrupt or a fork
+    comes in the middle of a call.
     """
 
     __slots__ = ("__weakref__", "_calls", "_hook", "_runs", "every", "is_spent", "reentrant", "times")
@@ -62,14 +62,14 @@ class Guard:
         # Whether the hook has run as often as it may.
         self.is_spent = False
         self._hook = weakref.ref(hook)
-        # Of these, `next` is one step, with the GIL and without it.
+        # `next` of an `itertools.count` is atomic, with the GIL and without it.
         self._calls = count(1)
         self._runs = count(1)
 
     def admit(self) -> Entry | bool:
-        """Whether the hook runs in this call, which is counted.
+        """Count this call, and return whether the hook runs in it.
 
-        For a hook that is not reentrant, return its entry, to be left when it has run.
+        For a hook that is not reentrant, return its entry, whose `leave` ends the run.
         """
         if not self.reentrant and Entry.is_under_way(self):
             return False
@@ -80,8 +80,8 @@ class Guard:
         return self.reentrant or Entry(self)
 
     def _is_due(self, number: int, times: int) -> bool:
-        """Whether the hook may still run; at its last run it is removed."""
-        if number >= times:  # not only the last: an interrupt may have kept that one from it
+        """Whether run `number` is within the limit; the last run removes the hook."""
+        if number >= times:  # not only the last: an interrupt may have stopped that one before it removed the hook
             self.is_spent = True
             hook = self._hook()
             if hook is not None:

@@ -1,4 +1,8 @@
-"""The hook: one callable on one mount point, with its kind, its place in the order and its conditions."""
+"""The hook: one callable on one mount point, with its kind, its place in the order and its conditions.
+
+The invariant: a hook that cannot work where it is added (by what it asks for, by its flavour or by its options) is
+refused here, before anything has changed.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,20 @@ from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
-from .asks import Asks, Kind, Resolver, check_flavour, flavour_of
+from .asks import Asker, Asks, Kind, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
+from .flavour import check_flavour, flavour_of
 from .guard import Entry, Guard
 from .options import Handle, Options, key_of, read, read_name, several
 from .records import NamedTuple
-from .weak import Mention, together, weakly, weakly_asked
+from .weak import Mention, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class Gate(NamedTuple):
-    """A condition that whoever attaches a hook puts on it, checked before its own `when`."""
+    """A condition that a weaving or a plugin puts on a hook, checked before the hook's own `when`."""
 
     holds: Callable[..., bool]
     asks: Asks = ()
@@ -29,7 +34,7 @@ class Gate(NamedTuple):
 
 @final
 class Who:
-    """A hook as messages name it; the text is made only if a message is."""
+    """A hook as messages name it; the text is made only when a message is."""
 
     __slots__ = ("_function", "_kind", "_label", "_name")
 
@@ -54,15 +59,15 @@ def check_options(kind: Kind, function: Callable[..., Any], options: Options, la
 
 
 class Owner(Protocol):
-    """What a hook knows of its mount point."""
+    """What a hook needs of its mount point."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the mount point in messages."""
         ...
 
     def discard(self, hooks: tuple[Hook, ...]) -> None:
-        """Remove hooks; those that are gone already are passed over."""
+        """Remove hooks; those that are gone already are skipped."""
         ...
 
     def count_failure(self, hook: Hook) -> None:
@@ -147,17 +152,15 @@ class Hook(Handle):
         # What messages call its kind.
         self.word: str = emission.word if kind == "on" and emission is not None else kind
         self.function = function
-        of_instance = when_of_instance = False
+        when = options.get("when")
         if unbound is not None:
             self.function = unbound(function)
-            of_instance = self.function is not function
-            when, options = options.get("when"), _unbound(options, unbound)
-            when_of_instance = options.get("when") is not when
+            options = _unbound(options, unbound)
         self.name = read_name(options, function, kind, site.label)
         self.options = options
         self.added = added
-        # Whether the same callable may be another hook beside this one. What weavings and plugins put on may: they have
-        # books of their own, and take their hooks off without asking whether somebody has added them too.
+        # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
+        # lists of their own, and remove their hooks without asking whether somebody has added them too.
         self.again = again
         self.types = types
         self.paused = False
@@ -173,7 +176,10 @@ class Hook(Handle):
         self.when_key = None if self.when is None else identity(self.when)
         counts = conditions.times, conditions.every, conditions.reentrant
         self.guard = None if counts == (None, None, True) else Guard(*counts, self)
-        self._resolve(site, who, of_instance=of_instance, when_of_instance=when_of_instance)
+        self._resolve(Asker(kind, site, who, of_instance=self.function is not function))
+        self._resolve_when(
+            Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=options.get("when") is not when)
+        )
         # The parts of a hook that is held weakly.
         self.ref: Callable[[], Any] | None = None
         self.inner: Callable[..., Any] | None = None
@@ -181,51 +187,55 @@ class Hook(Handle):
             self._hold_weakly(who)
         self.set_gate(gate)
 
-    def _resolve(self, site: Site, who: Who, *, of_instance: bool, when_of_instance: bool) -> None:
-        resolver = Resolver(self.kind, site.label, site.signature, who)
+    def _resolve(self, asker: Asker) -> None:
+        """Find out what the hook asks for, and refuse one that could never work here."""
         self.flavour = flavour_of(self.function)
-        self.asks: Asks = resolver.resolve(self.function, of_instance=of_instance)
-        # What is to be warned of where somebody adds this hook to this function, and not to many by a pattern.
-        self.doubts = tuple(resolver.doubts())
-        check_flavour(self.kind, self.function, self.flavour, self.asks, site.signature, site.label, resolver.who)
+        # `doubts` are warnings for where somebody adds this hook to this function, and not to many by a pattern.
+        self.asks, self.doubts = resolve(self.function, asker)
+        check_flavour(self.kind, self.function, self.flavour, self.asks, asker.site, asker.who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
-                f"{resolver.who} cannot be isolated: what an around hook raises cannot be told from what the target "
+                f"{asker.who} cannot be isolated: what an around hook raises cannot be told from what the target "
                 f"raised through it; catch in the hook itself, or use a pre and a post hook"
             )
+
+    def _resolve_when(self, asker: Asker) -> None:
+        """Find out what the hook's `when` asks for, and whether its answer is awaited."""
         self.when_asks: Asks | None = None
         self.when_awaits = False
-        when_flavour = "plain"
-        if self.when is not None:
-            of_when = Resolver(self.kind, site.label, site.signature, f"{who}: its `when`", predicate=True)
-            self.when_asks = of_when.resolve(self.when, of_instance=when_of_instance)
-            when_flavour = flavour_of(self.when)
-            awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
-            if when_flavour != "plain" and (when_flavour != "async" or site.signature.style not in awaiting):
-                raise HookTypeError(f"{of_when.who} is {when_flavour}, and its answer would always be true")
-            self.when_awaits = when_flavour == "async"
-            self.doubts += tuple(of_when.doubts())
+        if self.when is None:
+            return
+        self.when_asks, doubts = resolve(self.when, asker)
+        self.doubts += doubts
+        flavour = flavour_of(self.when)
+        awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
+        if flavour != "plain" and (flavour != "async" or asker.site.signature.style not in awaiting):
+            raise HookTypeError(
+                f"{asker.who} is {flavour}, so its answer would always be true; make it a plain function"
+            )
+        self.when_awaits = flavour == "async"
 
     def _hold_weakly(self, who: Who) -> None:
+        """Replace what the hook refers to by weak references; the hook is removed once its function is gone."""
         if self.kind == "around":
             raise HookOptionError(
                 f"{who} cannot be weak: once it is gone, nothing would run the target; use pre and post hooks"
             )
-        seen = weakref.ref(self)
+        hook_ref = weakref.ref(self)
 
         def gone(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-            hook = seen()
+            hook = hook_ref()
             if hook is not None and not ending():
                 hook.remove()
 
         function = self.function
         self.ref, self.inner, self.function = weakly(function, name_of(function), code_of(function), who, gone)
-        # What it gives once it is gone cannot be awaited: whoever calls it looks first.
+        # Once the function is gone, the call returns None, which cannot be awaited; an awaitable answer is noticed.
         self.flavour = "plain"
         options = self.options.copy()
         when = options.get("when")
         if when is not None:
-            self.when = options["when"] = weakly_asked(
+            self.when = options["when"] = weak_predicate(
                 when, self.ref(), name_of(when), code_of(when), awaits=self.when_awaits
             )
         if self.before:
@@ -235,13 +245,13 @@ class Hook(Handle):
         self.options = options
 
     def set_gate(self, gate: Gate | None) -> None:
-        """Let the hook act only while a gate is open; None: always."""
+        """Let the hook act only while a gate is open; None: there is no gate."""
         self.gate = gate.holds if gate is not None else None
         self.gate_asks = gate.asks if gate is not None else None
         self.reshape()
 
     def reshape(self) -> None:
-        """Store what the source of its call depends on."""
+        """Store what the source of its call depends on: hooks of one shape share one text."""
         self.shape = (
             self.kind,
             self.asks,
@@ -258,7 +268,7 @@ class Hook(Handle):
         )
 
     def settings(self) -> dict[str, object]:
-        """Return what the options come to, so that two hooks of one callable can be compared."""
+        """Return the effective options, so that two hooks of one callable can be compared."""
         guard = self.guard
         return {
             "name": self.name,
@@ -274,35 +284,35 @@ class Hook(Handle):
         }
 
     def is_again(self, other: Hook) -> bool:
-        """Whether another hook is made of the same callable, and is of the same kind and for the same exceptions."""
+        """Whether another hook has the same callable, the same kind and the same exception types."""
         same = self.kind == other.kind and self.keys[1] == other.keys[1] and {*self.types} == {*other.types}
-        return same and (self.ref is None or self.ref() is not None)  # else the key is that of something else by now
+        return same and (self.ref is None or self.ref() is not None)  # else its key may have passed to a new object
 
     def mentioned(self) -> Iterator[tuple[str, object, object]]:
-        """Return what `before` and `after` name: the option, the key, and what was given."""
+        """Yield what `before` and `after` name: the option, the key, and the value that was passed."""
         for option, keys in (("before", self.before), ("after", self.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
                 yield option, key, one() if isinstance(one, Mention) else one
 
     @property
     def who(self) -> str:
-        """Describe the hook as messages do: its kind, its name, its file and line."""
+        """The hook as messages describe it: its kind, its name, its file and line."""
         return who_is(self.word, self.name, self.function)
 
     @property
     def meant(self) -> Callable[..., Any]:
-        """What was added: `function`, or what that calls if the hook is weak and it is still there."""
+        """The callable that was added: `function`, unless the hook is weak and the callable is still there."""
         owner = self.ref() if self.ref is not None else None
         return self.function if owner is None else owner if self.inner is None else together(owner, self.inner)
 
     @property
     def leaves(self) -> bool:
-        """Whether the end of each run must be noted, as the hook is not reentrant."""
+        """Whether the end of each run is recorded, because the hook is not reentrant."""
         return self.guard is not None and not self.guard.reentrant
 
     @property
     def proceeds(self) -> bool:
-        """Whether this around hook asks for `proceed` (or else yields once)."""
+        """Whether this around hook asks for `proceed`; if not, it yields once."""
         return any(what == "proceed" for _, what in self.asks)
 
     def admit(self) -> Entry | bool:
@@ -310,7 +320,7 @@ class Hook(Handle):
         return self.guard is None or self.guard.admit()
 
     def failed(self, error: Exception) -> None:
-        """Log and count what an isolated hook raised."""
+        """Log and count an exception of an isolated hook."""
         import logging
 
         mount = self._mount()
@@ -318,7 +328,7 @@ class Hook(Handle):
         if mount is not None:
             label = mount.name
             mount.count_failure(self)
-        logging.getLogger("aspecthook").error("%s: %s failed and was passed over", label, self.who, exc_info=error)
+        logging.getLogger("aspecthook").error("%s: %s failed and was skipped", label, self.who, exc_info=error)
 
     def remove(self) -> None:
         """Remove this hook; if it was removed before, do nothing."""
@@ -340,7 +350,7 @@ class Hook(Handle):
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
-    """Return the options without an instance that they must not keep alive."""
+    """Return options that do not keep alive the instance whose methods they are."""
     if options.keys().isdisjoint(("when", "before", "after")):
         return options
     kept = options.copy()
@@ -354,5 +364,5 @@ def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
 
 
 def _mentioned(value: object) -> tuple[object, ...]:
-    """Return what ``before`` or ``after`` mean without keeping it alive; it serves as keys too."""
+    """Return what ``before`` or ``after`` name, held weakly, as keys."""
     return tuple([printable(one) if isinstance(one, str) else Mention(one, key_of(one)) for one in several(value)])

@@ -1,4 +1,4 @@
-"""Calling one hook: whether it is due, what it is given, what it may answer."""
+"""Calling one hook: whether it is due, what it is given, and what it may answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Target: TypeAlias = Callable[..., Any]
 
 
 def checked(hook: Hook, call: Call, answer: Any) -> Any:
-    """Return an answer that a hook of this kind may give.
+    """Return an answer, if a hook of this kind may give it.
 
     Raises:
         HookAnswerError: It may not.
@@ -46,7 +46,10 @@ def invoke(hook: Hook, call: Call, values: Values, item: object) -> Any:
 
 
 def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
-    """Return whether the hook's gate is open; if so, what its `when` answers, which may be awaitable."""
+    """Whether the hook acts in this call: its gate is open and its `when` answers true.
+
+    The answer of an async `when` is returned as it is, to be awaited.
+    """
     if hook.gate is not None:
         assert hook.gate_asks is not None
         args, kwargs = given_to(hook, hook.gate_asks, call, values, item=item)
@@ -60,13 +63,13 @@ def is_due(hook: Hook, call: Call, values: Values, item: object = None) -> Any:
 
 
 def leave(entry: Entry | bool) -> None:
-    """Note that a hook with ``reentrant=False`` has run."""
+    """Record the end of a run of a hook with ``reentrant=False``; of other hooks there is none to record."""
     if isinstance(entry, Entry):
         entry.leave()
 
 
 def replace(hook: Hook, call: Call, answer: Args) -> None:
-    """Replace arguments of the call; an isolated hook that names an unknown one has answered None."""
+    """Replace arguments of the call. Naming an unknown one is a failure of the hook, which may be isolated."""
     try:
         call._values = tuple(revise(call._site, hook.kind, hook.function, answer.changes, call._values))
     except Exception as error:
@@ -76,13 +79,13 @@ def replace(hook: Hook, call: Call, answer: Args) -> None:
 
 
 def open_hook(hook: Hook, call: Call, proceed: Target, values: Values) -> Any:
-    """Call an around hook: return its answer, or its generator if it is a generator function."""
+    """Call an around hook: return its answer, or the generator if it yields."""
     args, kwargs = given_to(hook, hook.asks, call, values, proceed=proceed)
     return hook.function(*args, **kwargs)
 
 
 def awaitable(answer: object) -> bool:
-    """Whether `await` takes this object, as `inspect.isawaitable` has it."""
+    """Whether an object can be awaited; the same answer as `inspect.isawaitable`, faster for common types."""
     kind = type(answer)
     if kind is CoroutineType or kind is bool:
         return kind is not bool
@@ -92,39 +95,46 @@ def awaitable(answer: object) -> bool:
 
 
 async def whole(answer: Any, results: list[Any]) -> Any:
-    """Return what an async around hook has answered, awaited; what its `proceed` gave it is returned untouched."""
+    """Return the answer of an async around hook, awaited.
+
+    If the hook itself answers a coroutine (``return proceed()``), that is awaited too; but not one that the target
+    returned, which is in `results`: that is the result itself.
+    """
     answer = await answer if awaitable(answer) else answer
-    made: object = answer
-    untouched = type(made) is not CoroutineType or any(made is one for one in results)
-    return answer if untouched else await answer
+    value: object = answer
+    is_result = type(value) is not CoroutineType or any(value is one for one in results)
+    return answer if is_result else await answer
 
 
 def without(extra: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:
-    """Return the keyword arguments that a hook has not asked for by name."""
+    """Return the keyword arguments that a hook does not ask for by name."""
     return {name: value for name, value in extra.items() if name not in names}
 
 
 def shown(site: Site, kind: str, function: object, values: Values, name: str) -> object:
-    """Return an argument that a wrapper shows, for a hook that must have it.
+    """Return an argument that a wrapper shows, for a hook that cannot do without it.
 
     Raises:
         HookSignatureError: This call does not have it.
     """
-    found = site.signature.shown()
-    value = ABSENT if found is None else found.get(name, values)
+    value = _shown_argument(site, values, name)
     if value is ABSENT:
         raise HookSignatureError(
-            f"{hook_at(site, kind, function)} asks for {name!r}, which {site.label} shows as a parameter, "
-            f"and this call has no such argument; give it a default"
+            f"{hook_at(site, kind, function)} asks for {name!r}, which {site.label} shows as a parameter, but this "
+            f"call has no such argument; give the hook's parameter a default"
         )
     return value
 
 
 def shown_if_there(site: Site, values: Values, name: str) -> dict[str, object]:
-    """Return an argument that a wrapper shows, by its name, if this call has it."""
-    found = site.signature.shown()
-    value = ABSENT if found is None else found.get(name, values)
+    """Return an argument that a wrapper shows as a keyword argument, if this call has it."""
+    value = _shown_argument(site, values, name)
     return {} if value is ABSENT else {name: value}
+
+
+def _shown_argument(site: Site, values: Values, name: str) -> Any:
+    parameters = site.shown()
+    return ABSENT if parameters is None else parameters.get(name, values)
 
 
 def given_to(
@@ -142,8 +152,8 @@ def given_to(
         "exc": call.exc,
         "proceed": proceed,
         "item": item,
-        "arguments": dict(zip(call._site.signature.names, values, strict=True)),
-        "shown arguments": call._site.signature.arguments(values),
+        "arguments": call._site.signature.arguments(values),
+        "shown arguments": call._site.arguments(values),
     }
     for how, what in asks:
         if how == "**":
@@ -167,6 +177,7 @@ def given_to(
 
 
 def _word(what: str, words: dict[str, object], values: Values) -> object:
+    """Return what a reserved word stands for, or an attribute of the first argument."""
     if what[0] != ".":
         return words[what]
     return attrgetter(what[1:])(values[0]) if what[1:] else values[0]

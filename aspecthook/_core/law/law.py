@@ -3,12 +3,12 @@
 This is the oracle that compiled code is tested against, hook by hook. Compiled calls come here too, but only for what
 is rare: the rest of the exception hooks or always hooks after one of them has raised.
 
-The text is that of async functions. `law_sync`, the same for sync functions, is made of it by ``make law``: without
-`async` and `await`, and with what stands behind ``# sync:`` in place of a line. (Driving this text with ``send(None)``
+This text is for async functions. `law_sync`, the same for sync functions, is made of it by ``make law``: without
+`async` and `await`, and with the text after ``# sync:`` in place of a line. (Driving this text with ``send(None)``
 would not do: a hook's StopIteration would leave a coroutine as a RuntimeError, PEP 479.)
 
-Why names are deleted in `finally` blocks: a frame is in the traceback of the exceptions that pass through it. If it
-refers to such an exception too, the two keep each other alive until the next garbage collection.
+Names are deleted in `finally` blocks for this reason: a frame is in the traceback of the exceptions that pass through
+it. If it refers to such an exception too, the two keep each other alive until the next garbage collection.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def run(chain: Chain, call: Call, target: Target) -> Any:
 
 
 async def before(hooks: Hooks, call: Call) -> Return[Any] | None:
-    """Run pre hooks; return the answer that skips the target, if a hook gives one."""
+    """Run the pre hooks; return the answer that skips the target, or None."""
     for hook in hooks:
         answer = await ask(hook, call)
         if type(answer) is Args:
@@ -84,7 +84,7 @@ async def before(hooks: Hooks, call: Call) -> Return[Any] | None:
 
 
 async def after(hooks: Hooks, call: Call, result: Any) -> Any:
-    """Run post hooks; return the result that they leave."""
+    """Run the post hooks; return the result after them."""
     for hook in hooks:
         call._result = result
         answer = await ask(hook, call)
@@ -94,7 +94,10 @@ async def after(hooks: Hooks, call: Call, result: Any) -> Any:
 
 
 async def recover(hooks: Hooks, call: Call, exc: BaseException) -> Any:
-    """Run exception hooks on `exc` while it is being handled: return what handles it, or raise what is left."""
+    """Run exception hooks on `exc` while it is being handled: return the value of the one that handles it, or raise it.
+
+    An exception that a hook raises takes the place of `exc` for the hooks after it.
+    """
     call._exc = exc
     try:
         for place, hook in enumerate(hooks):
@@ -112,12 +115,12 @@ async def recover(hooks: Hooks, call: Call, exc: BaseException) -> Any:
 
 
 async def finish(hooks: Hooks, call: Call, error: BaseException | None = None) -> None:
-    """Run always hooks, each as if in a `finally` block of its own: one that raises keeps no other from running.
+    """Run always hooks, each as if in a `finally` block of its own: the others run even if one raises.
 
     Args:
-        hooks: The hooks that are left.
+        hooks: The hooks that have not run yet.
         call: The call.
-        error: What an always hook before these has raised.
+        error: The exception of an always hook before these.
     """
     if error is not None:
         call._exc, call._result = error, None
@@ -137,9 +140,9 @@ async def finish(hooks: Hooks, call: Call, error: BaseException | None = None) -
 
 
 async def ask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
-    """Return the answer of one hook; a hook whose conditions do not hold has answered None.
+    """Return the answer of one hook: None if its conditions do not hold.
 
-    A subscriber is given the `values` that have come as far as to it: around hooks and others may have changed them.
+    A subscriber is given `values`, the arguments as around hooks and the subscribers before it have left them.
     """
     seen = call._values if values is None else values
     try:
@@ -157,7 +160,7 @@ async def ask(hook: Hook, call: Call, item: object = None, values: Values | None
 
 
 async def resolved(answer: Any) -> Any:
-    """Return what a hook has answered, awaited if it can be."""
+    """Return an answer, awaited if it is awaitable."""
     return await answer if awaitable(answer) else answer  # sync: return answer
 
 
@@ -185,24 +188,24 @@ async def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any
             answer = await whole(answer, results)  # sync: drop
             return settled(site, "around", hook.function, answer)
         begin, ended, failed = ONE_YIELD[hook.flavour]
-        made = answer
-        await resolved(begin(site, hook.function, made))
+        generator = answer
+        await resolved(begin(site, hook.function, generator))
         try:
             result = await inner(values)
         except BaseException as exc:
-            answer = await resolved(failed(site, hook.function, made, exc))
+            answer = await resolved(failed(site, hook.function, generator, exc))
             if answer is None:
                 raise
-            # Here: what is wrong with the answer has the exception as its context.
+            # In the `except` block: if the answer is refused, the exception is the context of the refusal.
             return settled(site, "around", hook.function, answer)
-        answer = await resolved(ended(site, hook.function, made, result))
+        answer = await resolved(ended(site, hook.function, generator, result))
         return result if answer is None else settled(site, "around", hook.function, answer)
     finally:
         leave(entry)
 
 
 def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
-    """Return what a call runs inside of all around hooks: the target, or the subscribers of an event."""
+    """Return the function that runs inside all around hooks: the target, or the subscribers of an event."""
 
     async def plain(values: Values) -> Any:
         args, kwargs = call._site.signature.split(values)
@@ -220,46 +223,46 @@ async def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
     record = call._site.record
-    late = () if record is None else record(values, hooks)
+    latecomers = () if record is None else record(values, hooks)
     for hook in hooks:
         try:
-            if tally.take(hook, await ask(hook, call, values=tally.values)):
+            if tally.add_answer(hook, await ask(hook, call, values=tally.values)):
                 break
-        except Exception as slip:
-            tally.slip(slip)
+        except Exception as error:
+            tally.add_failure(error)
     try:
         if tally.wants_body:
             tally.result = await plain(values)
-    except Exception as slip:
-        tally.slip_last(slip)
-    await missed(late, Call(call._site, values), tally.slips)
+    except Exception as error:
+        tally.add_failure_of_body(error)
+    await missed(latecomers, Call(call._site, values), tally.failures)
     return tally.close()
 
 
-async def missed(hooks: Hooks, call: Call, slips: list[Exception] | None = None) -> None:
-    """Replay a call to subscribers that came too late to be in its chain; their answers come too late too.
+async def missed(hooks: Hooks, call: Call, failures: list[Exception] | None = None) -> None:
+    """Replay a call to subscribers that came too late to be in its chain; their answers are ignored.
 
     Args:
         hooks: The late subscribers.
-        call: What they have missed.
-        slips: Where the failures of the others wait, if they do; None: there are no others.
+        call: The call that they missed.
+        failures: The failures of the other subscribers, to which theirs are added; None: they are raised.
     """
     tally = Tally(call._site, call._values)
     try:
         for hook in hooks:
             try:
                 await ask(hook, call)
-            except Exception as slip:
-                tally.slip(slip)
-        if slips is None:
+            except Exception as error:
+                tally.add_failure(error)
+        if failures is None:
             tally.close()
         else:
-            slips += tally.slips
+            failures += tally.failures
     finally:
-        del tally, slips
+        del tally, failures
 
 
-# A generator: the same, and every item passes the item hooks on its way out.
+# A generator: the same law, and every item passes through the item hooks.
 
 
 async def generate(  # noqa: PLR0912  # an async generator cannot be split: it has no `yield from`
@@ -282,7 +285,7 @@ async def generate(  # noqa: PLR0912  # an async generator cannot be split: it h
                         result = getattr(stop, "value", None)
                         break
                     finally:
-                        resume = None  # it refers to what was thrown
+                        resume = None  # it refers to the exception that was thrown in
                     for hook in chain.item:
                         answer = await ask(hook, call, item)
                         if answer is not None:

@@ -57,7 +57,7 @@ def run(chain: Chain, call: Call, target: Target) -> Any:
 
 
 def before(hooks: Hooks, call: Call) -> Return[Any] | None:
-    """Run pre hooks; return the answer that skips the target, if a hook gives one."""
+    """Run the pre hooks; return the answer that skips the target, or None."""
     for hook in hooks:
         answer = ask(hook, call)
         if type(answer) is Args:
@@ -69,7 +69,7 @@ def before(hooks: Hooks, call: Call) -> Return[Any] | None:
 
 
 def after(hooks: Hooks, call: Call, result: Any) -> Any:
-    """Run post hooks; return the result that they leave."""
+    """Run the post hooks; return the result after them."""
     for hook in hooks:
         call._result = result
         answer = ask(hook, call)
@@ -79,7 +79,10 @@ def after(hooks: Hooks, call: Call, result: Any) -> Any:
 
 
 def recover(hooks: Hooks, call: Call, exc: BaseException) -> Any:
-    """Run exception hooks on `exc` while it is being handled: return what handles it, or raise what is left."""
+    """Run exception hooks on `exc` while it is being handled: return the value of the one that handles it, or raise it.
+
+    An exception that a hook raises takes the place of `exc` for the hooks after it.
+    """
     call._exc = exc
     try:
         for place, hook in enumerate(hooks):
@@ -97,12 +100,12 @@ def recover(hooks: Hooks, call: Call, exc: BaseException) -> Any:
 
 
 def finish(hooks: Hooks, call: Call, error: BaseException | None = None) -> None:
-    """Run always hooks, each as if in a `finally` block of its own: one that raises keeps no other from running.
+    """Run always hooks, each as if in a `finally` block of its own: the others run even if one raises.
 
     Args:
-        hooks: The hooks that are left.
+        hooks: The hooks that have not run yet.
         call: The call.
-        error: What an always hook before these has raised.
+        error: The exception of an always hook before these.
     """
     if error is not None:
         call._exc, call._result = error, None
@@ -122,9 +125,9 @@ def finish(hooks: Hooks, call: Call, error: BaseException | None = None) -> None
 
 
 def ask(hook: Hook, call: Call, item: object = None, values: Values | None = None) -> Any:
-    """Return the answer of one hook; a hook whose conditions do not hold has answered None.
+    """Return the answer of one hook: None if its conditions do not hold.
 
-    A subscriber is given the `values` that have come as far as to it: around hooks and others may have changed them.
+    A subscriber is given `values`, the arguments as around hooks and the subscribers before it have left them.
     """
     seen = call._values if values is None else values
     try:
@@ -142,7 +145,7 @@ def ask(hook: Hook, call: Call, item: object = None, values: Values | None = Non
 
 
 def resolved(answer: Any) -> Any:
-    """Return what a hook has answered, awaited if it can be."""
+    """Return an answer, awaited if it is awaitable."""
     return answer
 
 
@@ -169,24 +172,24 @@ def inside(hooks: Hooks, call: Call, inner: Target, values: Values) -> Any:
         if hook.proceeds:
             return settled(site, "around", hook.function, answer)
         begin, ended, failed = ONE_YIELD[hook.flavour]
-        made = answer
-        resolved(begin(site, hook.function, made))
+        generator = answer
+        resolved(begin(site, hook.function, generator))
         try:
             result = inner(values)
         except BaseException as exc:
-            answer = resolved(failed(site, hook.function, made, exc))
+            answer = resolved(failed(site, hook.function, generator, exc))
             if answer is None:
                 raise
-            # Here: what is wrong with the answer has the exception as its context.
+            # In the `except` block: if the answer is refused, the exception is the context of the refusal.
             return settled(site, "around", hook.function, answer)
-        answer = resolved(ended(site, hook.function, made, result))
+        answer = resolved(ended(site, hook.function, generator, result))
         return result if answer is None else settled(site, "around", hook.function, answer)
     finally:
         leave(entry)
 
 
 def body(hooks: Hooks, call: Call, target: Target) -> Callable[[Values], Any]:
-    """Return what a call runs inside of all around hooks: the target, or the subscribers of an event."""
+    """Return the function that runs inside all around hooks: the target, or the subscribers of an event."""
 
     def plain(values: Values) -> Any:
         args, kwargs = call._site.signature.split(values)
@@ -201,46 +204,46 @@ def emit(hooks: Hooks, call: Call, plain: Target, values: Values) -> Any:
     """Run the subscribers of an event, one after another."""
     tally = Tally(call._site, values)
     record = call._site.record
-    late = () if record is None else record(values, hooks)
+    latecomers = () if record is None else record(values, hooks)
     for hook in hooks:
         try:
-            if tally.take(hook, ask(hook, call, values=tally.values)):
+            if tally.add_answer(hook, ask(hook, call, values=tally.values)):
                 break
-        except Exception as slip:
-            tally.slip(slip)
+        except Exception as error:
+            tally.add_failure(error)
     try:
         if tally.wants_body:
             tally.result = plain(values)
-    except Exception as slip:
-        tally.slip_last(slip)
-    missed(late, Call(call._site, values), tally.slips)
+    except Exception as error:
+        tally.add_failure_of_body(error)
+    missed(latecomers, Call(call._site, values), tally.failures)
     return tally.close()
 
 
-def missed(hooks: Hooks, call: Call, slips: list[Exception] | None = None) -> None:
-    """Replay a call to subscribers that came too late to be in its chain; their answers come too late too.
+def missed(hooks: Hooks, call: Call, failures: list[Exception] | None = None) -> None:
+    """Replay a call to subscribers that came too late to be in its chain; their answers are ignored.
 
     Args:
         hooks: The late subscribers.
-        call: What they have missed.
-        slips: Where the failures of the others wait, if they do; None: there are no others.
+        call: The call that they missed.
+        failures: The failures of the other subscribers, to which theirs are added; None: they are raised.
     """
     tally = Tally(call._site, call._values)
     try:
         for hook in hooks:
             try:
                 ask(hook, call)
-            except Exception as slip:
-                tally.slip(slip)
-        if slips is None:
+            except Exception as error:
+                tally.add_failure(error)
+        if failures is None:
             tally.close()
         else:
-            slips += tally.slips
+            failures += tally.failures
     finally:
-        del tally, slips
+        del tally, failures
 
 
-# A generator: the same, and every item passes the item hooks on its way out.
+# A generator: the same law, and every item passes through the item hooks.
 
 
 def generate(  # noqa: PLR0912  # an async generator cannot be split: it has no `yield from`
@@ -263,7 +266,7 @@ def generate(  # noqa: PLR0912  # an async generator cannot be split: it has no 
                         result = getattr(stop, "value", None)
                         break
                     finally:
-                        resume = None  # it refers to what was thrown
+                        resume = None  # it refers to the exception that was thrown in
                     for hook in chain.item:
                         answer = ask(hook, call, item)
                         if answer is not None:

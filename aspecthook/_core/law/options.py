@@ -1,4 +1,7 @@
-"""The options of a hook: one table of how each is read, and what they come to."""
+"""The options of a hook, and the conditions that they are read into.
+
+The invariant: options are checked when a hook is added. `_READERS` is the one table of how each option is read.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Priority(IntEnum):
 
 
 class Options(TypedDict, total=False):
-    """The conditions of a hook, all optional."""
+    """The options of a hook, all optional."""
 
     name: str
     priority: int | str
@@ -53,13 +56,13 @@ OPTIONS = tuple(Options.__annotations__)
 
 
 class Adding(Options, total=False):
-    """What a hook may be added with: its conditions, and whether it may be added a second time."""
+    """What a hook may be added with: its options, and whether it may be added a second time."""
 
     again: bool
 
 
 class Conditions(NamedTuple):
-    """What the options of a hook come to."""
+    """The options of a hook, checked and with defaults filled in."""
 
     priority: int = int(Priority.NORMAL)
     # Keys of the hooks that `before` and `after` name: names, or the identities of handles and callables.
@@ -74,13 +77,13 @@ class Conditions(NamedTuple):
 
 
 class Handle:
-    """The base of `Hook`, which is defined above: `before` and `after` may name one by its handle."""
+    """The base of `Hook`, which is defined above this module: `before` and `after` may name a hook by its handle."""
 
     __slots__ = ()
 
 
 def read(options: Options, who: object) -> Conditions:
-    """Return what the options of a hook come to; `who` names the hook in messages.
+    """Return the conditions that the options of a hook mean; `who` names the hook in messages.
 
     Raises:
         HookTypeError: An option is unknown, or has the wrong type.
@@ -92,31 +95,31 @@ def read(options: Options, who: object) -> Conditions:
     unknown = sorted(given.keys() - set(OPTIONS))
     if unknown:
         raise HookTypeError(
-            f"{who} has an option {unknown[0]!r}, which is none of {', '.join(OPTIONS)}"
+            f"{who} has an option {unknown[0]!r}, which does not exist; the options are {', '.join(OPTIONS)}"
             f"{nearest(unknown[0], list(OPTIONS))}"
         )
-    found = {option: _READERS[option](value, who, option) for option, value in given.items() if option != "name"}
-    if found.pop("once", False):
-        if found.get("times") not in (None, 1):
+    conditions = {option: _READERS[option](value, who, option) for option, value in given.items() if option != "name"}
+    if conditions.pop("once", False):
+        if conditions.get("times") not in (None, 1):
             raise HookOptionError(
-                f"{who} has once=True and times={found['times']}, which contradict each other; give one"
+                f"{who} has once=True and times={conditions['times']}, which contradict each other; remove one of them"
             )
-        found["times"] = 1
-    return Conditions(**found)
+        conditions["times"] = 1
+    return Conditions(**conditions)
 
 
 def read_name(options: Options, function: object, kind: str, label: str) -> str:
-    """Return the name of a hook: that of its options, or that of the callable.
+    """Return the name of a hook: the option ``name``, or else the name of the callable.
 
     Raises:
-        HookTypeError: It is no string, or empty.
+        HookTypeError: It is not a string, or empty.
     """
     name = cast("Mapping[str, object]", options).get("name")
     if name is None:
         return name_of(function)
     if not isinstance(name, str) or not name:
         who = who_is(kind, name_of(function), function)
-        raise HookTypeError(f"{label}: {who} has the name {brief(name)}; give a string")
+        raise HookTypeError(f"{label}: {who} has the name {brief(name)}; give a string that is not empty")
     return printable(name)
 
 
@@ -131,7 +134,7 @@ def priority_of(value: object, who: object, option: str = "priority") -> int:
         names = list(Priority.__members__)
         if value.upper() not in names:
             raise HookOptionError(
-                f"{who} has the {option} {brief(value)}, which is none of "
+                f"{who} has the {option} {brief(value)}, which does not exist; the names are "
                 f"{', '.join(names)}{nearest(value.upper(), names)}"
             )
         return Priority[value.upper()].value

@@ -1,7 +1,8 @@
 """Law 2: every chain runs in one total order.
 
 Lowest priority first, then the order in which the hooks were added; ``before`` and ``after`` outrank both: among the
-hooks whose constraints are met, the lowest (priority, added) goes next. Constraints hold among the hooks of one kind.
+hooks whose constraints are met, the one with the lowest (priority, added) is next. Constraints hold among the hooks of
+one kind.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
-    """Put hooks of one kind into their total order; `label` names the mount point in messages.
+    """Return hooks of one kind in their total order; `label` names the mount point in messages.
 
     Raises:
-        HookOrderError: Their constraints contain a cycle, which the message spells out.
+        HookOrderError: Their constraints form a cycle, which the message spells out.
     """
     ranked = sorted(hooks, key=attrgetter("priority", "added"))
     if not any(hook.before or hook.after for hook in ranked):
@@ -47,7 +48,7 @@ def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
 
 
 def _graph(ranked: list[Hook]) -> tuple[list[list[int]], list[int]]:
-    """Build, over places in `ranked`, who must come after each hook, and for how many hooks each one waits."""
+    """Return, by places in `ranked`, which hooks must follow each hook, and for how many hooks each one waits."""
     bearers: dict[object, list[int]] = {}
     for place, hook in enumerate(ranked):
         for key in hook.keys:
@@ -65,7 +66,11 @@ def _graph(ranked: list[Hook]) -> tuple[list[list[int]], list[int]]:
 
 
 def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: list[int]) -> str:
-    """Spell one cycle out: every hook that still waits is on one, or behind one."""
+    """Return the message that spells one cycle out.
+
+    Every hook that still waits is on a cycle or behind one, and waits for another such hook. So going from hook to hook
+    it waits for, one comes to a cycle.
+    """
     leaders = {second: first for first, row in enumerate(followers) if waiting[first] for second in row}
     place = next(place for place, count in enumerate(waiting) if count)
     path: list[int] = []
@@ -76,12 +81,15 @@ def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: 
     steps = " before ".join(repr(ranked[place].name) for place in cycle)
     places = ", ".join(ranked[place].who for place in cycle[:-1])
     lead = f"{label}: " if label else ""
-    return f"{lead}these hooks cannot be ordered: {steps}; take one `before` or `after` out of {places}"
+    return f"{lead}these hooks cannot be ordered: {steps}; remove a `before` or `after` from {places}"
 
 
 @final
 class Mentions:
-    """What the hooks of one mount point mention, and of what callables they are: most questions need no search then."""
+    """Counts of the names and callables in `before` and `after`, and of the callables, of a mount point's hooks.
+
+    They answer most questions about a new hook without a search.
+    """
 
     __slots__ = ("_after", "_before", "_single")
 
@@ -100,11 +108,11 @@ class Mentions:
                     del counts[hook.kind, key]
 
     def may_be_again(self, hook: Hook) -> bool:
-        """Whether a hook of the same callable may be there already."""
+        """Whether the same callable may be a hook here already."""
         return (hook.kind, hook.keys[1]) in self._single
 
     def may_close_cycle(self, hook: Hook) -> bool:
-        """Say whether a new hook is constrained on both sides."""
+        """Whether a new hook is constrained on both sides; only then can it close a cycle."""
         if not (hook.before or hook.after or self._before or self._after):
             return False
         keys = [(hook.kind, key) for key in hook.keys]
@@ -115,7 +123,7 @@ class Mentions:
 
 @final
 class Chain:
-    """The ordered hooks of one mount point, a tuple a kind; immutable."""
+    """The ordered hooks of one mount point, one tuple for each kind; immutable."""
 
     __slots__ = KINDS
 
@@ -128,12 +136,12 @@ class Chain:
     always: tuple[Hook, ...]
 
     def __init__(self, members: tuple[Hook, ...]) -> None:
-        rows: dict[str, list[Hook]] = {}
+        by_kind: dict[str, list[Hook]] = {}
         for hook in members:
-            rows.setdefault(hook.kind, []).append(hook)
+            by_kind.setdefault(hook.kind, []).append(hook)
         for kind in KINDS:
-            setattr(self, kind, arrange(rows[kind]) if kind in rows else ())
+            setattr(self, kind, arrange(by_kind[kind]) if kind in by_kind else ())
 
     def everything(self) -> tuple[Hook, ...]:
-        """Give all hooks, kind by kind in the order in which a call may run them."""
+        """Return all hooks, kind by kind in the order in which a call may run them."""
         return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always

@@ -1,6 +1,6 @@
 """`NamedTuple` and `TypedDict` for the modules that `import aspecthook` loads.
 
-To type checkers they are those of `typing`. These check annotations as a class is made, which from 3.14 on imports
+For type checkers they are those of `typing`. Those check annotations when a class is made, which from 3.14 on imports
 `annotationlib` and with it `ast`: a sixth of the time that `import aspecthook` takes. Ours only read the names.
 """
 
@@ -21,8 +21,8 @@ else:
                 return super().__new__(mcs, name, bases, space)
             fields = list(space["__annotations__"])
             defaults = [space.pop(field) for field in fields if field in space]
-            made = namedtuple(name, fields, defaults=defaults, module=space["__module__"])
-            return type(name, (made,), {**space, "__slots__": ()})
+            base = namedtuple(name, fields, defaults=defaults, module=space["__module__"])
+            return type(name, (base,), {**space, "__slots__": ()})
 
     class NamedTuple(metaclass=_NamedTupleMeta):
         """A tuple whose items have names."""
@@ -31,4 +31,4 @@ else:
         """A dict whose keys are known."""
 
         def __init_subclass__(cls, *, total: bool = True) -> None:
-            """Take what type checkers look at."""
+            """Accept the keyword that type checkers read."""

@@ -1,8 +1,8 @@
-"""The parameters that a wrapper shows, where they are others than those that it has.
+"""The parameters that a wrapper shows, where they differ from those of its code.
 
 `functools.wraps`, pydantic and beartype make functions that take ``*args, **kwargs`` and show, to `inspect.signature`,
-the parameters of what they wrap. Hooks ask for those. A call is not bound to them: it runs as it would without us, and
-an argument that it does not have is missed only by a hook that asks for it.
+the parameters of what they wrap. Hooks ask for those. The invariant: a call is not bound to them. It runs as it would
+without hooks; only a hook that asks for an argument which the call does not have fails.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Values = tuple[object, ...]
 
-# What a call gives for a parameter that it has no argument for, and that has no default.
+# Stands for the argument of a parameter without a default that a call leaves out.
 ABSENT: Any = object()
 
 
 @final
 class Shown:
-    """Finds the arguments that a wrapper shows among those that it takes."""
+    """The parameters that a wrapper shows, and where their arguments are among those that its code takes."""
 
     __slots__ = ("_own", "_places", "_signature", "names", "ordinary")
 
     def __init__(self, shown: inspect.Signature, own: Signature) -> None:
-        # Without annotations: what they refer to is not to be kept alive.
+        # Without annotations, which would keep alive what they refer to.
         parameters = [one.replace(annotation=one.empty) for one in shown.parameters.values()]
         self._signature = shown.replace(parameters=parameters, return_annotation=shown.empty)
         self._own = own
@@ -39,7 +39,7 @@ class Shown:
         self.ordinary = frozenset(
             one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         )
-        by_place = [one.name for one in parameters if one.kind < one.KEYWORD_ONLY]  # ``*rest`` too, from its place on
+        by_place = [one.name for one in parameters if one.kind < one.KEYWORD_ONLY]  # the last may be ``*rest``
         self._places = {name: place for place, name in enumerate(by_place)}
 
     def __contains__(self, name: object) -> bool:
@@ -60,7 +60,7 @@ class Shown:
         return ABSENT if parameter.default is parameter.empty else parameter.default
 
     def arguments(self, values: Values) -> dict[str, Any] | None:
-        """Return the arguments of a call by the names that are shown; None if it has others."""
+        """Return the arguments of a call by the names that are shown; None if they do not fit."""
         args, kwargs = self._own.split(values)
         try:
             bound = self._signature.bind_partial(*args, **self._passed(kwargs))
@@ -70,12 +70,12 @@ class Shown:
         return dict(bound.arguments)
 
     def _passed(self, kwargs: Mapping[str, object]) -> dict[str, Any]:
-        """Leave out the keyword-only parameters of the wrapper that it does not show, as beartype has them."""
+        """Return the keyword arguments without those of parameters that the wrapper hides, as beartype does."""
         hidden = self._own.names[self._own.positional : self._own.regular]
         return {name: value for name, value in kwargs.items() if name not in hidden or name in self}
 
     def replace(self, name: str, value: Any, revised: list[Any]) -> bool:
-        """Replace an argument where the call has it, or else add it; return whether there is a place for it."""
+        """Replace an argument in `revised`, or add it; return whether there is a place for it."""
         own, parameter, place = self._own, self._signature.parameters[name], self._places.get(name)
         if parameter.kind is parameter.VAR_KEYWORD:
             if own.varkw is None or not isinstance(value, dict):
@@ -100,14 +100,14 @@ class Shown:
         return behind is not None and self._put(revised, (*self._filled(rest, behind), value))
 
     def _put(self, revised: list[Any], rest: tuple[Any, ...]) -> bool:
-        """Put in what the wrapper takes as ``*args``, if it takes any and nothing is missing."""
+        """Replace the ``*args`` of the wrapper, if it takes any and none is missing; return whether it did."""
         if self._own.varargs is None or any(one is ABSENT for one in rest):
             return False
         revised[self._own.varargs] = rest
         return True
 
     def _filled(self, rest: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-        """Return so many of what the wrapper takes as ``*args``, with defaults for those that the call leaves out."""
+        """Return the first `count` of the wrapper's ``*args``, with defaults for those that the call leaves out."""
         first = self._own.positional
         left_out = list(self._signature.parameters.values())[first + len(rest) : first + max(count, 0)]
         return rest[: max(count, 0)] + tuple([ABSENT if one.default is one.empty else one.default for one in left_out])
@@ -119,21 +119,21 @@ def shown_by(
     original: object,
     read: Callable[[Callable[..., object]], inspect.Signature | None],
 ) -> Shown | None:
-    """Return the parameters that a function shows; None if they are those that it has.
+    """Return the parameters that a function shows; None if they are those of its code.
 
     Args:
-        function: The function.
-        own: Its own parameters.
-        original: What its hooks have made its ``__wrapped__``, which is itself as it was.
-        read: What reads a signature.
+        function: The function; None: it is gone.
+        own: The parameters of its code.
+        original: The function without hooks, which a mounted function has as its ``__wrapped__``.
+        read: Returns the signature of a callable (`callables.signature_of`).
     """
     space: Mapping[str, object] = {} if function is None else function.__dict__
     if function is None or ("__signature__" not in space and space.get("__wrapped__") in (None, original)):
         return None
-    found = read(function)
-    ordinary = own.names[: own.regular]
-    if found is None:
+    signature = read(function)
+    if signature is None:
         return None
-    shown = Shown(found, own)
+    shown = Shown(signature, own)
+    ordinary = own.names[: own.regular]
     new = [name for name in shown.names if name not in (ordinary if name in shown.ordinary else own.names)]
     return shown if new else None

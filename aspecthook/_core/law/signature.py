@@ -1,23 +1,18 @@
 """The signature of a target, read from its code object, in the form that hooks and generated code need.
 
-The invariant: no text of a target is ever compiled unless it is a plain ASCII identifier. Code objects can carry any
-string as a parameter name; such a parameter gets an invented identifier in the source, and its real name travels as
-data.
+The invariant: a parameter name becomes source only if it is a plain ASCII identifier. Code objects can carry any string
+as a parameter name; such a parameter gets an invented identifier in the source, and its real name is passed as data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from keyword import iskeyword
 from types import CodeType
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
+from typing import Literal, TypeAlias, cast, final
 
 from aspecthook._errors import MountError
 
 from .records import NamedTuple
-
-if TYPE_CHECKING:
-    from .shown import Shown
 
 Style: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
 
@@ -31,27 +26,30 @@ ASYNC_GENERATOR = 0x200
 
 
 class Emission(NamedTuple):
-    """What the call of an event does with its subscribers, and with what they answer."""
+    """How an event treats its subscribers and their answers."""
 
+    # The result: the list of all answers, the first answer, or one parameter that each answer replaces in turn.
     gives: Literal["list", "first", "fold"] = "list"
     # The place of the parameter that is folded.
     fold: int = 0
-    # Whether subscribers are isolated; or run all, and fail together; or run at once.
+    # What happens when a subscriber fails: it is isolated; or the others run too, and all failures are raised as a
+    # group; or else the failure is raised at once.
     isolate: bool = False
     group: bool = False
+    # Whether the subscribers run concurrently.
     gather: bool = False
     # Whether calls are kept for late subscribers.
     replay: bool = False
-    # Whether the stub has a body: what is done when nobody listens.
+    # Whether the stub has a body, which runs when nobody answers.
     default: bool = False
-    # Whether the site looks at each answer, and may refuse it or give another.
+    # Whether the site checks each answer, and may refuse or replace it.
     checked: bool = False
-    # What messages call its subscribers.
+    # What messages call the subscribers.
     word: str = "on"
 
 
 def style_of(code: CodeType) -> Style:
-    """Say what a call of this code gives: its result, a coroutine, a generator or an async generator."""
+    """Return what kind of function the code belongs to."""
     flags = code.co_flags
     if flags & COROUTINE:
         return "coroutine"
@@ -61,7 +59,7 @@ def style_of(code: CodeType) -> Style:
 
 
 def is_plain(name: str) -> bool:
-    """Say whether a name may stand in generated source as it is."""
+    """Whether a name can be used in generated source as it is."""
     # Not only str.isidentifier: the compiler normalises non-ASCII identifiers (NFKC), which would rename the parameter.
     return name.isascii() and name.isidentifier() and not iskeyword(name) and name != "__debug__"
 
@@ -74,13 +72,11 @@ class Signature:
         "emission",
         "idents",
         "index",
-        "lends",
         "names",
         "positional",
         "positional_only",
         "regular",
         "shape",
-        "shown",
         "style",
         "varargs",
         "varkw",
@@ -88,10 +84,6 @@ class Signature:
 
     def __init__(self, code: CodeType, emission: Emission | None = None) -> None:
         self.emission = emission
-        # What hooks may ask for besides: attributes of the first argument, by the names that they are lent as.
-        self.lends: dict[str, str] = {}
-        # What `inspect.signature` shows, if that is something else: read when it is first asked for.
-        self.shown: Callable[[], Shown | None] = lambda: None
         self.positional_only = code.co_posonlyargcount
         self.positional = code.co_argcount
         self.regular = code.co_argcount + code.co_kwonlyargcount
@@ -103,8 +95,11 @@ class Signature:
         self.names = code.co_varnames[:end]
         self.index = {name: place for place, name in enumerate(self.names)}
         if len(self.index) != end:
-            raise MountError(f"{code.co_qualname} has two parameters of one name: {self.names}; it cannot be mounted")
+            raise MountError(
+                f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
+            )
         self.style = style_of(code)
+        # The names of the parameters in source.
         self.idents = tuple(self._ident(place) for place in range(end))
         self.shape = (
             self.idents,
@@ -128,13 +123,11 @@ class Signature:
         return ident
 
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
-        """Return the arguments by the names of the parameters, as `inspect.signature` shows them."""
-        shown = self.shown()
-        found = None if shown is None else shown.arguments(values)
-        return dict(zip(self.names, values, strict=True)) if found is None else found
+        """Return the values of all parameters by their names."""
+        return dict(zip(self.names, values, strict=True))
 
     def split(self, values: tuple[object, ...]) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Split the values of all parameters into what the target is called with: ``args`` and ``kwargs``."""
+        """Split the values of all parameters into the ``args`` and ``kwargs`` that the target is called with."""
         args = values[: self.positional]
         keyword_only = slice(self.positional, self.regular)
         kwargs = dict(zip(self.names[keyword_only], values[keyword_only], strict=True))

@@ -1,4 +1,8 @@
-"""How around hooks with one `yield` are driven, and around hooks of generators, which work on streams."""
+"""Around hooks with one `yield`, and around hooks of generators, which work on streams, at run time.
+
+Generated code and `law` both call these functions. A stream is a generator, sync or async, with its whole protocol:
+`send`, `throw` and `close` go through to the target.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from .invoke import Hooks, Target, is_due, leave, open_hook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# A one-yield around hook is driven in three steps: begin; then end with the result, or fail with the exception.
+# A one-yield around hook is run in two steps: begin; then end with the result, or fail with the exception.
 
 
 def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
@@ -28,13 +32,13 @@ def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
 
 
 def end(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
-    """Give the result to the hook at its yield, and read what it returns by the rules of post."""
+    """Send the result to the hook at its yield; what it then returns is an answer by the rules of post."""
     answer = ended(site, function, hook, result)
     return result if answer is None else settled(site, "around", function, answer)
 
 
 def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
-    """Give the result to the hook at its yield, and return what it answers."""
+    """Send the result to the hook at its yield, and return its answer."""
     try:
         hook.send(result)
     except StopIteration as stop:
@@ -46,7 +50,7 @@ def ended(site: Site, function: object, hook: Generator[Any, Any, Any], result: 
 def fail(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
     """Raise the exception at the yield of the hook; what the hook then returns, if not None, is the result.
 
-    To be called while `error` is being handled.
+    Called in the `except` block of `error`.
     """
     try:
         answer = failed(site, function, hook, error)
@@ -58,21 +62,21 @@ def fail(site: Site, function: object, hook: Generator[Any, Any, Any], error: Ba
 
 
 def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
-    """Raise the exception at the yield of the hook, and return what it answers; None: it has handled nothing."""
+    """Raise the exception at the yield of the hook, and return its answer; None: it did not handle the exception."""
     try:
         try:
             hook.throw(error)
         except StopIteration as stop:
             return stop.value
         except RuntimeError as other:
-            # Python does not let a StopIteration out of a generator: it comes out as the cause of a RuntimeError.
+            # A StopIteration that leaves a generator becomes the cause of a RuntimeError (PEP 479).
             if not isinstance(error, StopIteration) or other.__cause__ is not error:
                 raise
             return None
         hook.close()
         raise _yielded_twice(site, function)
     finally:
-        del error  # as in `fail`
+        del error  # for the reason in `fail`
 
 
 async def abegin(site: Site, function: object, hook: AsyncGenerator[Any, Any]) -> None:
@@ -94,7 +98,7 @@ async def aended(site: Site, function: object, hook: AsyncGenerator[Any, Any], r
 
 
 async def afail(site: Site, function: object, hook: AsyncGenerator[Any, Any], error: BaseException) -> object:
-    """Raise the exception at the yield of an async hook; as it can return nothing, the exception then goes on."""
+    """Raise the exception at the yield of an async hook, and then again: an async generator returns no answer."""
     try:
         try:
             await hook.athrow(error)
@@ -108,10 +112,10 @@ async def afail(site: Site, function: object, hook: AsyncGenerator[Any, Any], er
             raise _yielded_twice(site, function)
         raise error
     finally:
-        del error  # as in `fail`
+        del error  # for the reason in `fail`
 
 
-# How a one-yield hook of each flavour is driven: its beginning, its end with a result, its end with an exception.
+# For each flavour of one-yield hook: what begins it, what ends it with a result, and with an exception.
 ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "generator": (begin, ended, failed),
     "async generator": (abegin, aended, afail),
@@ -120,7 +124,7 @@ ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[...,
 
 def _never_yielded(site: Site, function: object) -> HookAnswerError:
     return HookAnswerError(
-        f"{hook_at(site, 'around', function)} returned without its yield, so the target did not run; yield "
+        f"{hook_at(site, 'around', function)} returned without a yield, so the target did not run; yield "
         f"once, or ask for `proceed` and return a value"
     )
 
@@ -131,26 +135,25 @@ def _yielded_twice(site: Site, function: object) -> HookAnswerError:
     )
 
 
-# Around hooks of generators work on streams: what `proceed()` gives is one, and what the hook answers must be one.
+# Around hooks of generators work on streams: `proceed()` returns one, and the hook must answer one.
 
 
 def stream(site: Site, function: object, answer: object) -> Generator[Any, Any, Any]:
-    """Take what an around hook of a generator answered: a generator, any iterator, or the return value alone."""
+    """Return the stream that an around hook of a generator answered: any iterator, or the return value alone."""
     if hasattr(type(answer), "__next__"):
         return _items(site, function, cast("Generator[Any, Any, Any]", answer))
     return _nothing(settled(site, "around", function, answer))
 
 
 def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any, Any]:
-    """Take what an around hook of an async generator answered: an async generator, or any async iterable."""
+    """Return the stream that an around hook of an async generator answered: any async iterable."""
     if hasattr(answer, "asend") and hasattr(answer, "athrow"):
         return cast("AsyncGenerator[Any, Any]", answer)  # it has the whole protocol
     if hasattr(answer, "__aiter__"):
         return _aitems(cast("AsyncIterator[Any]", answer))
     raise HookAnswerError(
         f"{hook_at(site, 'around', function)} answered {described(answer)}; around an async generator, "
-        "answer "
-        f"`proceed()` or another async iterator"
+        f"answer `proceed()` or another async iterator"
     )
 
 
@@ -170,20 +173,21 @@ def _nothing(result: object) -> Generator[Any, Any, Any]:
 
 
 def start(source: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
-    """Begin the first step of an async stream that is inside another, which alone the event loop is to know of.
+    """Begin the first step of an async stream that runs inside another one, without the event loop knowing of it.
 
-    A loop that shuts down closes all async generators it has seen at once; it must not close one from under another.
+    A loop that shuts down closes all async generators it knows concurrently (`shutdown_asyncgens`). It must not close
+    the inner one while the outer one uses it; closing the outer one closes both.
     """
-    seen = sys.get_asyncgen_hooks()
+    loops = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(firstiter=None, finalizer=None)
     try:
         return source.asend(None)
     finally:
-        sys.set_asyncgen_hooks(*seen)
+        sys.set_asyncgen_hooks(*loops)
 
 
 def lazy(opened: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
-    """Open a stream at its first step: whether a hook with conditions acts is settled when the call begins."""
+    """Open a stream at its first step: that is when the call begins, and when a hook's conditions are checked."""
     return (yield from opened())
 
 
@@ -193,7 +197,7 @@ def alazy(opened: Callable[[], AsyncGenerator[Any, Any]]) -> AsyncGenerator[Any,
 
 
 def relay(source: Generator[Any, Any, Any], leave: Callable[[], None]) -> Generator[Any, Any, Any]:
-    """Pass a stream on, and note its end."""
+    """Pass a stream on, and call `leave` at its end."""
     try:
         return (yield from source)
     finally:
@@ -201,8 +205,8 @@ def relay(source: Generator[Any, Any, Any], leave: Callable[[], None]) -> Genera
 
 
 async def arelay(source: Any, leave: Callable[[], None]) -> AsyncGenerator[Any, Any]:
-    """Pass an async stream, or what opens one, on with `asend`, `athrow` and `aclose`, and note its end."""
-    # Any: either an async generator or a callable that gives one.
+    """Pass an async stream, or what opens one, on with `asend`, `athrow` and `aclose`; call `leave` at its end."""
+    # Any: either an async generator or a callable that returns one.
     source = source if hasattr(source, "asend") else source()
     try:
         step = start(source)
@@ -212,7 +216,7 @@ async def arelay(source: Any, leave: Callable[[], None]) -> AsyncGenerator[Any, 
             except StopAsyncIteration:
                 return
             finally:
-                del step  # it holds what was thrown
+                del step  # it refers to the exception that was thrown in
             try:
                 sent = yield item
             except GeneratorExit:
@@ -249,7 +253,7 @@ def within(
 async def awithin(
     site: Site, function: object, hook: Any, source: AsyncGenerator[Any, Any], leave: Callable[[], None] | None
 ) -> AsyncGenerator[Any, Any]:
-    """Run an async stream at the yield of a one-yield around hook, which may be async or not."""
+    """Run an async stream at the yield of a one-yield around hook, which may be sync or async."""
     asynchronous = hasattr(hook, "asend")
     try:
         await abegin(site, function, hook) if asynchronous else begin(site, function, hook)
@@ -261,7 +265,7 @@ async def awithin(
                 except StopAsyncIteration:
                     break
                 finally:
-                    del step  # it holds what was thrown
+                    del step  # it refers to the exception that was thrown in
                 try:
                     sent = yield item
                 except GeneratorExit:
@@ -313,18 +317,18 @@ def streamed(hooks: Hooks, call: Call, target: Target, values: Values) -> Any:
 
 
 def _opened(hook: Hook, call: Call, inner: Target, values: Values, entry: Entry | bool) -> Any:
-    """Return the stream of an around hook that acts."""
+    """Return the stream of an around hook whose conditions hold."""
     site = call._site
     asynchronous = site.signature.style == "async generator"
     done = entry.leave if isinstance(entry, Entry) else None
     source: Any = None
     try:
-        made = open_hook(hook, call, _proceeding(hook, call, inner, values), values)
+        answer = open_hook(hook, call, _proceeding(hook, call, inner, values), values)
         if hook.proceeds:
-            source = (astream if asynchronous else stream)(site, hook.function, made)
+            source = (astream if asynchronous else stream)(site, hook.function, answer)
     except BaseException:
         leave(entry)
         raise
     if not hook.proceeds:
-        return (awithin if asynchronous else within)(site, hook.function, made, inner(values), done)
+        return (awithin if asynchronous else within)(site, hook.function, answer, inner(values), done)
     return source if done is None else (arelay if asynchronous else relay)(source, done)

@@ -1,4 +1,8 @@
-"""What becomes of the answers of an event's subscribers."""
+"""The answers and failures of an event's subscribers, and the result that they add up to.
+
+The invariant: once a call is over, nothing here refers to an exception any more. An exception refers to the frames that
+it went through, and these refer to the tally: the two would keep each other alive.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +17,25 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
-def together(site: Site, slips: list[Exception]) -> ExceptionGroup[Exception]:
-    """Make one error of all that subscribers have raised."""
-    return ExceptionGroup(f"{site.label}: {len(slips)} subscriber{'s' * (len(slips) > 1)} failed", slips)
-
-
-def cut_off(site: Site, errors: list[BaseException]) -> BaseExceptionGroup[BaseException]:
-    """Make one error of what has cut subscribers off, which were to run at once, and of what others have raised."""
-    return BaseExceptionGroup(f"{site.label}: a subscriber was cancelled", errors)
-
-
 @final
 class Tally:
-    """What becomes of the answers of an event's subscribers; the compiled call does the same."""
+    """The answers and failures of an event's subscribers in one interpreted call; the compiled call does the same."""
 
-    __slots__ = ("_emission", "_site", "answered", "result", "slips", "values")
+    __slots__ = ("_emission", "_site", "answered", "failures", "result", "values")
 
     def __init__(self, site: Site, values: Values) -> None:
         assert site.signature.emission is not None
         self._site = site
         self._emission = site.signature.emission
-        # What the next subscriber is given.
+        # The arguments for the next subscriber.
         self.values = values
         self.answered = False
-        self.slips: list[Exception] = []
+        self.failures: list[Exception] = []
         gives = self._emission.gives
         self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None
 
-    def take(self, hook: Hook, answer: object) -> bool:
-        """Take an answer, and say whether it is the last."""
+    def add_answer(self, hook: Hook, answer: object) -> bool:
+        """Add an answer; return whether no further subscriber runs."""
         if answer is None:
             return False
         value = settled(self._site, "on", hook.function, answer)
@@ -58,35 +52,46 @@ class Tally:
             self.values = (*self.values[:place], value, *self.values[place + 1 :])
         return self._emission.gives == "first"
 
-    def slip(self, error: Exception) -> None:
-        """Keep a failure until all have run; to be called while it is being handled."""
+    def add_failure(self, error: Exception) -> None:
+        """Keep a failure until all have run, if failures are grouped; else raise it, in its `except` block."""
         try:
             if not self._emission.group:
                 raise error
-            self.slips.append(error)
+            self.failures.append(error)
         finally:
             del error  # else this frame, which is in its traceback, and the exception would keep each other alive
 
-    def slip_last(self, error: Exception) -> None:
-        """Keep a failure of the stub's body with those before it; alone it is what it is."""
+    def add_failure_of_body(self, error: Exception) -> None:
+        """Keep a failure of the stub's body with those of the subscribers; if there are none, raise it as it is."""
         try:
-            if not self.slips:
+            if not self.failures:
                 raise error
-            self.slips.append(error)
+            self.failures.append(error)
         finally:
-            del error  # as in `slip`
+            del error  # for the reason in `add_failure`
 
     @property
     def wants_body(self) -> bool:
-        """Say whether the stub's own body is asked, as nobody has answered."""
+        """Whether the stub's own body runs, because nobody has answered."""
         return self._emission.gives == "first" and self._emission.default and not self.answered
 
     def close(self) -> Any:
-        """Give the result, or raise what was kept, and keep it no longer: it holds the frames that hold this."""
-        slips, self.slips = self.slips, []
+        """Return the result, or raise the failures that were kept."""
+        failures, self.failures = self.failures, []
         try:
-            if slips:
-                raise together(self._site, slips)
+            if failures:
+                raise together(self._site, failures)
             return self.result
         finally:
-            del slips
+            del failures
+
+
+def together(site: Site, failures: list[Exception]) -> ExceptionGroup[Exception]:
+    """Return one error for all failures of subscribers."""
+    count = len(failures)
+    return ExceptionGroup(f"{site.label}: {count} subscriber{'s' * (count > 1)} failed", failures)
+
+
+def cut_off(site: Site, errors: list[BaseException]) -> BaseExceptionGroup[BaseException]:
+    """Return one error for concurrent subscribers that were cancelled, and for the failures of the others."""
+    return BaseExceptionGroup(f"{site.label}: a subscriber was cancelled", errors)

@@ -1,8 +1,8 @@
-"""Variables of a task or thread: what is under way there, and in the tasks that were started there.
+"""Context variables that threads do not inherit: what runs now in this thread or task, and in tasks started from it.
 
-A context variable does that, but for one thing: from 3.14 on, a thread may begin with a copy of the context of the
-thread that starts it (`sys.flags.thread_inherit_context`: set without the GIL, and by ``-X thread_inherit_context=1``).
-What is under way in the one is not under way in the other.
+From 3.14 on, a new thread may begin with a copy of the context of the thread that starts it
+(`sys.flags.thread_inherit_context`: set without the GIL, and by ``-X thread_inherit_context=1``). But what runs in one
+thread does not run in the other.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class Variable(Protocol[T]):
-    """What is needed of a context variable."""
+    """The part of a context variable that is used here."""
 
     def get(self) -> T:
-        """Give the value that was set here, or the default."""
+        """Return the value that was set here, or the default."""
         ...
 
     def set(self, value: T, /) -> object:
@@ -28,7 +28,7 @@ class Variable(Protocol[T]):
 
 
 class _Here(threading.local):
-    """What one thread is known by. A number would do, if it were not used again once the thread is gone."""
+    """The identity of the current thread: an object, since the numbers of threads that have ended are used again."""
 
     def __init__(self) -> None:
         self.thread = object()
@@ -48,7 +48,7 @@ class ThreadsOwn(Generic[T]):
         self._variable: ContextVar[tuple[object, T]] = ContextVar(name, default=(None, default))
 
     def get(self) -> T:
-        """Give the value that was set in this thread, or the default."""
+        """Return the value that was set in this thread, or the default."""
         thread, value = self._variable.get()
         return value if thread is _here.thread else self._default
 
@@ -58,10 +58,10 @@ class ThreadsOwn(Generic[T]):
 
 
 def variable(name: str, default: T) -> Variable[T]:
-    """Make a variable that threads do not inherit.
+    """Return a variable that new threads do not inherit.
 
-    Where they inherit nothing anyway, another thread runs in a copy of this context because somebody wanted it to, as
-    `asyncio.to_thread` does: there it sees the value. Where they do, nobody can tell the two apart.
+    Where threads inherit no context, a thread that runs in a copy of this one does so on purpose, as in
+    `asyncio.to_thread`, and sees the value. Where they do inherit, the two cases look alike, and it sees the default.
     """
-    inherits = getattr(sys.flags, "thread_inherit_context", False)  # not there before 3.14
+    inherits = getattr(sys.flags, "thread_inherit_context", False)  # new in 3.14
     return ThreadsOwn(name, default) if inherits else ContextVar(name, default=default)

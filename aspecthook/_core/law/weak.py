@@ -1,4 +1,8 @@
-"""Hooks that keep nothing alive: ``weak=True``."""
+"""Hooks that keep nothing alive: ``weak=True``.
+
+The invariant: nothing here refers strongly to a hook's function, nor to the object whose method it is. Once that is
+gone, calling the hook returns None.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class Weak(NamedTuple):
-    """A callable that is not kept alive: its parts, for compiled calls, and a function that puts them together."""
+    """A callable that is not kept alive: its parts, for compiled calls, and a function that calls it."""
 
-    # Gives the object whose method it is, or the callable itself; None once that is gone.
+    # Returns the object whose method it is, or the callable itself; None once that is gone.
     ref: Callable[[], Any]
-    # Of a method, the function that is called with the object.
+    # For a method, the function that is called with the object.
     inner: Callable[..., Any] | None
     call: Callable[..., Any]
 
@@ -28,33 +32,33 @@ class Weak(NamedTuple):
 def weakly(
     function: Callable[..., Any], name: str, code: CodeType | None, who: object, gone: Callable[[object], None]
 ) -> Weak:
-    """Give what calls another callable, and keeps neither it nor the object whose method it is alive.
+    """Return a callable in weak form.
 
     Args:
-        function: What is called; once it is gone, calling gives None.
-        name: What it is called in messages.
-        code: Where it is written, for messages.
+        function: The callable.
+        name: Its name, for messages.
+        code: Its code, for messages.
         who: The hook, in messages.
-        gone: Called when it has gone.
+        gone: Called when the callable, or the object whose method it is, has been garbage collected.
 
     Raises:
-        HookTypeError: It cannot be referred to weakly.
+        HookTypeError: It does not support weak references.
     """
     owner, inner = _parts(function)
     try:
         ref: Callable[[], Any] = weakref.ref(owner, gone)
     except TypeError:
         raise HookTypeError(
-            f"{who} cannot be held weakly: {type(owner).__name__} objects cannot be referred to weakly; leave "
-            f"weak=True out, or add '__weakref__' to its __slots__"
+            f"{who} cannot be held weakly: {type(owner).__name__} objects do not support weak references; remove "
+            f"weak=True, or add '__weakref__' to the __slots__ of the class"
         ) from None
     return Weak(ref, inner, _named(_method(ref, inner) if inner is not None else _function(ref), name, code))
 
 
-def weakly_asked(
+def weak_predicate(
     predicate: Callable[..., Any], owner: object, name: str, code: CodeType | None, *, awaits: bool
 ) -> Callable[..., Any]:
-    """Give a predicate without the object that it is a method of, if that is the one which is not kept alive."""
+    """Return a predicate; one that is a method of `owner`, the object held weakly, in weak form."""
     if not isinstance(predicate, (MethodType, BuiltinMethodType)) or predicate.__self__ is not owner:
         return predicate
     _, inner = _parts(predicate)
@@ -66,7 +70,7 @@ def weakly_asked(
 
 @final
 class Mention:
-    """What `before` or `after` of a weak hook means: the same key, for as long as what is meant is there."""
+    """What `before` or `after` of a weak hook names. It equals the key of that, as long as it is there."""
 
     __slots__ = ("_inner", "_key", "_ref")
 
@@ -79,13 +83,15 @@ class Mention:
         self._key = key
 
     def __call__(self) -> Any:
-        """Give what is meant, or None once that is gone."""
+        """Return the hook or callable that is named, or None once it is gone."""
         owner = self._ref()
         return owner if owner is None or self._inner is None else together(owner, self._inner)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Mention):
-            return self._ref is other._ref and self._key == other._key  # an object has but one plain reference
+            return (
+                self._ref is other._ref and self._key == other._key
+            )  # an object has only one weak reference without a callback
         return self._key == other and self._ref() is not None
 
     def __hash__(self) -> int:
@@ -96,7 +102,7 @@ class Mention:
 
 
 def _parts(function: Any) -> tuple[Any, Callable[..., Any] | None]:
-    """Give what is held, and for a bound method the function that is called with it."""
+    """Return the object to hold weakly, and for a bound method the function that is called with it."""
     if isinstance(function, MethodType):
         return function.__self__, function.__func__
     if isinstance(function, BuiltinMethodType) and not isinstance(function.__self__, (ModuleType, type(None))):
@@ -106,16 +112,16 @@ def _parts(function: Any) -> tuple[Any, Callable[..., Any] | None]:
 
 def _parts_of_c(function: BuiltinMethodType) -> tuple[Any, Callable[..., Any] | None]:
     owner: Any = function.__self__
-    # Methods of classes are found in the class itself, those of other objects in their type; a class is both.
+    # The methods of a class are in its own MRO, those of another object in the MRO of its type; a class has both.
     for base in (*(owner.__mro__ if issubclass(type(owner), type) else ()), *type(owner).__mro__):
-        found = vars(base).get(function.__name__)
-        if isinstance(found, (MethodDescriptorType, ClassMethodDescriptorType)) and together(owner, found) == function:
-            return owner, found
-    return function, None  # one that a class or a module holds, such as dict.__new__
+        inner = vars(base).get(function.__name__)
+        if isinstance(inner, (MethodDescriptorType, ClassMethodDescriptorType)) and together(owner, inner) == function:
+            return owner, inner
+    return function, None  # not a method of its `__self__`, such as dict.__new__
 
 
 def together(owner: Any, inner: Any) -> Any:
-    """Give the method that these are the parts of; None if they do not fit."""
+    """Return the bound method of an object and a function; None if they do not fit."""
     if isinstance(inner, ClassMethodDescriptorType):
         return inner.__get__(None, owner) if issubclass(type(owner), type) else None
     if isinstance(inner, MethodDescriptorType):
@@ -123,10 +129,11 @@ def together(owner: Any, inner: Any) -> Any:
     return MethodType(inner, owner)
 
 
-def _named(made: Any, name: str, code: CodeType | None) -> Callable[..., Any]:
-    made.__name__ = made.__qualname__ = name
-    made.__dict__[CODE] = code
-    return made  # type: ignore[no-any-return]
+def _named(function: Any, name: str, code: CodeType | None) -> Callable[..., Any]:
+    """Return a function, named in messages as the one that it calls."""
+    function.__name__ = function.__qualname__ = name
+    function.__dict__[CODE] = code
+    return function  # type: ignore[no-any-return]
 
 
 def _method(ref: Callable[[], Any], inner: Callable[..., Any]) -> Callable[..., Any]:

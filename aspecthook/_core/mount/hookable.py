@@ -233,9 +233,9 @@ def _prepare(function: FunctionType, name: str | None, lends: Lends) -> MountPoi
         taken = [word for word in words if not isinstance(kept.get(word), (Adder, MountPoint, type(None)))]
         if taken:
             raise MountError(f"{mount.name} already has an attribute {taken[0]!r}, which hooks need; rename it")
-        signature = mount._get_site().signature
+        site = mount.site()
         if lends:
-            mount.lends = signature.lends = _lent(lends, mount.name, signature)
+            mount.lends = site.lends = _lent(lends, mount.name, site.signature)
     return mount
 
 

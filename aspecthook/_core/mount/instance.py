@@ -58,15 +58,15 @@ class InstanceMountPoint(MountPoint):
     Methods of the instance itself may be given as they are. `HookWarning` says where something else is seen.
     """
 
-    __slots__ = ("_instance", "_key", "_parent")
+    __slots__ = ("_instance", "_key", "parent")
 
     def __init__(self, parent: MountPoint, instance: object) -> None:
         name = f"{parent.name} of one {type(instance).__name__}"
         super().__init__(cast("FunctionType", parent.function), name, parent.emission)
-        signature = parent._get_site().signature
+        signature = parent.site().signature
         if not signature.positional:
             raise MountError(f"{parent.name} has no named first parameter to know an instance by; hook the function")
-        self._parent = parent
+        self.parent = parent
         self._mentions = parent._mentions
         self._key = id(instance)
         try:
@@ -78,7 +78,7 @@ class InstanceMountPoint(MountPoint):
             ) from None
 
     def _chains(self) -> Iterator[tuple[Hook, ...]]:
-        yield self._parent._members + self._members
+        yield self.parent.members + self.members
 
     def unbound(self, function: Any) -> Any:
         """Return a method of the instance unbound, so that its hooks do not keep it alive."""
@@ -93,7 +93,7 @@ class InstanceMountPoint(MountPoint):
         instance = self._instance()
         lasts = hook.options.keys().isdisjoint(("once", "times"))
         if instance is not None and lasts and _leads(hook, instance):
-            thing, first = type(instance).__name__, self._parent._get_site().signature.names[0]
+            thing, first = type(instance).__name__, self.parent.site().signature.names[0]
             weakly = ", or add the hook with weak=True and keep it elsewhere"
             if hook.ref or hook.kind == "around":
                 weakly = ""
@@ -105,24 +105,24 @@ class InstanceMountPoint(MountPoint):
     @property
     def displaced(self) -> bool:
         """Whether somebody else has put their code where ours was."""
-        return self._parent.displaced
+        return self.parent.displaced
 
-    def _get_site(self) -> Site:
+    def site(self) -> Site:
         if self._instance() is None:
             raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
-        return self._parent._get_site()
+        return self.parent.site()
 
     def inner(self) -> Callable[..., Any]:
         """Return what a call runs inside of all hooks."""
-        return self._parent.inner()
+        return self.parent.inner()
 
-    def _code(self) -> CodeType:
-        return self._parent._code()
+    def code(self) -> CodeType:
+        return self.parent.code()
 
-    def _active(self) -> Chain:
-        active = () if self._pauses else tuple([hook for hook in self._members if not hook.paused])
-        parent = self._parent
-        inherited = () if parent._pauses else tuple([hook for hook in parent._members if not hook.paused])
+    def chain(self) -> Chain:
+        active = () if self.pauses else tuple([hook for hook in self.members if not hook.paused])
+        parent = self.parent
+        inherited = () if parent.pauses else tuple([hook for hook in parent.members if not hook.paused])
         return Chain(inherited + active)
 
     def _change(self, store: Callable[[], None]) -> None:
@@ -130,25 +130,25 @@ class InstanceMountPoint(MountPoint):
             if self._instance() is None:
                 store()
                 return
-            parent._instances[self._key] = self
-            self.reset(parent._place)
+            parent.instances[self._key] = self
+            self.reset(parent.place)
             store()
-            if not self._members:
+            if not self.members:
                 parent._drop_instance(self._key)
 
-        parent = self._parent
+        parent = self.parent
         parent._change(store_with_parent)
 
     @under_lock
     def tidy(self) -> None:
         """End what an interrupted change has left half done."""
-        if not self._members and self._parent._instances.get(self._key) is self:
-            self._parent._drop_instance(self._key)
-        self._parent.tidy()
+        if not self.members and self.parent.instances.get(self._key) is self:
+            self.parent._drop_instance(self._key)
+        self.parent.tidy()
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
-        self._parent.weaken()
+        self.parent.weaken()
 
     def reset(self, place: Place | None) -> None:
         """Link the chain again at the next call for this instance."""
@@ -158,8 +158,8 @@ class InstanceMountPoint(MountPoint):
     @under_lock
     def bind(self, place: Place) -> Callable[..., Any]:
         """Return the function that runs the calls of this instance."""
-        bound = place.bind(self._active())
-        if self._parent._instances.get(self._key) is self:
+        bound = place.bind(self.chain())
+        if self.parent.instances.get(self._key) is self:
             place.instances[self._key] = bound
         return bound
 
@@ -206,7 +206,7 @@ def _references(value: Any) -> Iterator[object]:
         for base in kind.__mro__:
             for member in list(vars(base).values()):
                 mount = mount_of(member) if type(member) is FunctionType else None
-                own = mount._instances.get(id(value)) if mount is not None else None
+                own = mount.instances.get(id(value)) if mount is not None else None
                 for hook in own.members if own is not None else ():
                     yield from _kept(hook)
 
@@ -240,5 +240,5 @@ class _Gone:
 
     def __call__(self, _: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         parent = self._parent()
-        if parent is not None and self._key in parent._instances and not ending():
+        if parent is not None and self._key in parent.instances and not ending():
             parent.forget(self._key)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack, cast, final
 from aspecthook._core.compile.copies import Attribute, Attributes
 from aspecthook._core.compile.link import template
 from aspecthook._core.compile.show import origins_of, render
-from aspecthook._core.law.asks import KINDS, Kind, signature_of
+from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import identity
+from aspecthook._core.law.callables import identity, signature_of
 from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.options import Adding, Options
 from aspecthook._core.law.order import Chain, Mentions, arrange
@@ -97,17 +97,17 @@ class MountPoint(Attribute):
     __slots__ = (
         "__weakref__",
         "_chain",
-        "_instances",
         "_looks",
         "_members",
         "_mentions",
-        "_pauses",
-        "_place",
         "_ref",
         "_site",
         "emission",
+        "instances",
         "lends",
         "name",
+        "pauses",
+        "place",
         "woven",
     )
 
@@ -125,11 +125,11 @@ class MountPoint(Attribute):
         self.name = printable(name) if name else qualified(function)
         self._members: tuple[Hook, ...] = ()
         self._mentions = Mentions()
-        self._pauses: frozenset[object] = frozenset()
+        self.pauses: frozenset[object] = frozenset()
         self._chain: tuple[object, Chain] | None = None
-        self._place: Place | None = None
+        self.place: Place | None = None
         self._site: Site | None = None
-        self._instances: dict[int, Dependent] = {}
+        self.instances: dict[int, Dependent] = {}
         self._looks: weakref.WeakValueDictionary[int, MountPoint] | None = None
         # Of an event: what it does with its subscribers.
         self.emission = emission
@@ -211,18 +211,18 @@ class MountPoint(Attribute):
     @under_lock
     def displaced(self) -> bool:
         """Whether somebody else has put their code where ours was."""
-        return self._place is not None and self._place.displaced
+        return self.place is not None and self.place.displaced
 
     def explain(self) -> str:
         """Return the source of a call as it is now, with the name, file and line of each hook beside it."""
-        chain = self._active()
+        chain = self.chain()
         if not chain.everything():
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
-        site = self._get_site()
-        place = self._place
+        site = self.site()
+        place = self.place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
-        source = render(text, self._code().co_name, origins_of(chain))
+        source = render(text, self.code().co_name, origins_of(chain))
         return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     # Changing
@@ -290,7 +290,7 @@ class MountPoint(Attribute):
         found: list[Hook] = []
 
         def insert() -> None:
-            found.append(self._insert(hook))
+            found.append(self.insert(hook))
 
         if not self.replays(kind):
             insert()
@@ -317,7 +317,7 @@ class MountPoint(Attribute):
             near = nearest(str(kind), list(KINDS))
             raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
         check_types(kind, types, self.name)
-        site = self._get_site()
+        site = self.site()
         emission = site.signature.emission
         if kind == "on" and emission is not None and emission.isolate:
             options = {"isolate": True, **options}
@@ -364,7 +364,7 @@ class MountPoint(Attribute):
                 arrange([*(one for one in members if one.kind == hook.kind), hook], self.name)
 
     @under_lock
-    def _insert(self, hook: Hook) -> Hook:
+    def insert(self, hook: Hook) -> Hook:
         """Add a hook and return it; or return the one that its callable is already."""
         if hook.guard is not None and hook.guard.is_spent:
             return hook  # past calls, which were replayed to it, were all that it was for
@@ -397,7 +397,7 @@ class MountPoint(Attribute):
 
     def inner(self) -> Callable[..., Any]:
         """Return what a call runs inside of all hooks: the function as it was."""
-        place = self._place
+        place = self.place
         return place.original if place is not None and place.opened else self.function
 
     def unbound(self, function: Any) -> Any:
@@ -411,7 +411,7 @@ class MountPoint(Attribute):
     def _chains(self) -> Iterator[tuple[Hook, ...]]:
         """Yield the members of every chain that a hook added here becomes part of."""
         yield self._members
-        for instance in list(self._instances.values()):  # a copy: an instance may die meanwhile
+        for instance in list(self.instances.values()):  # a copy: an instance may die meanwhile
             yield self._members + instance.members
 
     @entrance
@@ -482,7 +482,7 @@ class MountPoint(Attribute):
     @under_lock
     def _set_pause(self, pause: object, *, on: bool) -> None:
         def store() -> None:
-            self._pauses = self._pauses | {pause} if on else self._pauses - {pause}
+            self.pauses = self.pauses | {pause} if on else self.pauses - {pause}
 
         self._change(store)
 
@@ -513,22 +513,22 @@ class MountPoint(Attribute):
         self._settle()
         function = self._ref()
         left = function is not None and mount_of(function) is self
-        if left and not self._members and (self._place is None or not self._place.opened):
+        if left and not self._members and (self.place is None or not self.place.opened):
             self._forget()
 
     def ensure(self) -> None:
         """Reinstall the proxy if somebody has put the original back. Nothing to do for functions."""
 
     def _drop_instance(self, key: int) -> None:
-        self._instances.pop(key, None)
-        if self._place is not None:
-            self._place.instances.pop(key, None)
+        self.instances.pop(key, None)
+        if self.place is not None:
+            self.place.instances.pop(key, None)
 
     # How a change is made; all under the lock, which is reentrant: a finalizer, ours or a user's, may run at any
     # allocation and make a change of its own. So nothing is stored that was computed from what may have changed since.
 
     def _change(self, store: Callable[[], None]) -> None:
-        place = self._place
+        place = self.place
         if place is not None and place.opened:
             place.hold()
             self._reset_instances(place)
@@ -550,7 +550,7 @@ class MountPoint(Attribute):
     def _settle(self) -> None:
         """Open the place if there is something to run, and close it if there is nothing."""
         while self._ref() is not None:
-            place = self._place
+            place = self.place
             opened = place is not None and place.opened
             if self._is_needed():
                 if opened:
@@ -563,23 +563,23 @@ class MountPoint(Attribute):
                 return
 
     def _is_needed(self) -> bool:
-        return bool(self._instances) or (not self._pauses and any(not hook.paused for hook in self._members))
+        return bool(self.instances) or (not self.pauses and any(not hook.paused for hook in self._members))
 
     def _open(self) -> None:
         function = self._ref()
         if function is None:
             return
-        while (place := self._place) is None or not place.is_own(function.__code__):
+        while (place := self.place) is None or not place.is_own(function.__code__):
             older = self._place_of(function.__code__)
             if place is not None and older is not None:
-                self._place = place.turned_to(older)
+                self.place = place.turned_to(older)
                 continue
-            made = Place(function, self._code(), self._get_site(), self._target())
+            made = Place(function, self.code(), self.site(), self._target())
             if place is not None:
                 # A copy of the code of an older place may live on in the code that we replace now.
                 made.under = place.lingering()
-            if self._place is place:
-                self._place = made
+            if self.place is place:
+                self.place = made
         self._reset_instances(place)
         try:
             if mount_of(function) is None:
@@ -588,7 +588,7 @@ class MountPoint(Attribute):
             place.weak = module is None
             if module is not None:
                 watch(function, module, self)
-            place.open(self._active)
+            place.open(self.chain)
             self._watch(self._members)
         except BaseException:  # an interrupt, before there is anything to run
             if not place.opened:
@@ -604,7 +604,7 @@ class MountPoint(Attribute):
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
-        place = self._place
+        place = self.place
         if place is not None and place.opened and not place.weak:
 
             def store() -> None:
@@ -617,7 +617,7 @@ class MountPoint(Attribute):
         return None
 
     def _reset_instances(self, place: Place) -> None:
-        for instance in list(self._instances.values()):
+        for instance in list(self.instances.values()):
             instance.reset(place)
 
     def _forget(self) -> None:
@@ -629,7 +629,7 @@ class MountPoint(Attribute):
     @under_lock
     def forget(self, key: int) -> None:
         """Drop the hooks of an instance that was garbage collected."""
-        gone = self._instances.get(key)
+        gone = self.instances.get(key)
         if gone is not None:
             self._drop_instance(key)
             for hook in gone.members:
@@ -637,7 +637,7 @@ class MountPoint(Attribute):
             self._change(lambda: None)
 
     @under_lock
-    def _active(self) -> Chain:
+    def chain(self) -> Chain:
         """Return the chain that runs now; it is arranged at most once for each change."""
         members = self._members
         kept = self._chain
@@ -649,9 +649,9 @@ class MountPoint(Attribute):
         return kept[1]
 
     def _unpaused(self, members: tuple[Hook, ...]) -> tuple[Hook, ...]:
-        return () if self._pauses else tuple([hook for hook in members if not hook.paused])
+        return () if self.pauses else tuple([hook for hook in members if not hook.paused])
 
-    def _code(self) -> CodeType:
+    def code(self) -> CodeType:
         """Return the target's original code, hooked or not."""
         function = cast("FunctionType", self.function)
         place = self._place_of(function.__code__)
@@ -659,7 +659,7 @@ class MountPoint(Attribute):
 
     def _place_of(self, code: CodeType) -> Place | None:
         """Return the place that code belongs to: the present one, or an older one whose code somebody has put back."""
-        place = self._place
+        place = self.place
         while place is not None and not place.is_own(code):
             place = place.under
         return place
@@ -668,15 +668,16 @@ class MountPoint(Attribute):
         """Return what keeps the calls of an event that replays them."""
         return None
 
-    def _get_site(self) -> Site:
-        if self._place is not None and self._place.opened:
-            return self._place.site
+    def site(self) -> Site:
+        """Return what generated code and messages need to know of the mount point."""
+        if self.place is not None and self.place.opened:
+            return self.place.site
         site = self._site
-        if site is None or site.model is not self._code():
-            site = Site(self.name, self._code(), self._ref, _Finder(self), self.emission, self._record())
-            site.signature.lends = self.lends
+        if site is None or site.model is not self.code():
+            site = Site(self.name, self.code(), self._ref, _Finder(self), self.emission, self._record())
+            site.lends = self.lends
             if not self.of_object:  # the function of one object is no wrapper, and a tracing compiler may read it
-                site.signature.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
+                site.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
             self._site = site  # last: another thread may use it at once
         return site
 
@@ -693,7 +694,7 @@ def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | N
     mount = ref()
     if mount is None:
         return None
-    original = None if mount._place is None else mount._place.original
+    original = None if mount.place is None else mount.place.original
     return shown_by(mount._ref(), own, original, signature_of)
 
 
@@ -718,5 +719,5 @@ class _Finder:
         mount = self._mount()
         if mount is None:
             return None
-        instances = tuple(hook for one in list(mount._instances.values()) for hook in one.members)
+        instances = tuple(hook for one in list(mount.instances.values()) for hook in one.members)
         return next((h for h in mount._members + instances if h.kind == kind and h.function is function), None)

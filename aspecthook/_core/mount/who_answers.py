@@ -12,7 +12,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, cast, final
 
-from aspecthook._core.law.call import Site
+from aspecthook._core.law.call import Described, Site
 from aspecthook._core.law.hook import Hook
 
 from .instance import InstanceMountPoint
@@ -34,12 +34,12 @@ def answers_of(mount: MountPoint, args: tuple[Any, ...], kwargs: dict[str, Any])
         Exception: What the event raises.
     """
     answers: Answers = []
-    names = mount._get_site().signature.names
+    names = mount.site().signature.names
     first = args[0] if args else kwargs.get(names[0]) if names else None
-    of_instance = mount._instances.get(id(first))
+    of_instance = mount.instances.get(id(first))
     call = _noting(of_instance if isinstance(of_instance, InstanceMountPoint) else mount, answers)
     result = call(*args, **kwargs)
-    return _awaited(result, answers) if mount._get_site().signature.style == "coroutine" else answers
+    return _awaited(result, answers) if mount.site().signature.style == "coroutine" else answers
 
 
 async def _awaited(result: Awaitable[object], answers: Answers) -> Answers:
@@ -63,8 +63,8 @@ class _Subscriber:
 @under_lock
 def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
     """Compile the chain as it is now so that its call notes the answers."""
-    place = mount._parent._place if isinstance(mount, InstanceMountPoint) else mount._place
-    chain, own, function = mount._active(), mount._get_site(), cast("FunctionType", mount.function)
+    place = mount.parent.place if isinstance(mount, InstanceMountPoint) else mount.place
+    chain, own, function = mount.chain(), mount.site(), cast("FunctionType", mount.function)
     if place is None or not place.opened:
         return function
     assert mount.emission is not None
@@ -73,7 +73,7 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
     noting = copy.copy(chain)
     noting.on = cast("tuple[Hook, ...]", tuple(subscribers))
 
-    def find(kind: str, function: Any) -> Hook | None:
+    def find(kind: str, function: Any) -> Described | None:
         return hook_of[function] if kind == "on" else own.find(kind, function)
 
     def record(values: tuple[object, ...], _: object) -> tuple[Hook, ...]:
@@ -87,7 +87,7 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
         return taken
 
     site = Site(own.label, own.model, own.function, find, mount.emission._replace(checked=True), record)
-    site.signature.lends, site.signature.shown = own.signature.lends, own.signature.shown
+    site.lends, site.shown = own.lends, own.shown
     site.fits = note
     call = cast("FunctionType", place.bind(noting, site=site))
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__

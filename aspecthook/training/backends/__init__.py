@@ -1,5 +1,6 @@
 """What a runner needs of a numerical library, PyTorch or NumPy.
 
-`_protocol` is at the bottom; `_numpy` and `_torch` implement it with what `_state` and `_random` share; `_choose` is on
-top. `net` is the library behind `aspecthook.training.numpy`.
+`_base` has the class `Backend`; `_numpy` and `_torch` complete it, and `_choose` chooses between them. `_state` checks
+arrays that are loaded into models, and `_random` has the generators. `net` is the library behind
+`aspecthook.training.numpy`.
 """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._protocol import Backend
 from ._state import modules_of
+
+if TYPE_CHECKING:
+    from ._base import Backend
 
 
 def backend_of(model: Any) -> Backend:
@@ -22,7 +24,7 @@ def backend_of(model: Any) -> Backend:
         >>> backend_of(Linear(64, 10)).name
         'numpy'
     """
-    torch: Any = sys.modules.get("torch")  # whoever made a PyTorch module has imported it
+    torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
     if torch is not None and modules_of(model, torch.nn.Module):
         from ._torch import TorchBackend
 

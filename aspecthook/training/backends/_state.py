@@ -1,4 +1,4 @@
-"""What both back ends do with the state of models and optimizers."""
+"""The parts of models, and the check of the arrays that are loaded into them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aspecthook.training._errors import TrainingError
 
 
 def is_any(value: Any, *kinds: type) -> bool:
-    """Whether a value is an instance of a type; a type checker goes on treating the value as Any."""
+    """Whether a value is an instance of a type; for a type checker the value stays Any, and is not narrowed."""
     return isinstance(value, kinds)
 
 
@@ -63,35 +63,3 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
         leaves = [map_leaves(function, value) for value in tree]
         return leaves if is_any(tree, list) else tuple(leaves)
     return function(tree)
-
-
-def optimizer_state(optimizer: Any, to_array: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the type of an optimizer, and its state with `to_array` applied to the leaves; {} if it has no state."""
-    if not hasattr(optimizer, "state_dict"):
-        return {}
-    return {"type": type(optimizer).__name__, "state": map_leaves(to_array, optimizer.state_dict())}
-
-
-def load_optimizer_state(optimizer: Any, kept: Mapping[str, Any], to_tensor: Callable[[Any], Any]) -> None:
-    """Restore what `optimizer_state` returned, with `to_tensor` applied to the leaves.
-
-    Raises:
-        TrainingError: It is the state of another type of optimizer, or of one for other parameters.
-    """
-    if not kept:
-        return
-    here = type(optimizer).__name__
-    if kept["type"] != here:
-        raise TrainingError(
-            f"this is the state of the optimizer {kept['type']}, and the run's is {here}; give the runner the same "
-            "optimizer, or load only the model"
-        )
-    theirs, ours = (
-        [len(group["params"]) for group in groups] for groups in (kept["state"]["param_groups"], optimizer.param_groups)
-    )
-    if theirs != ours:
-        raise TrainingError(
-            f"this is the state of an optimizer for groups of {theirs} parameters, and the run's has {ours}; give it "
-            "the same parameters in the same groups, or load only the model"
-        )
-    optimizer.load_state_dict(map_leaves(to_tensor, kept["state"]))

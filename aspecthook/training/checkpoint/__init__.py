@@ -1,6 +1,6 @@
 """Checkpoints: files that hold the whole state of a run.
 
-`_format` reads and writes them; `_files` writes other files as safely.
+`_format` has their format; `_files` writes them, and other files of a run, atomically.
 """
 
 from __future__ import annotations

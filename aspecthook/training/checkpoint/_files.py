@@ -1,18 +1,29 @@
-"""Other files that are written atomically: readers find the old file or the new one, never a part of it."""
+"""Files that are written atomically: readers, even after a crash, find the old file or the new one, never a part.
+
+The new file is written to a temporary file beside the old one, synced, and renamed. `safetensors.numpy.save_file` does
+neither: its file is not synced and readable by its owner alone, and after a kill nobody can tell that it is left over
+(version 0.8, issue 782).
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from secrets import token_hex
+from typing import IO, TYPE_CHECKING, Any
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 
-from ._format import replacing, sweep, write
-
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
+
+_TEMPORARY = ".checkpoint-{}.saving"
 
 
 def path_of(who: str, path: object) -> Path:
@@ -39,7 +50,7 @@ def folder_of(run: Run, who: str, option: str) -> Path:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file atomically, and make its folder.
+    """Write a file atomically.
 
     Raises:
         OSError: It could not be written; a file that was there before is unchanged.
@@ -51,8 +62,109 @@ def put(path: Path, data: bytes) -> None:
         ...     Path(folder, "runs", "note.txt").read_text()
         'done'
     """
-    target = path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    sweep(target.parent)
-    with replacing(target) as file:
+    with replacing(path) as file:
         write(file, memoryview(data))
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Generator[FileIO]:
+    """Yield a new file that replaces another one after the block, or is removed if the block fails.
+
+    Symlinks are followed, and missing folders are made.
+
+    Raises:
+        OSError: The file cannot be written or replaced.
+    """
+    target = _target(path)
+    sweep(target.parent)
+    temporary, file = _created(target.parent)
+    with file:
+        try:
+            yield file
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            os.fsync(file.fileno())
+            if os.name == "nt":  # Windows cannot rename an open file
+                file.close()
+            temporary.replace(target)
+        except BaseException:
+            with _ignored():
+                temporary.unlink()
+            raise
+    _sync_folder(target.parent)
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path leads to, and make its folder."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EEXIST, "it exists and is not a regular file, so it is not replaced")
+    missing = [folder for folder in target.parents if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        _sync_folder(folder.parent)
+    return target
+
+
+def _created(folder: Path) -> tuple[Path, FileIO]:
+    """Create a temporary file, locked as long as this process lives and has it open."""
+    while True:
+        temporary = folder / _TEMPORARY.format(token_hex(8))
+        file = FileIO(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "r+")
+        try:
+            with _ignored():  # some network file systems have no locks; `sweep` fails there too and removes nothing
+                _lock(file, wait=True)
+            if os.fstat(file.fileno()).st_nlink:
+                return temporary, file
+        except BaseException:
+            file.close()
+            with _ignored():
+                temporary.unlink()
+            raise
+        file.close()  # another process has removed it before it was locked
+
+
+def write(file: FileIO, rest: memoryview) -> None:
+    """Write everything, unbuffered: closing a buffered file after an error would write again."""
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files of killed processes, whose locks are gone, so that they do not fill the disk."""
+    for leftover in folder.glob(_TEMPORARY.format("*")):
+        with _ignored(), leftover.open("r+b") as file:
+            _lock(file, wait=False)
+            leftover.unlink()
+
+
+def _lock(file: IO[bytes] | FileIO, *, wait: bool) -> None:
+    if os.name == "posix":  # Windows does not remove an open file anyway
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable, where the system supports it."""
+    if os.name != "posix":
+        return
+    try:
+        number = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # the folder may be writable but not readable
+        return
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync folders
+            raise
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _ignored() -> Generator[None]:
+    try:
+        yield
+    except OSError:
+        pass

@@ -6,7 +6,6 @@ with ``$`` stands for a value that JSON lacks. Loading a file never runs code fr
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -15,14 +14,14 @@ import stat
 import struct
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from io import FileIO
 from math import isfinite
 from pathlib import Path
-from secrets import token_hex
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+
+from ._files import replacing, write
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +48,7 @@ _EXACT = 2**53  # some readers of JSON round greater ints
 def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
     """Write a checkpoint atomically: readers, even after a crash, find the old file or the new one, never a part.
 
-    It is written to a temporary file beside `path`, synced, and renamed. Symlinks are followed, missing folders made.
+    Symlinks are followed, and missing folders are made.
 
     Args:
         path: The file.
@@ -75,9 +74,7 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
     arrays = dict(sorted(arrays.items(), key=lambda row: -row[1].itemsize))
     header = _header({"format": _FORMAT, "version": str(_VERSION), "tree": tree}, arrays)
     try:
-        target = _target(path)
-        sweep(target.parent)
-        with replacing(target) as file:
+        with replacing(path) as file:
             write(file, memoryview(header))
             for array in arrays.values():
                 write(file, array.reshape(-1).view("u1").data)
@@ -387,13 +384,6 @@ def _age(file: Path) -> tuple[int, list[str | int]]:
     return time, [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
-# Writing does not use `safetensors.numpy.save_file`. That writes to a file of another name first, which is not synced
-# and readable by its owner alone; if it is killed, nobody can tell that the file is left over (version 0.8, issue 782).
-
-
-_TEMPORARY = ".checkpoint-{}.saving"
-
-
 def _header(metadata: dict[str, str], arrays: Arrays) -> bytes:
     """Return the part of a safetensors file before the bytes of the arrays."""
     rows: dict[str, object] = {"__metadata__": metadata}
@@ -413,99 +403,3 @@ def _header(metadata: dict[str, str], arrays: Arrays) -> bytes:
 
 def _dumped(tree: object) -> str:
     return json.dumps(tree, separators=(",", ":"), allow_nan=False)
-
-
-def _target(path: AnyPath) -> Path:
-    """Return the file that a path leads to, and make its folder."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise TrainingError(f"{target} exists and is not a regular file, so it is not replaced; give another path")
-    missing = [folder for folder in target.parents if not folder.exists()]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for folder in missing:
-        _sync_folder(folder.parent)
-    return target
-
-
-@contextmanager
-def replacing(target: Path) -> Generator[FileIO]:
-    """Yield a new file that replaces `target` after the block, or is removed if the block fails."""
-    temporary, file = _created(target.parent)
-    with file:
-        try:
-            yield file
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            os.fsync(file.fileno())
-            if os.name == "nt":  # Windows cannot rename an open file
-                file.close()
-            temporary.replace(target)
-        except BaseException:
-            with _ignored():
-                temporary.unlink()
-            raise
-    _sync_folder(target.parent)
-
-
-def _created(folder: Path) -> tuple[Path, FileIO]:
-    """Create a temporary file, locked as long as this process lives and has it open."""
-    while True:
-        temporary = folder / _TEMPORARY.format(token_hex(8))
-        file = FileIO(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "r+")
-        try:
-            with _ignored():  # some network file systems have no locks; `sweep` fails there too and removes nothing
-                _lock(file, wait=True)
-            if os.fstat(file.fileno()).st_nlink:
-                return temporary, file
-        except BaseException:
-            file.close()
-            with _ignored():
-                temporary.unlink()
-            raise
-        file.close()  # another process has swept it away before it was locked
-
-
-def write(file: FileIO, rest: memoryview) -> None:
-    """Write everything, unbuffered: closing a buffered file after an error would write again."""
-    while rest:
-        rest = rest[file.write(rest) :]
-
-
-def sweep(folder: Path) -> None:
-    """Remove the temporary files of killed processes, whose locks are gone, so that they do not fill the disk."""
-    for leftover in folder.glob(_TEMPORARY.format("*")):
-        with _ignored(), leftover.open("r+b") as file:
-            _lock(file, wait=False)
-            leftover.unlink()
-
-
-def _lock(file: IO[bytes] | FileIO, *, wait: bool) -> None:
-    if os.name == "posix":  # Windows does not remove an open file anyway
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, where the system supports it."""
-    if os.name != "posix":
-        return
-    try:
-        number = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # the folder may be writable but not readable
-        return
-    try:
-        os.fsync(number)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync folders
-            raise
-    finally:
-        os.close(number)
-
-
-@contextmanager
-def _ignored() -> Generator[None]:
-    try:
-        yield
-    except OSError:
-        pass

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aspecthook._lazy import lazy
+from aspecthook.training.loop._checks import check_loader
 
 from ._digits import load_digits
-from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, check_loader, collated
+from ._loading import ArrayDataset, DataLoader, Dataset, Sampler, collated
 
 if TYPE_CHECKING:
     from ._torch_loading import Resumable

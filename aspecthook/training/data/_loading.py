@@ -1,4 +1,4 @@
-"""Data sets, and a loader that resumes in the middle of an epoch without reading what lies before.
+"""Data sets, and a loader that resumes in the middle of an epoch without reading the samples before.
 
 The order of an epoch depends only on the seed and the number of the epoch, so two numbers are the position of a loader.
 """
@@ -77,11 +77,11 @@ class Sampler:
     """The numbers of the samples that one rank reads in an epoch, in order.
 
     As with ``torch.utils.data.DistributedSampler``, all ranks read equally many samples, and some are repeated from the
-    beginning to make that so; only the shuffled order is another.
+    beginning to make that so; only the shuffled order differs.
 
     Args:
         length: The number of samples.
-        shuffle: Use another order in each epoch.
+        shuffle: Read in a different order in each epoch.
         seed: Determines the orders.
         rank: The number of this process.
         world_size: The number of processes that share the samples.
@@ -137,7 +137,7 @@ class DataLoader(ResumableLoader):
     Args:
         dataset: A `Dataset`: it has ``len`` and is indexed by number.
         batch_size: The number of samples in a batch.
-        shuffle: Use another order in each epoch.
+        shuffle: Read in a different order in each epoch.
         seed: Determines the orders.
         drop_last: Leave out the last batch if it is smaller.
         collate: Makes a batch of a list of samples; unless given, `collated`.
@@ -239,43 +239,3 @@ def collated(samples: Sequence[Any]) -> Any:
         parts = [collated(part) for part in zip(*samples, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
     return list(samples) if isinstance(first, (str, bytes)) else np.stack(samples)
-
-
-def check_loader(loader: Any, name: str = "the loader") -> None:
-    """Refuse a loader without batches.
-
-    Args:
-        loader: The loader; one without a length is not checked further.
-        name: Its name in the message.
-
-    Raises:
-        TrainingError: It cannot be iterated, or its length is 0.
-
-    Example:
-        >>> check_loader(DataLoader([1, 2, 3], 8, drop_last=True), "the train loader")
-        Traceback (most recent call last):
-        ...
-        aspecthook.training.TrainingError: the train loader has no batches: it has 3 samples, fewer than ...
-    """
-    if not hasattr(loader, "__iter__"):
-        raise TrainingError(
-            f"{name} is {type(loader).__name__}, which cannot be iterated; give a DataLoader, or a list"
-        )
-    try:
-        length = len(loader)
-    except TypeError:  # an iterator, or a data set that is a stream
-        return
-    if length:
-        return
-    samples, size = _counted(loader), getattr(loader, "batch_size", None)
-    if samples and size:
-        why = f"it has {samples} samples, fewer than one batch of {size}, and drop_last=True leaves those out"
-        raise TrainingError(f"{name} has no batches: {why}; give a smaller batch_size, or drop_last=False")
-    raise TrainingError(f"{name} has no batches: it is empty; check where its samples come from")
-
-
-def _counted(loader: Any) -> int:
-    try:
-        return len(loader.sampler if hasattr(loader, "sampler") else loader.dataset)
-    except (AttributeError, TypeError):
-        return 0

@@ -24,7 +24,7 @@ class ResumableLoader:
         raise NotImplementedError
 
     def _take_seed(self, seed: int) -> None:
-        """Shuffle by another seed from now on."""
+        """Shuffle by a seed from now on."""
         raise NotImplementedError
 
     def _batches(self, start: int) -> Iterator[Any]:
@@ -68,7 +68,7 @@ class ResumableLoader:
         self._position, self._loaded = position * read // step, True
 
     def __iter__(self) -> Iterator[Any]:
-        self.set_epoch(self.epoch)  # resets the position if somebody has moved the sampler alone
+        self.set_epoch(self.epoch)  # resets the position if only the sampler was moved to another epoch
         start = self._position if self._loaded else 0
         self._position, self._loaded = start, False
         for batch in self._batches(start):

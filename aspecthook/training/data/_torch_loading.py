@@ -66,7 +66,7 @@ class Resumable(ResumableLoader):
             timeout=loader.timeout,
             worker_init_fn=_Init(loader.worker_init_fn),
             multiprocessing_context=loader.multiprocessing_context,
-            generator=self._generator,  # else each pass would draw from the global generator
+            generator=self._generator,  # otherwise each pass would draw from the global generator
             prefetch_factor=loader.prefetch_factor,
             persistent_workers=loader.persistent_workers,
             **({"in_order": loader.in_order} if hasattr(loader, "in_order") else {}),

@@ -1,15 +1,11 @@
-"""Hooks that save checkpoints, keep the best one, and load one before the run.
-
-A file is removed only after the one that replaces it has been written. A checkpoint lists itself among the files that
-are kept, so a resumed run keeps, replaces and removes the same files as one that was never interrupted.
-"""
+"""Hooks that save checkpoints, keep the best one, and load one before the run."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aspecthook._core.law.answers import Args
@@ -17,9 +13,11 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, whole_number
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.checkpoint._format import is_checkpoint, newest
+from aspecthook.training.checkpoint._files import folder_of
+from aspecthook.training.checkpoint._format import newest
 
 from ._hook import HOOKS, Hook
+from ._kept_files import KeptFiles, check_names, is_inside
 from ._monitor import RULES, Monitor, Rule
 
 if TYPE_CHECKING:
@@ -97,44 +95,35 @@ class CheckpointHook(Hook):
         self.save_last = save_last
         self._template = _template(filename_template, by_epoch)
         self._key: str | None = None  # the name in the logs, once a score was found there
-        self._files: list[str] = []
-        self._best_files: list[str] = []
-        self._folder: Path | None = self.out_dir
+        self._files = KeptFiles(self.out_dir, self.max_keep)
+        self._best = KeptFiles(self.out_dir, 1)
         self._running = False
         # The iteration at which the run was last saved; None if a validation has changed it since.
         self._saved_at: int | None = 0
-        self._saving: Path | None = None  # the file that this hook is writing
 
     @property
     def kept(self) -> tuple[Path, ...]:
         """The files that are kept, the oldest first, without the best one."""
-        return tuple(self._path(name) for name in self._files)
+        return tuple(map(self._files.path, self._files.names))
 
     @property
     def best(self) -> Path | None:
         """The file of the best checkpoint."""
-        return self._path(self._best_files[-1]) if self._best_files else None
+        return self._best.path(self._best.names[-1]) if self._best.names else None
 
     @property
     def best_score(self) -> float | None:
         """The score of the best checkpoint."""
-        return self.watched.best if self.watched is not None and self._best_files else None
-
-    def _path(self, name: str) -> Path:
-        return Path(name) if self._folder is None else self._folder / name
+        return self.watched.best if self.watched is not None and self._best.names else None
 
     # When
 
     def before_run(self, runner: Run) -> None:
         """Find the folder, and remove the old files that a killed run had no time to remove."""
-        self._folder = self.out_dir if self.out_dir is not None else runner.work_dir
-        if self._folder is None:
-            raise TrainingError(
-                "the CheckpointHook has no folder for its files; give Runner(..., work_dir=...) or "
-                "CheckpointHook(out_dir=...)"
-            )
-        self._prune(runner, self._files, self.max_keep)
-        self._prune(runner, self._best_files, 1)
+        folder = self.out_dir if self.out_dir is not None else folder_of(runner, "CheckpointHook", "out_dir=...")
+        for files in (self._files, self._best):
+            files.folder = folder
+            files.prune(runner)
         self._running = True
 
     def after_train_epoch(self, runner: Run) -> None:
@@ -181,7 +170,7 @@ class CheckpointHook(Hook):
 
     def before_save_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Args | None:
         """Leave the optimizer out, unless `save_optimizer` is set."""
-        if self.save_optimizer or path != self._saving:
+        if self.save_optimizer or path not in (self._files.saving, self._best.saving):
             return None
         return Args(checkpoint={**checkpoint, "optimizer": None})
 
@@ -190,7 +179,7 @@ class CheckpointHook(Hook):
     def _save(self, runner: Run) -> None:
         before, self._saved_at = self._saved_at, runner.progress["iter"]
         try:
-            self._put(runner, self._name(runner), self._files, self.max_keep)
+            self._files.save(runner, self._name(runner))
         except BaseException:
             self._saved_at = before
             raise
@@ -203,38 +192,6 @@ class CheckpointHook(Hook):
         if runner.progress["inner_iter"] == 0:
             return self._template.format(epoch, epoch=epoch, iter=number)
         return f"iter_{number}.safetensors"
-
-    def _put(self, runner: Run, name: str, files: list[str], most: int | None) -> None:
-        """Save a checkpoint, add it to `files`, and remove the oldest of them beyond `most`."""
-        before = list(files)
-        files[:] = [*(one for one in files if one != name), name]
-        self._saving = self._path(name)
-        try:
-            runner.save_checkpoint(self._saving)
-        except BaseException:
-            files[:] = before
-            raise
-        finally:
-            self._saving = None
-        runner.logger.info("saved %s", self._path(name))
-        self._prune(runner, files, most)
-
-    def _prune(self, runner: Run, files: list[str], most: int | None) -> None:
-        for old in files[:-most] if most is not None else ():
-            if self._removed(runner, old):
-                files.remove(old)
-
-    def _removed(self, runner: Run, name: str) -> bool:
-        """Remove an old file if it still is a checkpoint; return False if that failed and is to be tried again."""
-        path = self._path(name)
-        if runner.rank != 0 or not is_checkpoint(path):
-            return True
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            runner.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
-            return False
-        return True
 
     # The best
 
@@ -256,7 +213,7 @@ class CheckpointHook(Hook):
         if not self.watched.update(score):
             return
         try:
-            self._put(runner, f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}", self._best_files, 1)
+            self._best.save(runner, f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}")
         except BaseException:
             self.watched.best = before
             raise
@@ -286,12 +243,12 @@ class CheckpointHook(Hook):
     def state_dict(self) -> dict[str, Any]:
         """Return the files that are kept, and the best score."""
         return {
-            "files": list(self._files),
+            "files": list(self._files.names),
             "save_best": self.save_best,
             "key": self._key,
             "rule": None if self.watched is None else self.watched.rule,
             "best_score": self.best_score,
-            "best_files": list(self._best_files),
+            "best_files": list(self._best.names),
             "saved_at": self._saved_at,
         }
 
@@ -299,19 +256,14 @@ class CheckpointHook(Hook):
         """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same.
 
         Raises:
-            TrainingError: It names files outside the folder, which this hook would later remove.
+            TrainingError: It has files outside the folder.
         """
-        for name in (*state["files"], *state["best_files"]):
-            if not _is_inside(name):
-                raise TrainingError(
-                    f"the state of the CheckpointHook has the file {brief(name)}, which is outside its folder; no run "
-                    "saves such a state, so load another checkpoint"
-                )
-        self._files, self._saved_at = list(state["files"]), state["saved_at"]
+        check_names((*state["files"], *state["best_files"]), "CheckpointHook")
+        self._files.names, self._saved_at = list(state["files"]), state["saved_at"]
         rule = self._rule if self.watched is None else self.watched.rule
         if state["save_best"] != self.save_best or rule not in (state["rule"], None):
             return
-        self._key, self._best_files = state["key"], list(state["best_files"])
+        self._key, self._best.names = state["key"], list(state["best_files"])
         if state["rule"] is not None:
             self.watched = Monitor("CheckpointHook", state["key"] or state["save_best"], state["rule"])
             if state["best_score"] is not None:
@@ -380,18 +332,11 @@ def _template(given: str | None, by_epoch: bool) -> str:
             f"CheckpointHook: filename_template={brief(given)} cannot be filled in ({brief(error)}); it may use {{}}, "
             "{epoch} and {iter}"
         ) from error
-    if not _is_inside(name):
+    if not is_inside(name):
         raise HookOptionError(
             f"CheckpointHook: filename_template={brief(given)} leads outside the folder; give the folder as out_dir"
         )
     return given
-
-
-def _is_inside(name: object) -> bool:
-    if not isinstance(name, str):
-        return False
-    path = PurePath(name)
-    return bool(path.name) and not path.is_absolute() and ".." not in path.parts
 
 
 def _number(key: str, logs: Mapping[str, Any]) -> float:

@@ -171,8 +171,8 @@ _MODULES = (
     "logging._timers",
     "schedules._mmcv",
     "keras",
-    "session._basic",
-    "session._saving",
+    "session._hooks",
+    "session._checkpoints",
     "session._summaries",
 )
 

@@ -85,20 +85,20 @@ def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> i
     try:
         return _run(options)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; continue with: {prog} --resume{_where(options)}", file=sys.stderr)
+        print(f"\ninterrupted; continue with: {prog} --resume{_work_dir_option(options)}", file=sys.stderr)
         return 128 + signal.SIGINT
     except (AspecthookError, ModuleNotFoundError, OSError) as error:
         if options.traceback:
             raise
-        print(f"{prog}: {_said(error)}", file=sys.stderr)
+        print(f"{prog}: {_message_of(error)}", file=sys.stderr)
         return 2 if isinstance(error, (ValueError, ModuleNotFoundError)) else 1
 
 
-def _where(options: argparse.Namespace) -> str:
+def _work_dir_option(options: argparse.Namespace) -> str:
     return f" --work-dir {options.work_dir}" if options.work_dir else ""
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     """Return the message of an error with its notes."""
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
@@ -107,9 +107,9 @@ def _said(error: Exception) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from aspecthook.training._needs import needed
+    from aspecthook.training._requirements import check_requirements
 
-    needed()
+    check_requirements()
     from ._settings import default_text
 
     changes = _changes(options)

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from aspecthook._core.law.asks import Parameter
+from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
 from aspecthook.plugins._config import check_depth, check_given, load_toml, read_config, shown_path
 
@@ -46,7 +46,7 @@ def load_settings(
 
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
-        changes: Each ``"section.key=value"``, with the value as in TOML; what is no value in TOML is a string.
+        changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
         below: Settings to use in place of the defaults.
 
     Raises:
@@ -64,9 +64,9 @@ def load_settings(
     settings: Settings = tomllib.loads(default_text()) if below is None else dict(below)
     known = _known()
     if path is not None:
-        settings = _over(settings, _read(Path(path)), str(path), known)
+        settings = _with_changes(settings, _read(Path(path)), str(path), known)
     for change in changes:
-        settings = _over(settings, _parsed(change), f"--set {change.partition('=')[0]}", known)
+        settings = _with_changes(settings, _parse_change(change), f"--set {change.partition('=')[0]}", known)
     return settings
 
 
@@ -83,15 +83,17 @@ def _read(path: Path) -> Settings:
         found = json.loads(raw)
         check_depth(found)
     except RecursionError:
-        raise ConfigError(f"{shown} is no config: its values are nested too deeply; correct it") from None
+        raise ConfigError(f"{shown} is not a config: its values are nested too deeply; correct it") from None
     except ValueError as error:
-        raise ConfigError(f"{shown} is no JSON: {error}; give a TOML file, or the config.json of a run") from None
+        raise ConfigError(f"{shown} is not JSON: {error}; give a TOML file, or the config.json of a run") from None
     if not isinstance(found, dict):
-        raise ConfigError(f"{shown} is no config: it holds {described(found)}; give a file with sections such as [run]")
+        raise ConfigError(
+            f"{shown} is not a config: it holds {described(found)}; give a file with sections such as [run]"
+        )
     return cast("Settings", found)
 
 
-def _parsed(change: str) -> Settings:
+def _parse_change(change: str) -> Settings:
     key, equals, text = change.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
@@ -113,12 +115,14 @@ def _value(text: str) -> object:
         return text.strip()
 
 
-def _over(settings: Settings, changes: Mapping[str, Any], who: str, known: Mapping[str, Settings]) -> Settings:
-    """Return new settings, with changes over the old ones."""
+def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str, known: Mapping[str, Settings]) -> Settings:
+    """Return the settings with changes, which are checked."""
     check_given(_keys(_SECTIONS), dict(changes), f"{who}: the config")
     for section, given in changes.items():
         if _has_nul(given):
-            raise ConfigError(f"{who}: [{section}] has a NUL in a string, which no name or path can have; remove it")
+            raise ConfigError(
+                f"{who}: [{section}] has a string with a NUL character, which names and paths cannot have; remove it"
+            )
         settings = {**settings, section: _section(section, settings.get(section), given, who, known)}
     return settings
 
@@ -133,7 +137,7 @@ def _has_nul(value: Any) -> bool:
 
 def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Settings]) -> Any:
     if name == "hooks":
-        return _listed(given, who)
+        return _hook_list(given, who)
     if given is False and name in HOOKS:
         return False
     if given is True and name in HOOKS:
@@ -143,7 +147,7 @@ def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Sett
     section = cast("Settings", given)
     if name in known:
         _check(f"{who}: [{name}]", section, known[name])
-    return {**_kept(name, old or {}, section), **section}
+    return {**_inherited(name, old or {}, section), **section}
 
 
 def _check(what: str, section: Settings, defaults: Settings) -> None:
@@ -166,28 +170,28 @@ _KIND_NAMES: dict[type[object], str] = {
 }
 
 
-def _kept(name: str, old: Settings, given: Settings) -> Settings:
-    """Return what a section keeps: everything, or only what suits any kind if the kind changes."""
+def _inherited(name: str, old: Settings, given: Settings) -> Settings:
+    """Return the keys that a section keeps: all, or if it builds something else now, those that suit any type."""
     kind, shared = _KINDS.get(name, ("type", ()))
     if kind not in given or given[kind] == old.get(kind):
         return old
     return {key: value for key, value in old.items() if key in shared}
 
 
-def _listed(given: Any, who: str) -> list[Any]:
+def _hook_list(given: Any, who: str) -> list[Any]:
     rows = cast("list[object]", given)
     if isinstance(given, list) and all(isinstance(one, (dict, str)) for one in rows):
         return rows
     raise ConfigError(f"{who}: hooks is {described(rows)}; give [[hooks]] tables, each with its type")
 
 
-def filled(settings: Settings) -> Settings:
-    """Return the settings, with the options that the LR policy requires and that are not given."""
+def with_policy_defaults(settings: Settings) -> Settings:
+    """Return the settings with values for the options that the LR policy requires and the settings leave out."""
     lr = settings.get("lr")
     if not lr or "policy" not in lr:
         return settings
     epochs = int(settings["run"]["max_epochs"])
-    needs = _needs(epochs, float(settings["optimizer"].get("lr", 1e-3)))
+    needs = _policy_defaults(epochs, float(settings["optimizer"].get("lr", 1e-3)))
     policy = "".join(filter(str.isalpha, str(lr["policy"]))).lower()
     given = {key: value for key, value in needs.get(policy, {}).items() if key not in lr}
     if "min_lr_ratio" in lr:
@@ -195,7 +199,7 @@ def filled(settings: Settings) -> Settings:
     return {**settings, "lr": {**lr, **given}}
 
 
-def _needs(epochs: int, lr: float) -> dict[str, Settings]:
+def _policy_defaults(epochs: int, lr: float) -> dict[str, Settings]:
     down: Settings = {"min_lr": 0.0}
     halves = [half for half in (epochs - epochs // 2, epochs // 2) if half]
     return {

@@ -15,8 +15,8 @@ from aspecthook.training.data._loading import ArrayDataset, DataLoader
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.numpy import manual_seed
 
-from ._builds import Part, build_model, build_optimizer, load_data, load_torch
-from ._settings import Settings, filled
+from ._build import Part, build_model, build_optimizer, load_data, load_torch
+from ._settings import Settings, with_policy_defaults
 
 _BACKENDS = ("numpy", "torch")
 _CONFIG = "config.json"
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     """The result of a job.
 
     Attributes:
-        accuracy: The fraction of the test images that is classified correctly, from 0 to 1.
+        accuracy: The fraction of the test images that were classified correctly, from 0 to 1.
         images: The number of test images.
         checkpoint: The checkpoint that was tested; None if the model was tested as it was at the end.
         seconds: The duration of the training.
@@ -78,17 +78,17 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
         ...     train(load_settings(changes=changes)).accuracy > 0.8
         True
     """
-    settings = filled(settings)
+    settings = with_policy_defaults(settings)
     folder = Path(settings["run"]["work_dir"])
     _check_free(folder, resume, overwrite)
     job = build(settings)
-    saved = _found(folder, resume)
+    saved = _checkpoint_in(folder, resume)
     if saved is not None:
         job.runner.resume(saved)
-    _keep(folder, settings)
+    _write_config(folder, settings)
     began = perf_counter()
     job.runner.fit(job.train, job.validate)
-    return _tested(job, perf_counter() - began)
+    return _test(job, perf_counter() - began)
 
 
 def build(settings: Settings) -> Job:
@@ -133,17 +133,17 @@ def _loaders(
 
 
 def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
-    clip, checkpoint = _section(settings, "clip"), _section(settings, "checkpoint")
+    clip, checkpoint = _hook_config(settings, "clip"), _hook_config(settings, "checkpoint")
     if checkpoint is not None and not validates and str(checkpoint.get("save_best", "")).startswith("val_"):
         checkpoint = {**checkpoint, "save_best": None}
-    others = [(_section(settings, name), kind) for name, kind in _OTHERS.items()]
+    others = [(_hook_config(settings, name), kind) for name, kind in _OTHERS.items()]
     runner.register_training_hooks(
-        lr_config=_section(settings, "lr", "LrUpdaterHook"),
-        momentum_config=_section(settings, "momentum", "MomentumUpdaterHook"),
+        lr_config=_hook_config(settings, "lr", "LrUpdaterHook"),
+        momentum_config=_hook_config(settings, "momentum", "MomentumUpdaterHook"),
         optimizer_config={"grad_clip": clip} if clip else None,
         checkpoint_config=None if checkpoint is None else {"type": "CheckpointHook", **checkpoint},
-        timer_config=_section(settings, "timer", "IterTimerHook"),
-        log_config=_section(settings, "log"),
+        timer_config=_hook_config(settings, "timer", "IterTimerHook"),
+        log_config=_hook_config(settings, "log"),
         custom_hooks=[
             *({"type": kind, **section} for section, kind in others if section is not None),
             *settings.get("hooks", []),
@@ -151,7 +151,7 @@ def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
     )
 
 
-def _section(settings: Settings, name: str, kind: str | None = None) -> Settings | None:
+def _hook_config(settings: Settings, name: str, kind: str | None = None) -> Settings | None:
     """Return the config of a hook, with its default type; None if the section is left out."""
     section: Any = settings.get(name, False)
     if section is False:
@@ -170,7 +170,7 @@ def _check_free(folder: Path, resume: object, overwrite: bool) -> None:
         )
 
 
-def _found(folder: Path, resume: str | os.PathLike[str] | bool) -> Path | None:
+def _checkpoint_in(folder: Path, resume: str | os.PathLike[str] | bool) -> Path | None:
     if not resume:
         return None
     place = folder if resume is True else Path(resume)
@@ -180,12 +180,12 @@ def _found(folder: Path, resume: str | os.PathLike[str] | bool) -> Path | None:
     return found
 
 
-def _keep(folder: Path, settings: Settings) -> None:
+def _write_config(folder: Path, settings: Settings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _tested(job: Job, seconds: float) -> Outcome:
+def _test(job: Job, seconds: float) -> Outcome:
     """Test the best checkpoint, or the model as it is if there is none."""
     best = next((hook.best for hook in job.runner.hooks if getattr(hook, "best", None) is not None), None)
     if best is not None:

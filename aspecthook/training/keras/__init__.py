@@ -4,9 +4,9 @@ Register a callback by ``runner.register_hook(callback)``, whether it is one of 
 ``keras.callbacks``. Keras need not be installed.
 
 Inside: `_callback` has the base class, and finds the methods of a callback that do anything. `_bindings` makes them
-hooks on the stages of a run. `_lifecycle` finds out where an epoch ends, and what its logs are. `_states` keeps what
-each callback was told. `_run_model` and `_model` are what a callback sees of the run. The other modules are the
-callbacks themselves.
+hooks on the stages of a run. `_lifecycle` finds out where an epoch ends, and what its logs are. `_states` keeps the
+state of each callback. `_run_model` and `_model` are the model that a callback sees, and `_bridge` converts values. The
+other modules are the callbacks themselves.
 """
 
 from __future__ import annotations

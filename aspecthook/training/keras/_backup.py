@@ -70,7 +70,7 @@ class BackupAndRestore(Saving):
     # Restoring
 
     def resume_run(self, runner: Run) -> None:
-        """Resume a run of ours; called before any callback is told that training begins.
+        """Resume a run of ours; called before any `on_train_begin`.
 
         Raises:
             TrainingError: There are backups, and none can be read.

@@ -1,9 +1,11 @@
-"""What a run of ours and Keras's callbacks pass each other, converted: data, predictions, logs, lists of callbacks."""
+"""Conversions between a run and Keras's callbacks: of data, predictions, logs, and lists of callbacks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from aspecthook.training.backends._state import is_any
 
 from ._run_model import RunModel
 
@@ -13,11 +15,6 @@ if TYPE_CHECKING:
     from ._callback import Callback
 
 # Any: models take and return what they like, and so do logs; a callback may be of any class.
-
-
-def is_any(value: Any, *kinds: type) -> bool:
-    """Whether a value is of one of these types; a type checker takes it for Any still, and not for a part of it."""
-    return isinstance(value, kinds)
 
 
 def runner_of(callback: Callback) -> Run | None:

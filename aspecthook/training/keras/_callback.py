@@ -121,11 +121,11 @@ class Callback:
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must keep for the callback to continue as if the run had never ended."""
+        """Return the state that a checkpoint keeps, for the callback to continue as if the run had never ended."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore the state."""
 
 
 METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
@@ -140,8 +140,7 @@ for _name in METHODS:
 class Continuing(Callback):
     """A callback that continues when its run is resumed: a checkpoint keeps the attributes that `_kept` names.
 
-    What `on_train_begin` resets, it resets only if `begins_anew`. While `_kept` is None, as in a base class, a resumed
-    run takes the callback for one that forgets everything.
+    `on_train_begin` resets the callback only if `begins_anew`. A class whose `_kept` is None, as here, has no state.
     """
 
     _kept: ClassVar[tuple[str, ...] | None] = None
@@ -153,7 +152,7 @@ class Continuing(Callback):
         return not loaded
 
     def remembers(self) -> bool:
-        """Whether a checkpoint keeps what the callback has to remember, which may be nothing."""
+        """Whether the callback has a state that checkpoints keep, even an empty one."""
         return self._kept is not None or type(self).state_dict is not Continuing.state_dict
 
     def state_dict(self) -> dict[str, Any]:
@@ -204,7 +203,7 @@ _CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 def methods_of(callback: object) -> dict[str, Method]:
-    """Return the methods of a callback that do anything, by the names that they are called for.
+    """Return the methods of a callback that do anything, by the events that they are called for.
 
     Raises:
         HookSignatureError: A method is misspelt, and the callback is of our class; or it takes other arguments.

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._hook import HOOKS
 
-from ._bridge import is_any, runner_of, writes
+from ._bridge import runner_of, writes
 from ._callback import Continuing, Logs
 from ._monitor import Mode, MonitorCallback
 
@@ -35,7 +36,7 @@ class Saving(Continuing):
     _last: int | None = None  # the batch before
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Note the epoch."""
+        """Remember the epoch."""
         self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
@@ -148,8 +149,8 @@ class ModelCheckpoint(MonitorCallback, Saving):
             return self.filepath.format(**fields)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise TrainingError(
-                f"ModelCheckpoint: the template {self.filepath!r} cannot be filled in ({brief(error)}); there are "
-                f"{', '.join(fields)}"
+                f"ModelCheckpoint: the template {self.filepath!r} cannot be filled in ({brief(error)}); its fields can "
+                f"be {', '.join(fields)}"
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""What ``keras.Model.fit`` knows and a run does not: where an epoch ends, and the means that callbacks are given.
+"""What a fit of Keras knows and a run does not: where an epoch ends, and the means that callbacks are given.
 
 A run has one `KerasLifecycle`, made with its first callback; it is all that the callbacks of the run share. An epoch is
 one pass over the data. It ends after the last validation of the workflow before training continues, or after the pass
@@ -15,10 +15,11 @@ from weakref import ref
 from aspecthook import hooks
 from aspecthook._core.law.asks import Kind
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._state import named
 
-from ._bridge import is_any, plain
+from ._bridge import plain
 from ._states import CallbackState
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class KerasLifecycle:
         self._makes_train_logs = False
         # The stage that the epoch ends after, "train" or "val"; None while the epoch is under way.
         self.ends_after: str | None = None
-        # Whether that stage has run, so that callbacks are to be told that the epoch has ended.
+        # Whether that stage has run, so that `on_epoch_end` is due.
         self.is_over = False
         self._logs: dict[str, Any] | None = None  # of the epoch that is over
         self._last: dict[str, Any] = {}  # the same, without what callbacks have added
@@ -107,7 +108,7 @@ class KerasLifecycle:
 
     @property
     def runner(self) -> Run:
-        """The run, which is alive: nobody else calls."""
+        """The run, which is alive: its hooks are the only callers."""
         runner = self._find()
         assert runner is not None
         return runner
@@ -159,7 +160,7 @@ class KerasLifecycle:
     def _before_run(self) -> None:
         self._introduce(self.runner.max_epochs, "train")
         for _, state in self.states():
-            if hasattr(state.callback, "resume_run"):  # before any callback is told that training begins
+            if hasattr(state.callback, "resume_run"):  # before any `on_train_begin`
                 state.callback.resume_run(self.runner)
         if not self._loaded:
             for _, state in self.states():
@@ -177,7 +178,7 @@ class KerasLifecycle:
             callback.set_params({"verbose": self.verbose, "epochs": epochs, "steps": steps})
 
     def _after_resume(self) -> None:
-        # The checkpoint may have been saved when only some of the callbacks had been told that the epoch had ended.
+        # The checkpoint may have been saved between the calls of `on_epoch_end` of two callbacks.
         if self._loaded and self.is_over:
             self._end_epoch_of_all()
         self._loaded = False
@@ -196,7 +197,7 @@ class KerasLifecycle:
 
     def _before_train_epoch(self) -> None:
         runner = self.runner
-        if runner.progress["inner_iter"] == 0 or self.epoch != runner.epoch:
+        if runner.done.inner_iter == 0 or self.epoch != runner.epoch:
             self.train, self._val, self._validated = Means(), {}, False
         self.epoch, self.ends_after, self.is_over, self._logs = runner.epoch, None, False, None
 
@@ -212,16 +213,16 @@ class KerasLifecycle:
 
     def _is_trained(self) -> bool:
         runner = self.runner
-        done = runner.progress
-        if done["epoch"] > self.epoch:
+        done = runner.done
+        if done.epoch > self.epoch:
             return True
         if runner.interrupted:
             return False  # the epoch continues when the run is resumed
-        return runner.stopping or (not runner.by_epoch and done["iter"] >= (runner.max_iters or 0))
+        return runner.stopping or (not runner.by_epoch and done.iter >= (runner.max_iters or 0))
 
     def _after_val_epoch(self) -> None:
         # A validation before the first batch of an epoch does not belong to it.
-        if self.running and (self.ends_after is not None or self.runner.progress["inner_iter"] > 0):
+        if self.running and (self.ends_after is not None or self.runner.done.inner_iter > 0):
             self._validated = True
             self._val.update(self._validation_logs())
         if self.ends_after == "val" and not validation_follows(self.runner):
@@ -282,7 +283,7 @@ class KerasLifecycle:
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the epoch is, and what the callbacks have been told of it."""
+        """Return how far the epoch has come, and the states of the callbacks."""
         return {
             "epoch": self.epoch,
             "totals": {name: list(total) for name, total in self.train.totals.items()},
@@ -296,7 +297,7 @@ class KerasLifecycle:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore the state."""
         self.epoch, self.ends_after, self.is_over = state["epoch"], state["ends_after"], state["is_over"]
         self.train = Means(state["totals"])
         self._val, self._validated = dict(state["val"]), state["validated"]
@@ -318,14 +319,14 @@ def validation_follows(runner: Run) -> bool:
     """Whether the workflow validates before it trains again or ends."""
     if runner.stopping:
         return False
-    done, workflow = runner.progress, runner.workflow
-    trained = done["epoch"] if runner.by_epoch else done["iter"]
+    done, workflow = runner.done, runner.workflow
+    trained = done.epoch if runner.by_epoch else done.iter
     end = (runner.max_epochs if runner.by_epoch else runner.max_iters) or 0
-    row = done["row"]
+    row = done.row
     mode, times = workflow[row]
-    if mode == "train" and trained < (end if len(workflow) == 1 else min(done["begun"] + times, end)):
+    if mode == "train" and trained < (end if len(workflow) == 1 else min(done.begun + times, end)):
         return False
-    if mode == "val" and done["validated"] < times:
+    if mode == "val" and done.validated < times:
         return True
     if trained >= end:  # rows that train are passed over, and the run ends with the last row
         return any(mode == "val" for mode, _ in workflow[row + 1 :])

@@ -6,9 +6,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, final
 
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._state import preserved
 
-from ._bridge import flat, is_any, is_array, joined, loader_of, on_host
+from ._bridge import flat, is_array, joined, loader_of, on_host
 from ._lifecycle import KerasLifecycle
 from ._progress import ProgbarLogger
 from ._run_model import RunModel

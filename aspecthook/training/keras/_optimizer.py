@@ -85,7 +85,7 @@ class Optimizer:
     @property
     def iterations(self) -> int:
         """How many optimizer steps the run has made."""
-        return self._find().progress["step"]
+        return self._find().done.step
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What ``self.model`` of a callback has on a run of ours: all that Keras's callbacks use of a ``keras.Model``."""
+"""The model of a callback on our runner: it has all that Keras's callbacks use of a ``keras.Model``."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class RunModel:
         """The run.
 
         Raises:
-            ReferenceError: The run is gone.
+            ReferenceError: The runner was deleted.
         """
         runner: Run | None = vars(self)["_find"]()
         if runner is None:
-            raise ReferenceError("the run of this model is gone; keep a reference to the Runner")
+            raise ReferenceError("the runner of this model was deleted; keep a reference to the Runner")
         return runner
 
     # What is trained
@@ -106,7 +106,7 @@ class RunModel:
         return list(self.runner.backend.state(self.runner.model).values())
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set the parameters and buffers to what `get_weights` has returned.
+        """Set the parameters and buffers, in the order of `get_weights`.
 
         Raises:
             TrainingError: The weights are those of another model; nothing is changed.

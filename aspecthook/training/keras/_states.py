@@ -1,4 +1,4 @@
-"""What is kept of each callback of a run: what it has been told, and for Keras's own callbacks, what they remember.
+"""The state of each callback of a run: the epochs that it was called for, and the memory of Keras's own callbacks.
 
 Keras's own callbacks have no `state_dict`, and reset themselves when training begins. So a resumed run restores their
 attributes after that.
@@ -75,14 +75,14 @@ class Memory:
 
 @final
 class CallbackState:
-    """One callback of a run: the epochs that it was told of, and its memory if it is one of Keras itself."""
+    """The state of one callback: the epochs that it was called for, and its memory if it is one of Keras itself."""
 
     def __init__(self, callback: Any) -> None:
         self.callback = callback
-        # The last epochs of whose beginning and end the callback was told.
+        # The last epochs that `on_epoch_begin` and `on_epoch_end` were called for.
         self.begun: int | None = None
         self.ended: int | None = None
-        # Whether another callback evaluates the model, which this one is not told of.
+        # Whether another callback evaluates the model, for which this one is not called.
         self.silent = False
         self.on_epoch_end = KERAS.overridden(callback, "on_epoch_end")
         self.memory = Memory.of(callback)
@@ -97,18 +97,18 @@ class CallbackState:
         return self.memory is not None or getattr(own, "__func__", own) not in (None, Callback.state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the callback was told, and what it remembers unless it has a `state_dict`."""
+        """Return the epochs that the callback was called for, and its memory."""
         memory = None if self.memory is None else self.memory.state_dict()
         return {"begun": self.begun, "ended": self.ended, "memory": memory}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what the callback was told; `begin` restores what it remembers."""
-        # A callback without a memory is told again that the epoch begins.
+        """Restore the epochs; `begin` restores the memory."""
+        # `on_epoch_begin` is called again for a callback without a memory.
         self.begun = state["begun"] if self.remembers else None
         self.ended, self._loaded = state["ended"], state["memory"]
 
     def begin(self, on_train_begin: Method | None) -> None:
-        """Call `on_train_begin`, and restore what the callback remembers."""
+        """Call `on_train_begin`, and restore the memory."""
 
         def call() -> None:
             if on_train_begin is not None:

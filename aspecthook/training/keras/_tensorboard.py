@@ -98,7 +98,7 @@ class TensorBoard(Continuing):
                 self._files[folder] = EventFile.resumed(self.log_dir / folder, mark)
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Note the time."""
+        """Start measuring the speed."""
         self._start, self._batches_before = perf_counter(), self._batches
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:  # noqa: ARG002
@@ -151,7 +151,7 @@ class TensorBoard(Continuing):
         return {"batches": self._batches, "files": {folder: file.mark() for folder, file in self._files.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore the state."""
         self._batches, self._loaded = int(state["batches"]), True
         self._marks = dict(state["files"])
 

@@ -1,4 +1,5 @@
 """What a run logs: rows of numbers, written to text, JSON, CSV and event files, and progress on a terminal.
 
-`_numbers` says what a number is and how it looks, `_rows` which numbers make a row and when; the hooks only write rows.
+`_numbers` decides what a number is and how it looks, `_rows` which numbers are in a row, and when one is due. The hooks
+only write rows.
 """

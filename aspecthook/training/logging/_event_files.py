@@ -27,11 +27,11 @@ _BINS = 30  # of a histogram, as in TensorFlow
 class EventFile:
     """A file of events, made in a folder when the first events are written.
 
-    Events are added in memory, and written by `write`: what a full disk refuses is written by the next call.
+    Events are added in memory, and written by `write`. If the disk is full, the next call writes them.
 
     Args:
         folder: The folder, which may hold files of other runs.
-        start: Have TensorBoard drop what older files of the folder have from this step on.
+        start: TensorBoard drops what older files of the folder have from this step on.
     """
 
     def __init__(self, folder: Path, start: int | None = None) -> None:
@@ -40,21 +40,21 @@ class EventFile:
         while (path := folder / f"{name}.{number}").exists():  # several files may begin in one second
             number += 1
         self.path = path
-        self._held = _record(file_version="brain.Event:2")
+        self._pending = _record(file_version="brain.Event:2")
         if start is not None:
             events = _module("proto.event_pb2")
-            self._held += _record(step=start, session_log=events.SessionLog(status=events.SessionLog.START))
+            self._pending += _record(step=start, session_log=events.SessionLog(status=events.SessionLog.START))
 
     @classmethod
     def resumed(cls, folder: Path, mark: tuple[str, int]) -> EventFile:
-        """Return the file of a `mark`, cut back to it; a new file if that one is gone or shorter."""
+        """Return the file of a `mark`, cut back to it; a new file if that one was deleted or is shorter."""
         name, size = mark
         path = folder / Path(name).name
         if not size or not path.exists() or path.stat().st_size < size:
             return cls(folder)
         os.truncate(path, size)
         file = object.__new__(cls)
-        file.path, file._held = path, b""
+        file.path, file._pending = path, b""
         return file
 
     def mark(self) -> tuple[str, int]:
@@ -66,7 +66,7 @@ class EventFile:
         summary: Any = _module("proto.summary_pb2").Summary
         values = [summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
         if values:
-            self._held += _record(step=step, summary=summary(value=values))
+            self._pending += _record(step=step, summary=summary(value=values))
 
     def add_histogram(self, name: str, array: Any, step: int) -> None:  # Any: an array of NumPy
         """Add a histogram of the finite numbers of an array."""
@@ -74,7 +74,7 @@ class EventFile:
 
         finite = array[np.isfinite(array)]
         if finite.size:
-            self._held += _record(step=step, summary=_module("summary").histogram(name, finite, _BINS))
+            self._pending += _record(step=step, summary=_module("summary").histogram(name, finite, _BINS))
 
     def write(self) -> None:
         """Write what was added, all or nothing.
@@ -83,15 +83,15 @@ class EventFile:
             OSError: It cannot be written; it is kept for the next call.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        append(self.path, self._held)
-        self._held = b""
+        append(self.path, self._pending)
+        self._pending = b""
 
 
 def require_tensorboardx(who: str) -> None:
     """Raise an error if the package that knows the format is missing.
 
     Raises:
-        TrainingError: It is; the message says how to install it.
+        TrainingError: It is missing; the message says how to install it.
     """
     if find_spec("tensorboardX") is None:
         raise TrainingError(f"{who} needs tensorboardX; pip install 'aspecthook[tensorboard]'")
@@ -99,7 +99,7 @@ def require_tensorboardx(who: str) -> None:
 
 # Any: the fields of an event of protocol buffers.
 def _record(**fields: Any) -> bytes:
-    """Return an event as TensorFlow's files hold it: its length and its data, each with a checksum."""
+    """Return an event in the format of TensorFlow's files: its length and its data, each with a checksum."""
     data: bytes = _module("proto.event_pb2").Event(wall_time=time(), **fields).SerializeToString()
     length = pack("<Q", len(data))
     checksum = _module("record_writer").masked_crc32c

@@ -32,10 +32,9 @@ class LineFile:
 
     head = 0  # the number of lines before the rows
 
-    # Any: a logger, or an object with its methods.
-    def __init__(self, path: Path, logger: Any) -> None:
+    def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
         self.path, self.logger = path, logger
-        self.held: list[tuple[LogRow, str]] = []  # rows that could not be written yet
+        self.pending: list[tuple[LogRow, str]] = []  # rows that could not be written yet
         self._count, self._sum = 0, 0  # of the rows in the file
 
     # Beginning
@@ -44,13 +43,13 @@ class LineFile:
         """Begin the file of a new run, and keep an older file under another name.
 
         Raises:
-            TrainingError: The file cannot be written; `go_on` and `resume` raise it too.
+            TrainingError: The file cannot be written; `reopen` and `resume` raise it too.
         """
         with self._usable():
             self._whole_lines()
             self._clear()
 
-    def go_on(self) -> None:
+    def reopen(self) -> None:
         """Continue after the lines in the file, without an unfinished one."""
         with self._usable():
             lines = self._whole_lines()
@@ -69,7 +68,7 @@ class LineFile:
         with self._usable():
             lines = self._whole_lines()
             known = lines[: self.head + mark["rows"]]
-            if len(known) == self.head + mark["rows"] and not self._is_ours(known, mark):
+            if len(known) == self.head + mark["rows"] and not self._belongs(known, mark):
                 self.logger.warning("%s does not belong to the resumed run; a new file is begun", self.path)
                 self._clear()
                 return 0
@@ -84,7 +83,7 @@ class LineFile:
 
     @contextmanager
     def _usable(self) -> Generator[None]:
-        """Report a file that cannot be written before the run begins."""
+        """Raise an error before the run begins if the file cannot be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             yield
@@ -106,7 +105,7 @@ class LineFile:
             self.logger.info("%s existed already, and was renamed to %s", self.path, old.name)
         self._count = self._sum = 0
 
-    def _is_ours(self, known: Sequence[bytes], mark: Mapping[str, Any]) -> bool:
+    def _belongs(self, known: Sequence[bytes], mark: Mapping[str, Any]) -> bool:
         return self._checksum(known[self.head :]) == int(mark["sum"])
 
     def _keep(self, lines: Sequence[bytes], count: int) -> None:
@@ -120,10 +119,10 @@ class LineFile:
 
     def _checksum(self, lines: Sequence[bytes], start: int = 0) -> int:
         for line in lines:
-            start = crc32(self._essence(line), start)
+            start = crc32(self._stable_part(line), start)
         return start
 
-    def _essence(self, line: bytes) -> bytes:
+    def _stable_part(self, line: bytes) -> bytes:
         """Return the part of a line that never changes."""
         return line
 
@@ -131,10 +130,10 @@ class LineFile:
 
     def write(self, row: LogRow, line: str) -> None:
         """Write a row, and those that could not be written before. If it fails, warn once and keep them."""
-        self.held.append((row, line))
-        warned = len(self.held) > 1
+        self.pending.append((row, line))
+        warned = len(self.pending) > 1
         try:
-            self._write_held()
+            self._write_pending()
         except OSError as error:
             if not warned:
                 self.logger.warning(
@@ -146,12 +145,12 @@ class LineFile:
             return
         if warned:
             self.logger.warning(
-                "the log %s is written again, with %d lines that were missing", self.path, len(self.held)
+                "the log %s is written again, with %d lines that were missing", self.path, len(self.pending)
             )
-        self.held.clear()
+        self.pending.clear()
 
-    def _write_held(self) -> None:
-        lines = [line.encode(errors="replace") for _, line in self.held]
+    def _write_pending(self) -> None:
+        lines = [line.encode(errors="replace") for _, line in self.pending]
         append(self.path, b"".join(line + b"\n" for line in lines))
         self._add(lines)
 
@@ -182,15 +181,15 @@ class TableFile(LineFile):
         super()._clear()
         self.columns = []
 
-    def _is_ours(self, known: Sequence[bytes], mark: Mapping[str, Any]) -> bool:
+    def _belongs(self, known: Sequence[bytes], mark: Mapping[str, Any]) -> bool:
         before: list[str] = mark["columns"]
-        return _cells(known[0])[: len(before)] == before and super()._is_ours(known, mark)
+        return _cells(known[0])[: len(before)] == before and super()._belongs(known, mark)
 
     def _keep(self, lines: Sequence[bytes], count: int) -> None:
         """Remove lines, and the columns that are empty without them."""
         kept = lines[:count]
         columns = _cells(lines[0]) if lines else []
-        used = max((len(_cells(self._essence(line))) for line in kept[1:]), default=0)
+        used = max((len(_cells(self._stable_part(line))) for line in kept[1:]), default=0)
         self.columns = columns[:used]
         if not self.columns:
             os.truncate(self.path, 0)
@@ -201,13 +200,13 @@ class TableFile(LineFile):
             os.truncate(self.path, sum(len(line) + 1 for line in kept))
         self._note(kept)
 
-    def _essence(self, line: bytes) -> bytes:
+    def _stable_part(self, line: bytes) -> bytes:
         return line.rstrip(b",")  # the empty cells of later columns
 
-    def _write_held(self) -> None:
-        names = dict.fromkeys(name for row, _ in self.held for name in row)
+    def _write_pending(self) -> None:
+        names = dict.fromkeys(name for row, _ in self.pending for name in row)
         columns = [*self.columns, *(name for name in names if name not in self.columns)]
-        lines = [_line([row.get(name) for name in columns]) for row, _ in self.held]
+        lines = [_line([row.get(name) for name in columns]) for row, _ in self.pending]
         size = self.path.stat().st_size if self.path.exists() else 0
         if size and columns == self.columns:
             append(self.path, b"".join(line + b"\n" for line in lines))

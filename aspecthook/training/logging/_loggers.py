@@ -67,7 +67,7 @@ class LoggerHook(Hook, ABC):
         """Write a row."""
 
     def before_run(self, runner: Run) -> None:
-        """Begin, or continue where a resumed run was."""
+        """Begin, or continue where the resumed run had stopped."""
         if runner.rank != 0:
             return
         if self._loaded is not None:
@@ -81,7 +81,7 @@ class LoggerHook(Hook, ABC):
         """Prepare to log. Return the rows that a resumed run still has to log."""
         return [] if self._loaded is None else list(self._loaded["due"])
 
-    def _goes_on(self, runner: Run) -> bool:
+    def _is_rerun(self, runner: Run) -> bool:
         """Whether the same runner runs again without a resume."""
         return self._loaded is None and self._runner is not None and self._runner() is runner
 
@@ -93,7 +93,7 @@ class LoggerHook(Hook, ABC):
         """Log what is due after an iteration."""
         if runner.rank != 0:
             return
-        if self._runner is None:  # the hook was registered in the middle of a run
+        if self._runner is None:  # the hook was registered during the run
             self.before_run(runner)
         self._log_all(runner, self._rows.advance(runner, runner.iter + 1))
 
@@ -103,7 +103,7 @@ class LoggerHook(Hook, ABC):
             self._log_all(runner, self._rows.advance(runner))
 
     def before_val_epoch(self, runner: Run) -> None:
-        """Log the training rows that are due first: a hook may validate before the loggers see the iteration."""
+        """Log the training rows that are due: a hook may validate before the loggers are called for the iteration."""
         if runner.rank == 0:
             self.after_train_epoch(runner)
             self._rows.begin_validation(runner)
@@ -148,7 +148,7 @@ class _FileLoggerHook(LoggerHook):
 
     def _begin(self, runner: Run) -> list[LogRow]:
         rows = super()._begin(runner)
-        if self._file is not None and self._goes_on(runner):
+        if self._file is not None and self._is_rerun(runner):
             return rows
         path = self._path(runner)
         file = self._file = None if path is None else self.kind(path, runner.logger)
@@ -157,8 +157,8 @@ class _FileLoggerHook(LoggerHook):
             return rows
         if mark is not None:
             return rows[file.resume(mark, len(rows)) :]
-        if runner.progress["iter"]:
-            file.go_on()
+        if runner.done.iter:
+            file.reopen()
         else:
             file.begin()
         return rows
@@ -171,8 +171,8 @@ class _FileLoggerHook(LoggerHook):
         if self._loaded is not None:
             return dict(self._loaded)
         state = super().state_dict()
-        held = [] if self._file is None else [row for row, _ in self._file.held]
-        return {**state, "due": [*held, *state["due"]], "file": None if self._file is None else self._file.mark}
+        pending = [] if self._file is None else [row for row, _ in self._file.pending]
+        return {**state, "due": [*pending, *state["due"]], "file": None if self._file is None else self._file.mark}
 
 
 @HOOKS.register

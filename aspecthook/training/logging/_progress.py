@@ -70,18 +70,18 @@ class ProgressHook(Hook):
         self._running = False
         self._loaded: Mapping[str, Any] | None = None
         self._screen: Plain | Terminal | None = None
-        self._gone = False  # the terminal was closed
+        self._closed = False  # whether the terminal was closed
         self._loops: list[_Loop] = []  # a hook may validate within a training epoch
         self._last: _Loop | None = None
         self._trained: LogRow | None = None  # the training row that the next line begins with
-        # The times of the last line that a pass has left, of the last line at all, and of the last drawing of the bar.
-        self._left = self._printed = self._drawn = 0.0
+        # When the last results were printed, when the last line was, and when the bar was drawn.
+        self._result_at = self._printed_at = self._drawn_at = 0.0
 
     # Stages
 
     def before_run(self, runner: Run) -> None:
         """Begin, or continue where a resumed run was."""
-        self._running, self._gone, self._screen = True, False, None
+        self._running, self._closed, self._screen = True, False, None
         self._runner = weakref.ref(runner)
         self._rows.by_epoch, self._trained = runner.by_epoch, None
         loaded, self._loaded = self._loaded, None
@@ -89,7 +89,7 @@ class ProgressHook(Hook):
             self._rows.load(loaded["rows"])
             self._trained = loaded["trained"]
         self._rows.begin(runner)
-        self._left = self._printed = perf_counter()
+        self._result_at = self._printed_at = perf_counter()
 
     def before_epoch(self, runner: Run) -> None:
         """Start to show a pass over the data."""
@@ -99,15 +99,15 @@ class ProgressHook(Hook):
             self._print_trained(runner)
         else:
             if self._running:
-                self._take(self._rows.advance(runner))
-                self._take([] if runner.by_epoch or runner.mode != "val" else self._rows.close(runner))
+                self._keep_last(self._rows.advance(runner))
+                self._keep_last([] if runner.by_epoch or runner.mode != "val" else self._rows.close(runner))
             self._rows.begin_validation(runner)
         self._begin(runner)
 
     def after_iter(self, runner: Run) -> None:
         """Show how far the pass has come."""
         if runner.mode == "train" and self._running:
-            self._take(self._rows.advance(runner, runner.iter + 1))
+            self._keep_last(self._rows.advance(runner, runner.iter + 1))
         if self._loops:
             loop = self._loops[-1]
             loop.done = _done(runner) if loop.mode == "train" else loop.done + 1
@@ -117,7 +117,7 @@ class ProgressHook(Hook):
         """Print the results; those of a training epoch are printed with the validation after it."""
         loop = self._end(runner)
         if runner.mode == "train" and self._running:
-            self._take(self._rows.advance(runner))
+            self._keep_last(self._rows.advance(runner))
         elif loop is not None:
             self._print_results(runner, loop, self._rows.end_validation(runner))
 
@@ -137,7 +137,7 @@ class ProgressHook(Hook):
     def _begin(self, runner: Run) -> None:
         now = perf_counter()
         if not self._running and not self._loops:
-            self._screen, self._left, self._printed = None, now, now
+            self._screen, self._result_at, self._printed_at = None, now, now
         done = _done(runner) if runner.mode == "train" else 0
         self._last = _Loop(runner.mode, self._label(runner), now, done, _total(runner))
         self._loops.append(self._last)
@@ -149,9 +149,9 @@ class ProgressHook(Hook):
         """Return the pass that has ended; None if a hook before this one failed or skipped it before it was shown."""
         return self._loops.pop() if self._loops and self._loops[-1].mode == runner.mode else None
 
-    # Lines that a pass leaves
+    # Lines with results
 
-    def _take(self, rows: list[LogRow]) -> None:
+    def _keep_last(self, rows: list[LogRow]) -> None:
         self._trained = rows[-1] if rows else self._trained
 
     def _print_trained(self, runner: Run) -> None:
@@ -166,30 +166,30 @@ class ProgressHook(Hook):
         if self._running and loop.mode == "val":
             trained, self._trained = self._trained or {}, None
         place = trained or (row if self._running and loop.mode == "val" else {})
-        title = _place(runner, place) if place else _of(loop.mode, loop.done, loop.total)
+        title = _place(runner, place) if place else _count_text(loop.mode, loop.done, loop.total)
         self._print(runner, title, {**row, **trained}, trained)
 
     def _print(self, runner: Run, title: str, row: LogRow, trained: LogRow) -> None:
         rates = rates_row(runner.optimizer)
-        shown = _numbers((name, row[name]) for name in sorted(row, key=_is_made) if name not in rates)
+        shown = _numbers((name, row[name]) for name in sorted(row, key=_is_of_validation) if name not in rates)
         rate = _numbers((name, trained[name]) for name in ("lr",) if name in trained)
         now = perf_counter()
-        parts = [title, *shown, *rate, duration_text(now - self._left)]
-        self._left = self._printed = now
+        parts = [title, *shown, *rate, duration_text(now - self._result_at)]
+        self._result_at = self._printed_at = now
         self._try(runner, lambda screen: screen.print(parts))
 
-    # The bar, and lines in its place
+    # The bar, or lines in its place
 
     def _move(self, runner: Run, loop: _Loop) -> None:
         if self._screen is None:
             return
         now = perf_counter()
         if self._screen.live:
-            if now - self._drawn >= _REDRAW:
-                self._drawn = now
+            if now - self._drawn_at >= _REDRAW:
+                self._drawn_at = now
                 self._try(runner, lambda screen: screen.draw())
-        elif loop.done != loop.total and (now - self._printed >= self.seconds or self._is_due(loop)):
-            self._printed = now
+        elif loop.done != loop.total and (now - self._printed_at >= self.seconds or self._is_due(loop)):
+            self._printed_at = now
             self._try(runner, lambda screen: screen.print([self._status(runner).line]))
 
     def _is_due(self, loop: _Loop) -> bool:
@@ -204,11 +204,11 @@ class ProgressHook(Hook):
         """Return the name of the pass that begins: an epoch, or a validation after one or within it."""
         if not self._running:
             return runner.mode
-        trains, progress = runner.mode == "train", runner.progress
+        trains, done = runner.mode == "train", runner.done
         if trains and not runner.by_epoch:
             return "iter"
-        epoch = progress["epoch"] + bool(trains or progress["inner_iter"])
-        place = _place(runner, {"epoch": epoch, "iter": progress["iter"]})
+        epoch = done.epoch + bool(trains or done.inner_iter)
+        place = _place(runner, {"epoch": epoch, "iter": done.iter})
         return place if trains else f"{place} {runner.mode}"
 
     def _newest(self, runner: Run, loop: _Loop) -> list[str]:
@@ -227,23 +227,23 @@ class ProgressHook(Hook):
             self._try(runner, lambda screen: screen.stop())
 
     def _try(self, runner: Run, act: Callable[[Plain | Terminal], object]) -> None:
-        """Use the screen. If the terminal is gone, warn and continue the run."""
-        if self._gone or runner.rank != 0:
+        """Use the screen. If the terminal was closed, warn and continue the run."""
+        if self._closed or runner.rank != 0:
             return
         try:
             if self._screen is None:
                 self._screen = screen_for(self.file)
             act(self._screen)
         except (OSError, ValueError) as error:  # ValueError: the file is closed
-            self._gone = True
-            self._give_up()
+            self._closed = True
+            self._abandon_screen()
             runner.logger.warning("the progress cannot be shown any more: %s; the run continues", error)
 
-    def _give_up(self) -> None:
+    def _abandon_screen(self) -> None:
         screen, self._screen = self._screen, None
         try:
             if screen is not None:
-                screen.stop()  # gives stdout and stderr back
+                screen.stop()  # restores stdout and stderr
         except (OSError, ValueError):
             pass
 
@@ -261,7 +261,7 @@ class ProgressHook(Hook):
 
 
 def _done(runner: Run) -> int:
-    return runner.progress["inner_iter" if runner.by_epoch else "iter"]
+    return runner.done.inner_iter if runner.by_epoch else runner.done.iter
 
 
 def _total(runner: Run) -> int | None:
@@ -271,15 +271,15 @@ def _total(runner: Run) -> int | None:
 
 def _place(runner: Run, row: LogRow) -> str:
     word, end = ("epoch", runner.max_epochs) if runner.by_epoch else ("iter", runner.max_iters)
-    return _of(word, row[word], end)
+    return _count_text(word, row[word], end)
 
 
-def _of(word: str, done: float | str, total: int | None) -> str:
+def _count_text(word: str, done: float | str, total: int | None) -> str:
     return f"{word} {done}" if total is None else f"{word} {done:>{len(str(total))}}/{total}"
 
 
-def _is_made(name: str) -> bool:
-    """Whether a number comes after the others: those of a validation do."""
+def _is_of_validation(name: str) -> bool:
+    """Whether a number is that of a validation, and comes after the others."""
     return name.startswith("val_")
 
 

@@ -1,7 +1,7 @@
 """The rows of a log: which numbers they hold, and when they are due.
 
-The invariant: the content of the rows depends only on how much of the run is done, and not on who asks for them, or
-when. So a checkpoint holds the same rows whether it is saved before or after the loggers have seen an iteration.
+The invariant: the rows depend only on how much of the run is done, and not on which hook asks for them, or when. So a
+checkpoint holds the same rows whether it is saved before or after the loggers are called for an iteration.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class LogRows:
         self._before: tuple[str, Mapping[str, Any]] | None = None  # the mode of a validation, and the logs before it
 
     def begin(self, runner: Run) -> None:
-        """Begin where the run stands, and keep the sums if they belong to this run."""
-        progress = runner.progress
+        """Begin at the iteration that the run has reached, and keep the sums if they belong to this run."""
+        now = runner.done
         self._logs, self._before = dict(runner.logs), None
-        if self._iters != progress["iter"]:
+        if self._iters != now.iter:
             self._sums.clear()
-            self._iters, self._epochs = progress["iter"], progress["epoch"]
-            self._place = (progress["epoch"] + bool(progress["inner_iter"]), progress["inner_iter"])
+            self._iters, self._epochs = now.iter, now.epoch
+            self._place = (now.epoch + bool(now.inner_iter), now.inner_iter)
 
     @property
     def done(self) -> int:
@@ -69,12 +69,12 @@ class LogRows:
             done: The number of the iteration that ends, even if a hook has skipped it.
         """
         rows: list[LogRow] = []
-        progress = runner.progress
-        done = progress["iter"] if done is None else done
+        now = runner.done
+        done = now.iter if done is None else done
         if done > self._iters:
-            rows += self._take(runner, done, fresh=progress["iter"] == done)
-        if progress["epoch"] > self._epochs:
-            self._epochs = progress["epoch"]
+            rows += self._take(runner, done, fresh=now.iter == done)
+        if now.epoch > self._epochs:
+            self._epochs = now.epoch
             if not self.ignore_last and (self.by_epoch or runner.by_epoch):
                 rows += self.close(runner)
             if self.by_epoch:
@@ -147,10 +147,10 @@ class LogRows:
         return [_joined(self._place_of(runner, mode), rates_row(runner.optimizer), numbers)] if numbers else []
 
     def _place_of(self, runner: Run, mode: str) -> LogRow:
-        progress = runner.progress
-        inside = progress["inner_iter"]
-        count = (inside or self._place[1]) if self.by_epoch else progress["iter"]
-        return {"mode": mode, "epoch": progress["epoch"] + bool(inside), "iter": count}
+        now = runner.done
+        inside = now.inner_iter
+        count = (inside or self._place[1]) if self.by_epoch else now.iter
+        return {"mode": mode, "epoch": now.epoch + bool(inside), "iter": count}
 
     # The state for a checkpoint
 

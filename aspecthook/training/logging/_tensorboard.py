@@ -56,8 +56,8 @@ class TensorboardLoggerHook(LoggerHook):
 
     def _begin(self, runner: Run) -> list[LogRow]:
         rows = super()._begin(runner)
-        if self._file is None or not self._goes_on(runner):
-            done = runner.progress["iter"]
+        if self._file is None or not self._is_rerun(runner):
+            done = runner.done.iter
             folder = self.log_dir or folder_of(runner, "TensorboardLoggerHook", "log_dir=...") / "tf_logs"
             self._file = EventFile(folder, start=done + 1 if done else 0)
         return rows

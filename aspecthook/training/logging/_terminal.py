@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, final
 from ._numbers import one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.console import Console, OverflowMethod
+    from rich.table import Table
 
-_BAR = 8  # the smallest width of a useful bar
-_WIDEST = 40
+_BAR = 24  # the width of the bar
 
 
 class Status(NamedTuple):
-    """The progress of a loop: its position, and numbers that a narrow terminal leaves out, the least important last."""
+    """The progress of a loop: its position, and numbers, the most important first."""
 
     label: str
     done: int
@@ -51,7 +51,7 @@ class Plain:
     def print(self, parts: Sequence[str]) -> None:
         """Print a line."""
         file: TextIO | None = self._file if self._file is not None else sys.stdout
-        if file is not None:  # None in a program without a console
+        if file is not None:  # it is None in a program without a console
             file.write(one_line("  ".join(parts), getattr(file, "encoding", None)) + "\n")
             file.flush()
 
@@ -85,7 +85,7 @@ class Terminal:
             self._console.print(Text(line))
 
     def start(self, status: Callable[[], Status]) -> None:
-        """Start the live line; what others print meanwhile appears above it."""
+        """Start the live line; what the program prints while it is shown appears above it."""
         from rich.live import Live
 
         if self._live is not None:
@@ -94,7 +94,7 @@ class Terminal:
         # A stream that goes to a file is left alone.
         redirected = [_is_terminal(stream) for stream in streams]
         self._live = Live(
-            get_renderable=lambda: _Line(status()),
+            get_renderable=lambda: _live_line(status(), self._console.encoding),
             console=self._console,
             auto_refresh=False,
             transient=True,
@@ -126,36 +126,18 @@ class Terminal:
                 handler.setStream(stream)
 
 
-@final
-class _Line:
-    """The live line: as much of a status as there is room for, and a bar."""
+def _live_line(status: Status, encoding: str) -> Table:
+    """Return a status as one line; on a narrow terminal the bar and the numbers are cut, the longer of them first."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Column, Table
+    from rich.text import Text
 
-    def __init__(self, status: Status) -> None:
-        self.status = status
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.cells import cell_len, set_cell_size
-        from rich.progress_bar import ProgressBar
-        from rich.text import Text
-
-        status, room = self.status, options.max_width
-        head = one_line(status.head, console.encoding)
-        if cell_len(head) > room:
-            yield Text(set_cell_size(head, room), end="")
-            return
-        room -= cell_len(head)
-        with_bar = status.total is not None and room > _BAR
-        room -= (_BAR + 1) * with_bar
-        numbers = ""
-        for text in status.numbers:
-            shown = f"  {one_line(text, console.encoding)}"
-            if cell_len(shown) <= room:
-                room -= cell_len(shown)
-                numbers += shown
-        yield Text(head, style="bold", end=" " if with_bar else "")
-        if with_bar:
-            yield ProgressBar(status.total or 1, status.done, width=min(_WIDEST, _BAR + room))
-        yield Text(numbers, end="")
+    cut: OverflowMethod = "ellipsis" if encoding.startswith("utf") else "crop"  # other encodings may lack the sign
+    line = Table.grid(Column(style="bold", no_wrap=True, overflow=cut), Column(), Column(overflow=cut), padding=(0, 1))
+    bar = ProgressBar(status.total or 1, status.done, width=_BAR) if status.total is not None else ""
+    numbers = Text("  ".join(one_line(text, encoding) for text in status.numbers), no_wrap=True)
+    line.add_row(Text(one_line(status.head, encoding)), bar, numbers)
+    return line
 
 
 def screen_for(file: TextIO | None) -> Plain | Terminal:

@@ -82,11 +82,11 @@ class IterTimerHook(Hook):
 
 def iterations_left(runner: Run) -> float | None:
     """Return how many iterations are left, estimated from the past epochs if the length of an epoch is unknown."""
-    progress = runner.progress
+    done = runner.done
     total: float | None = runner.max_iters
-    if total is None and runner.max_epochs is not None and progress["epoch"]:
-        total = (progress["iter"] - progress["inner_iter"]) / progress["epoch"] * runner.max_epochs
-    return None if total is None else max(0.0, total - progress["iter"])
+    if total is None and runner.max_epochs is not None and done.epoch:
+        total = (done.iter - done.inner_iter) / done.epoch * runner.max_epochs
+    return None if total is None else max(0.0, total - done.iter)
 
 
 def eta_of(runner: Run) -> float | None:

@@ -1,39 +1,31 @@
-"""Checks of what a runner is given, and its defaults."""
+"""Checks of what a runner is given: numbers, a workflow, data."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.training._errors import TrainingError
 
-from ._stages import MODES
 
-if TYPE_CHECKING:
-    from logging import Logger
-
-
-def counted(name: str, value: Any) -> int | None:
+def positive(name: str, value: Any) -> int | None:
     """Return a number of epochs or iterations from 1 up, or None.
 
     Raises:
         ConfigError: The value is something else.
     """
-    if value is None:
-        return None
-    if not _is_count(value):
+    if value is not None and not _is_positive(value):
         raise ConfigError(f"Runner({name}={brief(value)}): give a number from 1 up")
-    return int(value)
+    return None if value is None else int(value)
 
 
-def _is_count(value: object) -> bool:
+def _is_positive(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def workflow_of(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
-    """Return the rows of a workflow, each a mode and how often it comes.
+    """Return the rows of a workflow: pairs of a mode and the number of epochs or iterations in it.
 
     Raises:
         ConfigError: A row is something else, or no row trains.
@@ -42,7 +34,7 @@ def workflow_of(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
     for row in rows:
         given: Any = row
         pair: list[Any] = list(given) if isinstance(row, (tuple, list)) else [row]
-        if len(pair) != 2 or not _is_count(pair[1]):
+        if len(pair) != 2 or not _is_positive(pair[1]):
             raise ConfigError(
                 f"workflow={brief(given)}: give pairs of a mode and a number from 1 up, such as ('train', 1)"
             )
@@ -55,20 +47,6 @@ def workflow_of(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def checked(loader: Any, mode: str) -> Any:
-    """Return data that can be iterated. Whether data without a length are empty shows later.
-
-    Raises:
-        TrainingError: They cannot be iterated, or are empty.
-    """
-    assert mode in MODES
-    if not hasattr(loader, "__iter__"):
-        raise TrainingError(f"the data for {mode} is {type(loader).__name__}, which cannot be iterated; give a loader")
-    if length_of(loader) == 0:
-        raise TrainingError(f"the data for {mode} has no batches; is the data set empty, or the batch too big?")
-    return loader
-
-
 def length_of(loader: Any) -> int | None:
     """Return the number of batches, or None if it is not known."""
     try:
@@ -77,13 +55,38 @@ def length_of(loader: Any) -> int | None:
         return None
 
 
-def ranks() -> tuple[int, int]:
-    """Return the rank of this process and the number of processes, which torchrun sets."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+def check_loader(loader: Any, name: str = "the loader") -> None:
+    """Refuse a loader without batches.
+
+    Args:
+        loader: The loader; one without a length is not checked further.
+        name: Its name in the message.
+
+    Raises:
+        TrainingError: It cannot be iterated, or its length is 0.
+
+    Example:
+        >>> from aspecthook.training.data import DataLoader, check_loader
+        >>> check_loader(DataLoader([1, 2, 3], 8, drop_last=True), "the train loader")
+        Traceback (most recent call last):
+        ...
+        aspecthook.training.TrainingError: the train loader has no batches: it has 3 samples, fewer than ...
+    """
+    if not hasattr(loader, "__iter__"):
+        raise TrainingError(
+            f"{name} is {type(loader).__name__}, which cannot be iterated; give a DataLoader, or a list"
+        )
+    if length_of(loader) != 0:  # None for an iterator, or a data set that is a stream
+        return
+    samples, size = _samples_of(loader), getattr(loader, "batch_size", None)
+    if samples and size:
+        why = f"it has {samples} samples, fewer than one batch of {size}, and drop_last=True leaves those out"
+        raise TrainingError(f"{name} has no batches: {why}; give a smaller batch_size, or drop_last=False")
+    raise TrainingError(f"{name} has no batches: it is empty; check where its samples come from")
 
 
-def default_logger() -> Logger:
-    """Return the logger of a run that was not given one."""
-    import logging
-
-    return logging.getLogger("aspecthook.training")
+def _samples_of(loader: Any) -> int:
+    try:
+        return len(loader.sampler if hasattr(loader, "sampler") else loader.dataset)
+    except (AttributeError, TypeError):
+        return 0

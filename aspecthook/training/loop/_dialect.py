@@ -1,9 +1,8 @@
 """Which methods of a hook mean something in its hook system, which are overridden, and which are misspelt.
 
 A hook system is a `Dialect`, the names of its methods, and a function `bindings(hook, run)` in a module of its own,
-which is loaded when the first hook of that system is registered. It returns what becomes of the methods: a list of
-`Binding`, functions and the stages that they become hooks on. No system has a list of hooks, an order or a priority of
-its own.
+which is loaded when the first hook of that system is registered. The function returns a list of `Binding`: functions,
+and the stages that they become hooks on. No system has a list of hooks, an order or a priority of its own.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ class Dialect:
     """The names that a hook system calls the methods of its hooks by.
 
     Args:
-        who: What its hooks are called in messages, ``"the session hook"``.
+        who: The name of its hooks in messages, ``"the session hook"``.
         base: The class whose methods do nothing; or a function that returns that class for a hook, and None for a hook
             that has no such base, of which every method counts as overridden.
         names: The methods that are called.
         general: For a method, the one that is called in its place unless it is overridden itself.
-        looks_like: A pattern. A method whose whole name matches, and is none of `names` or `others`, is a misspelling.
-        others: Names that look alike and mean something elsewhere.
+        looks_like: A pattern. A method whose whole name matches, but is none of `names` or `others`, is a misspelling.
+        others: Names that match, and are methods of something else.
         listing: The names as messages list them; all of them unless given.
     """
 
@@ -70,11 +69,11 @@ class Dialect:
         self._listing = listing if listing is not None else ", ".join(self._known)
 
     def overridden(self, hook: object, name: str) -> Method | None:
-        """Return a method of a hook if it does anything: its own, or the general one in its place."""
+        """Return a method of a hook if it is overridden, else the general one if that is, else None."""
         return self._own(hook, name) or (self._own(hook, self._general[name]) if name in self._general else None)
 
     def methods(self, hook: object) -> dict[str, Method]:
-        """Return what is to be called of a hook, by name."""
+        """Return the overridden methods of a hook, by name."""
         found = {name: self.overridden(hook, name) for name in self.names}
         return {name: method for name, method in found.items() if method is not None}
 
@@ -114,8 +113,8 @@ def _derived_from(module: str) -> Callable[[object], bool]:
     return lambda hook: any(cls.__module__ == module for cls in type(hook).__mro__)
 
 
-# How a hook of each system is recognized, and the module of the package that has `bindings` for it. A hook that is none
-# of the others is one of mm's kind.
+# How a hook of each system is recognized, and the module of the package that has `bindings` for it. All other hooks are
+# of mm's kind.
 is_session_hook = _having("after_create_session", "end")
 _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
     (_having("set_params", "set_model", "on_train_begin", "on_epoch_end"), "keras._bindings"),
@@ -126,7 +125,7 @@ _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
 
 
 def bindings_of(hook: object, run: Run) -> list[Binding]:
-    """Return what becomes of a hook of whichever system.
+    """Return the bindings of a hook of any system.
 
     Raises:
         HookSignatureError: A method is misspelt, or takes other arguments than it is called with.

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during a run: the iteration under way ends first, so that what is saved can be resumed from."""
+"""Ctrl-C and SIGTERM during a run: the current iteration ends first, so that the run can be resumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, final
 
 
 class Terminated(BaseException):
-    """The run was asked to end, by SIGTERM."""
+    """SIGTERM has ended the run."""
 
 
 INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Terminated)
@@ -17,10 +17,10 @@ INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Terminated)
 
 @final
 class Interrupts:
-    """Takes SIGINT and SIGTERM inside ``with``, and notes the first of them until the end of the iteration.
+    """Signal handlers for SIGINT and SIGTERM inside ``with``; they note the first signal until the iteration ends.
 
-    A second signal raises at once; so does the first while `at_once` is set, which a session does while code of its
-    user runs between two steps.
+    A second signal raises at once. While `at_once` is set, the first one does too: a session sets it between two steps,
+    when the user's own code runs.
     """
 
     def __init__(self) -> None:
@@ -30,9 +30,9 @@ class Interrupts:
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
 
     def take(self) -> None:
-        """Install handlers for the signals that only Python handles: one that the program has set is left alone."""
+        """Install the handlers, except where the program has a handler of its own."""
         self.came, self.at_once, self._terminated = None, False, False
-        if threading.current_thread() is not threading.main_thread():  # Python sets handlers in no other thread
+        if threading.current_thread() is not threading.main_thread():  # Python sets handlers only in the main thread
             return
         for number in (signal.SIGINT, signal.SIGTERM):
             handler = signal.getsignal(number)
@@ -53,12 +53,12 @@ class Interrupts:
             raise self.came
 
     def release(self) -> None:
-        """Put the handlers back."""
+        """Restore the handlers that were there before."""
         while self._replaced:
             signal.signal(*self._replaced.popitem())
 
     def end_process(self, error: BaseException | None) -> None:
-        """Pass a SIGTERM on to the handler that was there before, which ends the process: all is saved by now."""
+        """Send a SIGTERM again, to the handler that was there before, which ends the process: all is saved by now."""
         if self._terminated and isinstance(error, Terminated):
             signal.raise_signal(signal.SIGTERM)
 

@@ -1,7 +1,7 @@
 """What hooks see of the run they act on: the protocol `Run`, and `Progress`, the counts that a checkpoint keeps.
 
-Everything of the training package that acts on a run imports these, and never the runner: so the imports run one way,
-from the runner to the hooks to this module.
+Whatever acts on a run imports these, and never the runner. So imports run one way: from the runner to the hooks, and
+from the hooks to this module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from aspecthook.training.backends._protocol import Amp, Backend
+    from aspecthook.training.backends._base import Amp, Backend
 
 COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
 
@@ -24,25 +24,25 @@ COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
 @final
 @dataclass(slots=True)
 class Progress:
-    """How far a run has come: what a checkpoint that is taken now must resume from.
+    """How far a run has come: where a checkpoint that is saved now must resume from.
 
-    An iteration counts as soon as its body is done, before the hooks after it are called, while the run's own `iter`,
-    `step` and `epoch` are counted up when those have been called too.
+    An iteration counts as soon as its body is done, before the hooks after it are called. The run's own `iter`, `step`
+    and `epoch` are counted up only after those hooks.
     """
 
     epoch: int = 0
     iter: int = 0
     step: int = 0
-    inner_iter: int = 0  # the iterations of the epoch under way
-    row: int = 0  # of the workflow
+    inner_iter: int = 0  # the iterations of the current epoch
+    row: int = 0  # the current row of the workflow
     begun: int = 0  # the epochs or iterations that had been trained when the row began
     validated: int = 0  # the validations of the row
 
-    # Of the epoch under way, and in no checkpoint:
-    due: str | None = None  # the mode of the epoch that the workflow waits for, until its body begins
+    # Of the current epoch, and not in checkpoints:
+    due: str | None = None  # the mode of the epoch that the workflow has begun, until the body of the epoch begins
     length: int | None = None  # the number of batches, if it is known
-    until: int | None = None  # the iteration with which the row of the workflow ends
-    accumulated: bool = False  # whether there are gradients whose step is still to come
+    until: int | None = None  # the iteration that ends the row of the workflow
+    accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
 
     def state_dict(self) -> dict[str, int]:
         """Return the counts that a checkpoint keeps."""
@@ -56,7 +56,7 @@ class Progress:
 
 # Any, in what follows: models, optimizers, losses, batches and loaders are those of any library.
 class Run(Protocol):
-    """A run, as hooks see it; `Runner` is the one there is. Its stages are mount points: ``hooks(run.train_iter)``."""
+    """A run, as hooks see it; `Runner` implements it. Its stages are mount points: ``hooks(run.train_iter)``."""
 
     # What is trained
     model: Any
@@ -79,11 +79,11 @@ class Run(Protocol):
     max_iters: int | None
     by_epoch: bool
     workflow: tuple[tuple[str, int], ...]
-    running: bool  # whether `run` is under way
-    stopping: bool  # whether the run was asked to end
+    running: bool  # whether the stage `run` has begun and not ended
+    stopping: bool  # whether `request_stop` was called
 
-    # What it has in hand
-    later: list[Callable[[], object]]  # what `after_stage` was given
+    # What it works on
+    later: list[Callable[[], object]]  # the functions that `after_stage` will call
     interrupts: Interrupts
     loaders: dict[str, Any]  # by mode
     data_loader: Any
@@ -109,17 +109,17 @@ class Run(Protocol):
 
     @property
     def resumed(self) -> bool:
-        """Whether the run goes on from a checkpoint."""
+        """Whether the run was resumed from a checkpoint."""
         ...
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM has come, and the iteration under way is the last."""
+        """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
         ...
 
     @property
     def in_group(self) -> bool:
-        """Whether some batches of a group are done, and its optimizer step is still to come."""
+        """Whether some batches of a group are done, and the optimizer step of the group is not."""
         ...
 
     def request_stop(self) -> None:
@@ -127,15 +127,15 @@ class Run(Protocol):
         ...
 
     def after_stage(self, function: Callable[[], object]) -> None:
-        """Call a function when the stage under way and all its hooks are over; outside a run at once."""
+        """Call a function after the current stage and all its hooks; outside a run at once."""
         ...
 
     def leave(self) -> None:
-        """Set `running` to False, and drop what `after_stage` was given."""
+        """Set `running` to False, and drop the functions that `after_stage` was to call."""
         ...
 
     def set_mode(self, mode: str) -> None:
-        """Turn the run and its model to a mode, and to the data for it."""
+        """Switch the run and its model to a mode, and to the data for it."""
         ...
 
     def register_hook(self, hook: Any, priority: int | str | None = None) -> Any:
@@ -166,8 +166,8 @@ class Run(Protocol):
         """Continue from a checkpoint."""
         ...
 
-    # The stages that hooks of the package call, or add hooks to. They are properties of type Any, because type checkers
-    # do not agree on how a hookable method becomes a member of a protocol.
+    # The stages that hooks of the package call, or add hooks to. They are properties of type Any, since type checkers
+    # disagree on how a hookable method becomes a member of a protocol.
     @property
     def val_loop(self) -> Any: ...
     @property

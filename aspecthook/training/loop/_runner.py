@@ -1,12 +1,13 @@
 """The runner: a training loop whose every step is a mount point.
 
-The invariant: `iter`, `step` and `epoch` count what is behind the run. They are counted up when a stage has ended and
-its hooks have run, so that in ``after_train_iter`` an iteration still has its own number, as in mmcv; `done` is what a
-checkpoint taken at that moment must resume from, and counts an iteration as soon as its body is done.
+The invariant: `iter`, `step` and `epoch` count what is complete, hooks included. So in ``after_train_iter`` an
+iteration still has its own number, as in mmcv. `done` is where a checkpoint that is saved at that moment must resume
+from; it counts an iteration as soon as its body is done.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import checked, counted, default_logger, length_of, ranks, workflow_of
+from ._checks import check_loader, length_of, positive, workflow_of
 from ._dialect import attach, bindings_of
+from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS, Interrupts
 from ._run import Progress
 from ._stages import STATE
@@ -28,13 +31,9 @@ from ._steps import (
     count_epoch,
     count_iteration,
     end_of,
-    end_pass,
     evaluate,
     group_of,
-    inputs_of,
-    loss_of,
     next_epoch,
-    outputs_of,
     take_step,
     trained,
 )
@@ -52,7 +51,7 @@ predictions rank running seed step stopping work_dir workflow world_size
 
 
 class Runner:
-    """Trains a model; hooks on its stages see and change everything.
+    """The training of a model, with stages on which hooks see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
     same for ``val``, ``test`` and ``predict``; ``forward``, ``backward``, ``optimizer_step``; ``save_checkpoint``,
@@ -89,8 +88,8 @@ class Runner:
         ...     def zero_grad(self): ...
     """
 
-    # An object with more than 30 attributes of its own keeps them in a dict that is slower to read, and on which
-    # CPython 3.11 gives up, in one run of some twenty, to look up methods fast.
+    # Slots, because an object with more than 30 attributes keeps them in a dict that is slower to read; and because
+    # with such a dict, in about one run of twenty, CPython 3.11 does not specialise the lookup of methods.
     __slots__ = tuple(_SLOTS.split())
 
     def __init__(
@@ -116,21 +115,21 @@ class Runner:
         self.optimizer = optimizer
         self.loss = loss
         self.work_dir = Path(work_dir) if work_dir is not None else None
-        self.max_epochs = counted("max_epochs", max_epochs)
-        self.max_iters = counted("max_iters", max_iters)
+        self.max_epochs = positive("max_epochs", max_epochs)
+        self.max_iters = positive("max_iters", max_iters)
         self.by_epoch = max_iters is None
         self.workflow = workflow_of(workflow)
         self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
-        self.accumulate = counted("accumulate", accumulate) or 1
+        self.accumulate = positive("accumulate", accumulate) or 1
         self.seed = seed
         self.meta = dict(meta or {})
         self.backend = backend_of(model)
         self.backend.place(model, device)
         self.amp = self.backend.amp(True, model) if amp else None
-        self.logger = logger if logger is not None else default_logger()
-        self.rank, self.world_size = ranks()
+        self.logger = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.rank, self.world_size = rank_and_world_size()
         self.hooks: list[Any] = []
-        # By the `id` of a hook: `hooks` also has those that others append, such as the lifecycle of Keras callbacks.
+        # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
         self._handles: dict[int, list[tuple[Handle, ...]]] = {}
         # Where the run is
         self.done = Progress()
@@ -145,7 +144,7 @@ class Runner:
         self.later: list[Callable[[], object]] = []
         self._resumed = False
         self._seeded = False
-        # What it has in hand
+        # What it works on
         self.loaders: dict[str, Any] = {}
         self.data_loader: Any = None
         self.batch: Any = None
@@ -164,7 +163,7 @@ class Runner:
                 the order in which they were registered.
 
         Raises:
-            HookSignatureError: A method is named like a stage and is none, or asks for what the stage does not offer.
+            HookSignatureError: A method is a misspelt stage, or asks for what its stage does not offer.
             HookOptionError: The priority is out of range, or not the name of one.
             HookTypeError: The priority is neither an int nor a string.
             ConfigError: A config that cannot be built.
@@ -181,7 +180,7 @@ class Runner:
         return hook
 
     def remove_hook(self, hook: Any) -> None:
-        """Remove the methods of a hook from the stages; a stage that is under way still calls them.
+        """Remove the methods of a hook from the stages; a stage that has begun still calls them.
 
         Raises:
             TrainingError: It is not registered.
@@ -241,11 +240,11 @@ class Runner:
         self.stopping = True
 
     def after_stage(self, function: Callable[[], object]) -> None:
-        """Call a function when the stage under way and all its hooks are over; outside a run at once.
+        """Call a function after the current stage and all its hooks; outside a run at once.
 
-        What is saved then is what the next stage begins with, whatever the order of hooks. The stages meant are those
-        that follow one another: ``train_iter``, ``train_epoch`` and ``val_epoch`` of a run; a validation that a hook
-        makes in one of them is a part of that one.
+        A checkpoint that is saved then has the state with which the next stage begins, whatever the order of the hooks.
+        A stage, here, is a ``train_iter``, ``train_epoch`` or ``val_epoch`` of the run; a validation that a hook makes
+        inside one of them is a part of it.
         """
         if self.running:
             self.later.append(function)
@@ -253,23 +252,23 @@ class Runner:
             function()
 
     def leave(self) -> None:
-        """Set `running` to False, and drop what `after_stage` was given."""
+        """Set `running` to False, and drop the functions that `after_stage` was to call."""
         self.running = False
         self.later.clear()
 
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
-        """Train, and validate where the workflow says so, or after each epoch if it says nothing of validation.
+        """Train, and validate where the workflow says so; without "val" in the workflow, after each epoch.
 
         Raises:
             TrainingError: There is nothing to do, or it cannot be done.
         """
         if self.max_epochs is None and self.max_iters is None:
-            raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=")
+            raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.prepare(train, val)
         if trained(self) >= end_of(self):
-            self.logger.warning("the run has its %d %s already; fit has nothing to do", trained(self), self._unit)
+            self.logger.warning("the run has made its %d %s already; fit has nothing to do", trained(self), self._unit)
         with self.interrupts:
             try:
                 self.run()
@@ -278,13 +277,13 @@ class Runner:
                 if came is not None or isinstance(error, INTERRUPTS):
                     self.save_interrupted(self.work_dir)
                 if came is not None and came is not error:
-                    raise came from error  # a hook has failed while the stages that were interrupted ended
+                    raise came from error  # a hook failed while the interrupted stages ended
                 raise
             finally:
                 self.leave()
 
     def prepare(self, train: Any, val: Any) -> None:
-        """Take the data and seed the generators: for `fit`, and for a session.
+        """Check the data, and seed the generators of random numbers: for `fit`, and for a session.
 
         Raises:
             TrainingError: The run has no optimizer, or lacks data.
@@ -296,11 +295,12 @@ class Runner:
         validates = any(mode == "val" for mode, _ in self.workflow)
         if val is not None and not validates:
             self.workflow, self._val_row = (*self.workflow, ("val", 1)), True
-        self.loaders = {"train": checked(train, "train")}
-        if val is not None:
-            self.loaders["val"] = checked(val, "val")
-        elif validates:
+        if val is None and validates:
             raise TrainingError("the workflow validates, and fit was given no data for it; give fit(train, val)")
+        loaders = {"train": train} if val is None else {"train": train, "val": val}
+        for mode, loader in loaders.items():
+            check_loader(loader, f"the data for {mode}")
+        self.loaders = loaders
         self.stopping = False
         if self.by_epoch and self.max_epochs is not None:
             length = length_of(train)
@@ -312,36 +312,37 @@ class Runner:
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        self._turn_to("val", loader)
+        self._switch_to("val", loader)
         self.val_loop()
         return dict(self.logs)
 
     def test(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        self._turn_to("test", loader)
+        self._switch_to("test", loader)
         self.test_loop()
         return dict(self.logs)
 
     def predict(self, loader: Any) -> list[Any]:
         """Return what the model computes for each batch."""
         self.predictions = []
-        self._turn_to("predict", loader)
+        self._switch_to("predict", loader)
         self.predict_loop()
         return self.predictions
 
-    def _turn_to(self, mode: str, loader: Any) -> None:
-        self.loaders[mode] = checked(loader, mode)
+    def _switch_to(self, mode: str, loader: Any) -> None:
+        check_loader(loader, f"the data for {mode}")
+        self.loaders[mode] = loader
         self.set_mode(mode)
 
     def set_mode(self, mode: str) -> None:
-        """Turn the run and its model to a mode, and to the data for it."""
+        """Switch the run and its model to a mode, and to the data for it."""
         self.mode = mode
         self.data_loader = self.loaders[mode]
         if mode == "train":
             self.done.length = length_of(self.data_loader)
-        turn = getattr(self.model, "train" if mode == "train" else "eval", None)
-        if callable(turn):
-            turn()
+        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
+        if callable(switch):
+            switch()
 
     # Stages
 
@@ -354,7 +355,7 @@ class Runner:
 
     @hookable(lends=STATE)
     def train_loop(self) -> None:
-        """Go through the workflow until there is no more to train."""
+        """Train and validate as the workflow says, until the run ends."""
         while (mode := next_epoch(self)) is not None:
             self.set_mode(mode)
             if mode == "train":
@@ -381,18 +382,16 @@ class Runner:
     @hookable(lends=STATE)
     def train_epoch(self) -> None:
         """Train on what is left of one pass over the data."""
-        self.done.due = None
         for batch in batches(self, "train"):
             self.train_iter(batch)
             if count_iteration(self):
-                return
-        end_pass(self)
+                break
 
     @hookable(lends=STATE)
     def val_epoch(self) -> None:
         """Validate on one pass over the data."""
         done = self.done
-        due = done.due == "val"  # it is the one of the workflow, and not one that a hook or a user asks for
+        due = done.due == "val"  # whether it is a validation of the workflow, and not one that a hook or a user makes
         if due:
             done.due = None
         evaluate(self, "val", self.val_iter)
@@ -441,7 +440,7 @@ class Runner:
 
     @hookable(lends=STATE)
     def forward(self, batch: Any) -> Any:
-        """Return the loss of a batch; ``outputs`` and ``logs`` have what else the model computes."""
+        """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
         if self.amp is None:
             return loss_of(self, batch)
         with self.amp.autocast():
@@ -452,8 +451,8 @@ class Runner:
         """Add the gradients of a loss to those of the parameters."""
         if not hasattr(loss, "backward"):
             raise TrainingError(
-                f"the loss is {described(loss)}, which has no backward; what a hook returns in place of a loss must "
-                "have one too"
+                f"the loss is {described(loss)}, which has no backward method; a value that a hook returns in place of "
+                "the loss must have one too"
             )
         (loss if self.amp is None else self.amp.scale(loss)).backward()
 
@@ -506,12 +505,12 @@ class Runner:
         return state_of(self, meta)
 
     def save_interrupted(self, folder: Path | None) -> None:
-        """Save an interrupted run as ``interrupted.ckpt`` in a folder, if there is one; log what prevents it."""
+        """Save an interrupted run as ``interrupted.ckpt`` in a folder, if there is one; log a failure to do so."""
         if folder is None:
             return
         try:
             path = self.save_checkpoint(folder / "interrupted.ckpt")
-        except Exception:  # the interrupt is raised all the same
+        except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:
             self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
@@ -531,17 +530,17 @@ class Runner:
 
     @property
     def resumed(self) -> bool:
-        """Whether the run goes on from a checkpoint."""
+        """Whether the run was resumed from a checkpoint."""
         return self._resumed
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM has come, and the iteration under way is the last."""
+        """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
         return self.interrupts.came is not None
 
     @property
     def in_group(self) -> bool:
-        """Whether some batches of a group are done, and its optimizer step is still to come."""
+        """Whether some batches of a group are done, and the optimizer step of the group is not."""
         return self.done.iter % self.accumulate != 0
 
     @property

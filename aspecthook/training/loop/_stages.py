@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from aspecthook._core.law.asks import Kind
 
-# What a hook of any stage may ask for by name: attributes of the runner, and these in mmengine's words.
+# What a hook on any stage may ask for by name: attributes of the runner, some of them also by mmengine's names.
 _ATTRIBUTES = """
 model optimizer epoch iter step inner_iter max_epochs max_iters mode data_loader batch outputs logs work_dir logger rank
 world_size
@@ -37,8 +37,7 @@ def _all(word: str, method: str) -> dict[str, Stage]:
     return {f"{first}_{word}": Stage(method, kind) for first, kind in WORDS.items()}
 
 
-# For each method of a hook the stage that it goes on. Checkpoints are changed between the loop and the file: before
-# they are written, and after they are read.
+# By the name of a method: its stage. A hook may change a checkpoint before it is written, and after it was read.
 NAMES: dict[str, Stage] = {
     **_all("run", "run"),
     **{name: stage for mode in MODES for name, stage in _all(mode, f"{mode}_loop").items()},

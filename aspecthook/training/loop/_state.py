@@ -1,4 +1,4 @@
-"""The state of a run, everything that is needed to resume it, as one tree of plain values and arrays."""
+"""The state of a run, with everything that is needed to resume it, as one tree of plain values and arrays."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
     """
     if "model" not in checkpoint:
         raise TrainingError(
-            f"this is not a checkpoint of a run: it has no 'model', but {', '.join(checkpoint) or 'nothing at all'}"
+            f"this is not a checkpoint of a run: it has no 'model'; what it has: {', '.join(checkpoint) or 'nothing'}"
         )
     optimizer = checkpoint.get("optimizer")
     if resume and run.optimizer is not None and optimizer is None:
         raise TrainingError(
-            "the checkpoint was saved without the optimizer, and a run cannot be resumed without it; load the model "
+            "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
     run.backend.load_state(run.model, checkpoint["model"])
@@ -84,9 +84,9 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
 
 @contextmanager
 def preserved(run: Run) -> Generator[None]:
-    """Validate, test or predict inside ``with``, and restore the run after it: place, data and the mode of its model.
+    """Restore the run after ``with``, which may validate, test or predict: its place, data and the mode of its model.
 
-    The modules of a PyTorch model are restored one by one, since some of them may be in another mode than the model.
+    The mode of each module of a PyTorch model is restored, since some of them may be in another mode than the model.
     """
     names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
     kept = {name: getattr(run, name) for name in names}

@@ -1,8 +1,9 @@
 """The rules of the training loop: which epoch comes next, and when an iteration, a step or an epoch counts as done.
 
-Two loops follow them: `Runner.train_loop` with `Runner.train_epoch`, and the loop of a session, which pauses before
-each step. The rules are functions that are called between steps, and not a generator that makes the steps: a
-StopIteration that a hook raises must reach the caller as it is, and a generator would turn it into a RuntimeError.
+Two callers follow them: `Runner.train_loop` with `Runner.train_epoch`, and a session, which pauses before each step.
+Both ask `next_epoch`, iterate over `batches`, and call `count_iteration` and `count_epoch`. These two are not parts of
+the iterator, because they call hooks: a StopIteration that a hook raises must reach the caller unchanged, and Python
+turns one that leaves a generator into a RuntimeError (PEP 479).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from ._run import Run
 
 
 def next_epoch(run: Run) -> str | None:
-    """Return the mode of the epoch that the workflow asks for now, or None if the run is over.
+    """Return the mode of the next epoch, or None if the run is over.
 
-    A run that was resumed from a checkpoint may be in the middle of the workflow.
+    A run that was resumed from a checkpoint may be in the middle of its workflow.
     """
     done, end = run.done, end_of(run)
     while not run.stopping and (done.row or trained(run) > done.begun or trained(run) < end):
@@ -40,7 +41,7 @@ def next_epoch(run: Run) -> str | None:
 
 
 def count_epoch(run: Run, mode: str) -> None:
-    """Count the epoch that `next_epoch` has asked for; call what was put off until its end; raise a noted signal."""
+    """Count the epoch that `next_epoch` asked for, call what hooks have put off until its end, raise a noted signal."""
     done = run.done
     skipped, done.due = done.due is not None, None
     if skipped and mode == "train":
@@ -51,15 +52,15 @@ def count_epoch(run: Run, mode: str) -> None:
     run.epoch = done.epoch
     run.interrupts.raise_noted()
     if mode == "train" and row_end(run) == inf and hasattr(run.loaders["train"], "__next__"):
-        run.request_stop()  # an iterator can be gone through only once
+        run.request_stop()  # the data are an iterator, which has only one pass
 
 
 def _skip_train_epoch(run: Run) -> None:
-    """Count an epoch that a hook has skipped; otherwise it would come again for ever."""
+    """Count an epoch that a hook has skipped; otherwise it would be the next one forever."""
     if not run.by_epoch:
         raise TrainingError(
-            "a hook has skipped train_epoch, and this run counts iterations, of which none was made; let it skip "
-            "train_iter, or ask the run to stop"
+            "a hook skipped train_epoch in a run that counts iterations, so the run would never end; skip train_iter "
+            "in the hook, or call request_stop()"
         )
     end_pass(run)
 
@@ -90,8 +91,8 @@ def call_later(run: Run) -> None:
 def count_iteration(run: Run) -> bool:
     """Count an iteration, and return whether to leave the epoch after it."""
     done = run.done
-    # If a hook has skipped the iteration, its batch was read all the same, and may have been the last of a group of
-    # which others wait for the optimizer's step.
+    # A hook may have skipped this iteration. If its batch was the last of a group, the gradients of the other batches
+    # still wait for the optimizer's step.
     if done.accumulated and group_of(run)[1]:
         take_step(run)
     done.iter, done.inner_iter = run.iter + 1, run.inner_iter + 1
@@ -105,7 +106,7 @@ def count_iteration(run: Run) -> bool:
 
 
 def end_pass(run: Run) -> None:
-    """Count the pass over the data that has come to its end."""
+    """Count a complete pass over the data."""
     run.done.inner_iter = 0
     run.done.epoch = run.epoch + 1
 
@@ -122,7 +123,7 @@ def group_of(run: Run) -> tuple[int, bool]:
 
 
 def take_step(run: Run) -> None:
-    """Let the optimizer make a step with the gradients of a group of batches."""
+    """Call the optimizer step for the gradients of a group of batches."""
     if run.amp is not None:
         run.amp.unscale(run.optimizer)
     run.optimizer_step()
@@ -132,10 +133,11 @@ def take_step(run: Run) -> None:
 
 
 def batches(run: Run, mode: str) -> Iterator[Any]:
-    """Yield the batches of one pass over the data, without those that a resumed run has seen."""
+    """Yield the batches of one pass over the data, without those that a resumed run has seen, and count the pass."""
     loader = run.data_loader
     start = run.done.inner_iter if mode == "train" else 0
     if mode == "train":
+        run.done.due = None
         if hasattr(loader, "load_state_dict") and hasattr(loader, "state_dict"):
             loader.load_state_dict({"epoch": run.epoch, "position": start})
         else:
@@ -149,20 +151,22 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
         empty = False
     if empty and not start:
         raise TrainingError(
-            f"the data for {mode} gave no batches in epoch {run.epoch + 1}; {brief(run.data_loader)} may be "
-            "empty, or one that can be gone through only once: give a list or a loader"
+            f"the data for {mode} had no batches in epoch {run.epoch + 1}: {brief(run.data_loader)} is empty, or an "
+            "iterator that has only one pass; give a list or a loader"
         )
+    if mode == "train":
+        end_pass(run)
 
 
 def _without_first(loader: Any, count: int) -> Iterator[Any]:
-    """Drop batches that a resumed run has seen: a loader without a state can only be read again."""
+    """Yield all but the first batches: a loader that keeps no state is read again from the beginning."""
     for place, batch in enumerate(loader):
         if place >= count:
             yield batch
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
-    """Go through one pass without gradients, and log the means of the model's numbers over the samples."""
+    """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
     means = Means(mode)
     with run.backend.no_grad():
         for batch in batches(run, mode):
@@ -191,70 +195,3 @@ class Means:
     def now(self) -> dict[str, float]:
         """Return the means so far."""
         return {f"{self._mode}_{name}": value / max(self._seen, 1) for name, value in self._sums.items()}
-
-
-# What a model computes for a batch. Any: batches, outputs and losses are those of any library.
-
-
-def loss_of(run: Run, batch: Any) -> Any:
-    """Return the loss of a batch, and put what else the model computes into ``outputs`` and ``logs``."""
-    if hasattr(run.model, "train_step"):
-        made = run.model.train_step(batch, run.optimizer)
-        if not _has_loss(made):
-            raise TrainingError(
-                f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
-                "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
-            )
-    else:
-        made = _computed(run, batch)
-    run.outputs = made
-    log_vars = made.get("log_vars")
-    if log_vars is None:  # only then: reading a number off a GPU waits for it
-        log_vars = {"loss": run.backend.item(made["loss"])}
-    run.logs = {**run.logs, **log_vars}
-    return made["loss"]
-
-
-def _has_loss(made: object) -> bool:
-    return isinstance(made, dict) and "loss" in made
-
-
-def outputs_of(run: Run, batch: Any) -> Any:
-    """Return what the model computes for a batch that it is validated or tested on."""
-    run.batch = batch
-    if hasattr(run.model, "val_step"):
-        run.outputs = run.model.val_step(batch, run.optimizer)
-    else:
-        run.outputs = _computed(run, batch)
-        run.outputs["log_vars"] = {"loss": run.backend.item(run.outputs["loss"])}
-    return run.outputs
-
-
-def inputs_of(batch: Any) -> Any:
-    """Return what a model is called with to predict."""
-    given = batch
-    if isinstance(batch, (tuple, list)):
-        return given[0]
-    return given["inputs"] if isinstance(batch, Mapping) and "inputs" in given else given
-
-
-def _computed(run: Run, batch: Any) -> dict[str, Any]:
-    if run.loss is None:
-        raise TrainingError(
-            f"{type(run.model).__name__} has no train_step, and the runner has no loss; give Runner(..., loss=...)"
-        )
-    inputs, targets = _pair(batch)
-    predicted = run.model(inputs)
-    return {"loss": run.loss(predicted, targets), "outputs": predicted, "num_samples": len(targets)}
-
-
-def _pair(batch: Any) -> tuple[Any, Any]:
-    given = batch
-    if isinstance(batch, (tuple, list)) and len(given) == 2:
-        return given[0], given[1]
-    if isinstance(batch, Mapping) and "inputs" in given and "targets" in given:
-        return given["inputs"], given["targets"]
-    raise TrainingError(
-        f"a batch is {type(given).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
-        "that has both"
-    )

@@ -1,7 +1,7 @@
 """The profiler: hooks around the stages of a run, and around the functions that are hooks on them.
 
-While it measures, each of these functions carries a hook itself. When it ends, for whatever reason, every function has
-the code that it had before.
+While it measures, each of these functions is hooked itself. However the run ends, every function then has the code that
+it had before.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ProfilerHook(Hook):
     """Measure the time of each stage and of each hook on it. When the run ends, log a table and write it as JSON.
 
     The ``own`` time of a call is its ``total`` time without the measured calls inside it. The own time of a stage
-    includes calling its hooks, and that of ``train_epoch`` reading the data. Measuring takes time too, some
-    microseconds a call, which counts as own time of what is around the call: compare hooks that take longer than that.
+    includes calling its hooks, and that of ``train_epoch`` reading the data. Measuring takes
+    some microseconds a call, which count as own time of the surrounding call: compare hooks that take longer than that.
 
     Args:
         start: The first iteration to measure, counted from 0. With 0, everything from the beginning of the run.
@@ -67,7 +67,7 @@ class ProfilerHook(Hook):
         aspecthook.HookOptionError: ProfilerHook: stop=10 is not after start=10; give a later one, or none
     """
 
-    priority: int | str = 1  # after the hooks that resume a run as it begins, so that the iteration is known
+    priority: int | str = 1  # after the hooks that resume a run when it begins, so that the iteration is known
 
     def __init__(
         self,

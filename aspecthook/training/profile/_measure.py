@@ -1,4 +1,4 @@
-"""Hooks that measure a stage of a run, or a function that is a hook on one; and which hooks are on a stage."""
+"""Hooks that measure a stage of a run, or a hook on one; and the list of the hooks on a stage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bracket(
     closed: Callable[[], None],
     rest: tuple[object, ...],
 ) -> list[Hook]:
-    """Measure a stage twice: around all its hooks, and inside all of them. Return the hooks that do."""
+    """Measure a stage twice: around all its hooks, and inside all of them. Return the hooks that measure."""
 
     def begins() -> None:
         profile.enter(part)

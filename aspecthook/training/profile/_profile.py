@@ -1,6 +1,6 @@
 """The profile of a run: a stack of the calls under way, and the time of each stage and each hook on one.
 
-Measuring takes time too, which counts as the own time of what is around the measured call.
+Measuring takes time too, which counts as own time of the surrounding call.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Profile:
         self._thread = 0
 
     def part(self, stage: str, hook: str = "", kind: str = "", where: str = "") -> Part:
-        """Return the part of this name, a new one if there is none."""
+        """Return the part of this name, which is made when it is first asked for."""
         key = (stage, kind, hook)
         if key not in self.parts:
             self.parts[key] = Part(stage, hook, kind, where)

@@ -1,4 +1,4 @@
-"""The base of the hooks that show the numbers of a run; the first one of a run keeps the record for all of them."""
+"""The base of the hooks that draw the numbers of a run; the first one of a run keeps the record for all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 
 
 class CurvesHook(Hook):
-    """Keeps the numbers of a run, and writes a file of them now and then. Subclasses override `made`.
+    """Keeps the numbers of a run, and writes a file of them now and then. Subclasses override `content`.
 
     Args:
         interval: Write the file every so many epochs or iterations; 0 for only when the run ends.
@@ -37,7 +37,7 @@ class CurvesHook(Hook):
         path: The file, relative to the run's ``work_dir``.
     """
 
-    # After the hooks that put numbers into the logs.
+    # The hook is called after those that put numbers into the logs.
     priority: int | str = "LOWEST"
     # Packages that this hook needs, and a run without it does not.
     needs: ClassVar[Sequence[str]] = ()
@@ -68,7 +68,7 @@ class CurvesHook(Hook):
     # When to write
 
     def before_run(self, runner: Run) -> None:
-        """Find the file, and the hook that keeps the record.
+        """Find the path of the file, and the hook that keeps the record.
 
         Raises:
             TrainingError: There is no folder for the file.
@@ -79,7 +79,7 @@ class CurvesHook(Hook):
         self.target = self.path if absolute else folder_of(runner, type(self).__name__, "path='/...'") / self.path
         every: list[CurvesHook] = [hook for hook in runner.hooks if isinstance(hook, CurvesHook)]
         self._keeps, self._shares = every[0] is self, every[0] is not self
-        # A hook that was added when the run was resumed has fewer numbers.
+        # A hook that was added when the run was resumed has fewer numbers than the others.
         self.curves = max((hook.curves for hook in every), key=lambda curves: curves.at)
         self.end, self.error, self._runner = "running", None, runner
         self._before, self._began, self._spent = self.curves.seconds, perf_counter(), 0.0
@@ -89,7 +89,7 @@ class CurvesHook(Hook):
             self.curves.begun = self.curves.begun or datetime.now().astimezone().isoformat(timespec="seconds")
 
     def before_train_epoch(self, runner: Run) -> None:
-        """Write a file that was due after the last epoch, and waited for a validation that did not come."""
+        """Write a file that was due after the last epoch, if no validation followed."""
         self._write_due(runner)
 
     def after_train_iter(self, runner: Run) -> None:
@@ -97,33 +97,33 @@ class CurvesHook(Hook):
         if self._runner is None:
             return
         if self._keeps:
-            self._note(runner)
+            self._record(runner)
         if not self.by_epoch and self.every_n_iters(runner, self.interval) and not self.is_last_iter(runner):
             self._due = True
             runner.after_stage(lambda: self._write_due(runner))
 
     def after_train_epoch(self, runner: Run) -> None:
-        """Close the epoch, and find whether a file is due."""
+        """Close the row of the epoch, and decide whether a file is due."""
         if self._keeps:
             self._update_time()
             self.curves.close()
-        over = self.by_epoch and runner.progress["inner_iter"] == 0
+        over = self.by_epoch and runner.done.inner_iter == 0
         self._due = self._runner is not None and over and self.every_n_epochs(runner, self.interval)
         if self.is_last_epoch(runner):
             self._due = False  # it is written when the run ends
         elif self._due and not any(mode == "val" for mode, _ in runner.workflow):
-            # Write now, so that the next epoch does not count it as waiting for data.
+            # Written now, so that the next epoch does not count the time as waiting for data.
             runner.after_stage(lambda: self._write_due(runner))
 
     def after_val_epoch(self, runner: Run) -> None:
         """Record the numbers of a validation, and write a file that was due after the epoch."""
-        self._note_tests(runner, "val")
+        self._record_tests(runner, "val")
         if self._due:
             runner.after_stage(lambda: self._write_due(runner))
 
     def after_test_epoch(self, runner: Run) -> None:
         """Record the numbers of a test, even after the run."""
-        self._note_tests(runner, "test")
+        self._record_tests(runner, "test")
 
     def always_run(self, runner: Run, exc: BaseException | None) -> None:
         """Write the file for the last time."""
@@ -140,22 +140,22 @@ class CurvesHook(Hook):
 
     # The record
 
-    def _note(self, runner: Run) -> None:
+    def _record(self, runner: Run) -> None:
         """Record the numbers of an iteration once, and not at all if a hook has skipped it."""
-        done = runner.progress["iter"]
+        done = runner.done.iter
         if done != runner.iter + 1 or done <= self.curves.at:
             return
         self._update_time()
         self.curves.train(done, runner.epoch + 1, {**numbers_of(runner.logs, "train"), **_extremes(runner.optimizer)})
 
-    def _note_tests(self, runner: Run, mode: str) -> None:
+    def _record_tests(self, runner: Run, mode: str) -> None:
         if not self._keeps or (mode == "val" and self._runner is None):
             return
         if self._runner is not None:
             self._update_time()
-        done = runner.progress
-        epoch = done["epoch"] + (done["inner_iter"] > 0)
-        self.curves.validate(done["iter"], epoch, numbers_of(runner.logs, mode))
+        done = runner.done
+        epoch = done.epoch + (done.inner_iter > 0)
+        self.curves.validate(done.iter, epoch, numbers_of(runner.logs, mode))
 
     def _update_time(self) -> None:
         self.curves.seconds = self._before + perf_counter() - self._began
@@ -176,7 +176,7 @@ class CurvesHook(Hook):
             return
         begun = perf_counter()
         try:
-            put(self.target, self.made(runner))
+            put(self.target, self.content(runner))
         except OSError as error:
             runner.logger.warning("%s could not be written: %s", self.target, error.strerror)
         except Exception as error:
@@ -184,7 +184,7 @@ class CurvesHook(Hook):
         self._cost = perf_counter() - begun
         self._spent += self._cost
 
-    def made(self, runner: Run) -> bytes:
+    def content(self, runner: Run) -> bytes:
         """Return the content of the file."""
         raise NotImplementedError
 
@@ -193,7 +193,7 @@ class CurvesHook(Hook):
     def state_dict(self) -> dict[str, Any]:
         """Return the numbers, unless another hook keeps them."""
         if self._keeps and self._runner is not None:
-            self._note(self._runner)  # the checkpoint may be saved before this hook has seen its iteration
+            self._record(self._runner)  # the checkpoint may be saved before this hook is called for the iteration
         return {"curves": None if self._shares else self.curves.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

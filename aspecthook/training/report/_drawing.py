@@ -1,7 +1,7 @@
-"""Charts drawn by matplotlib, without its global state: on any axes, or as SVG that stands in a page.
+"""Charts drawn by matplotlib, without its global state: on any axes, or as SVG for a page.
 
-In a page the colours are those of its style sheet, so that a chart is light or dark as the page is, and a strip over
-each place shows the numbers there when it is pointed at.
+In a page the colours are those of its style sheet, so that a chart is light or dark as the page is. Transparent strips
+over the chart show the numbers under the mouse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from aspecthook.training.logging._numbers import short_text
 
-from ._panels import Axis, Line, Panel, span_of
+from ._chart_layout import Axis, Line, Panel, span_of
 from ._record import Window
 
 WIDTH, HEIGHT = 420, 230
@@ -26,7 +26,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 38
 _MOST_STRIPS = 90
 _STEPS = (1, 2, 2.5, 5, 10)  # between ticks
 
-# What each colour is for, by the variable that the style sheet of the page has for it.
+# The colours, by the names of their variables in the style sheet of the page.
 _COLOURS = {
     "train": "#2563c9",
     "val": "#d2660a",
@@ -38,8 +38,8 @@ _COLOURS = {
 }
 _USES = {"val": "val", "test": "test", "predict": "more", "lowest": "more", "highest": "test"}
 
-# What matplotlib writes around a drawing and a page cannot use: rules for all elements, and the same ids in each.
-_REST = re.compile(r'<defs>\s*<style.*?</defs>|(?<=<g) id="[^"]*"', re.DOTALL)
+# Parts of matplotlib's SVG that a page with several charts cannot have: style rules for all elements, repeated ids.
+_UNUSABLE = re.compile(r'<defs>\s*<style.*?</defs>|(?<=<g) id="[^"]*"', re.DOTALL)
 
 
 class Key(NamedTuple):
@@ -79,10 +79,10 @@ def _svg(panel: Panel, axis: Axis) -> str:
     figure = new_figure(WIDTH / 72, HEIGHT / 72, "svg")  # a unit of an SVG is a point
     width, height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
     draw(figure.add_axes((_LEFT / WIDTH, _BOTTOM / HEIGHT, width / WIDTH, height / HEIGHT)), panel, axis, size=12)
-    about = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # which needs namespaces that a page does not have
+    about = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # metadata need namespaces that a page does not have
     text = saved(figure, "svg", transparent=True, metadata=about).decode()
     text = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
-    text = _REST.sub("", text).replace("xlink:href", "href")
+    text = _UNUSABLE.sub("", text).replace("xlink:href", "href")
     for name, colour in _COLOURS.items():
         text = text.replace(colour, f"var(--{name})")
     return text
@@ -102,14 +102,14 @@ def saved(figure: Any, kind: str, **options: Any) -> bytes:
     import numpy as np
 
     file = io.BytesIO()
-    with warnings.catch_warnings(), np.errstate(all="ignore"):  # numbers may be near the largest that there are
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names of metrics may be in any script
+    with warnings.catch_warnings(), np.errstate(all="ignore"):  # numbers may be near the largest float
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names of metrics may be in any alphabet
         figure.savefig(file, format=kind, **options)
     return file.getvalue()
 
 
 def draw(axes: Any, panel: Panel, axis: Axis, *, size: float) -> None:
-    """Draw a panel, with texts of a size in points."""
+    """Draw a panel on axes of matplotlib; the size of texts is in points."""
     ticker: Any = import_module("matplotlib.ticker")
     for line in panel.lines:
         _draw_line(axes, line, axis)
@@ -154,12 +154,12 @@ def _draw_line(axes: Any, line: Line, axis: Axis) -> None:
         axes.plot([axis.at(_middle(best))], [best.mean], color=colour, **ring)
     bad = [place for place, window in zip(places, line.windows, strict=True) if window.bad]
     if bad:
-        foot = axes.get_xaxis_transform()  # at the foot, whatever the scale
+        foot = axes.get_xaxis_transform()  # y is relative to the height, on any scale
         axes.plot(bad, [0.02] * len(bad), "^", color=_COLOURS["bad"], transform=foot, label=f"{line.label}, not finite")
 
 
 def _is_alone(means: list[float], place: int) -> bool:
-    """Whether a number has none beside it, so that a line alone would not show it."""
+    """Whether the numbers beside a number are not finite, so that a line would not show it."""
     near = means[max(place - 1, 0) : place + 2]
     return isfinite(means[place]) and sum(map(isfinite, near)) == 1
 

@@ -19,8 +19,8 @@ from aspecthook.training.logging._numbers import duration_text
 from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
+from ._chart_layout import axis_of, panels_of
 from ._drawing import chart_of
-from ._panels import axis_of, panels_of
 from ._record import Curves
 from ._run_facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
 from ._summary import epochs_of, headlines_of, summaries_of, warnings_of
@@ -28,7 +28,7 @@ from ._summary import epochs_of, headlines_of, summaries_of, warnings_of
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-_MOST_CHARTS = 12  # the others are folded
+_MOST_CHARTS = 12  # the reader unfolds the others
 _MOST_TRACE = 20_000  # characters
 _WORDS = {
     "running": "Running",
@@ -95,7 +95,7 @@ class ReportHook(CurvesHook):
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
-            raise HookTypeError(f"ReportHook: config={brief(config)} is no mapping")
+            raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title
         self.config = config
         self._sections: dict[str, Any] = {}
@@ -127,7 +127,7 @@ class ReportHook(CurvesHook):
         if self._runner is None:
             self.write(runner)
 
-    def made(self, runner: Run) -> bytes:
+    def content(self, runner: Run) -> bytes:
         """Return the page."""
         if self.error is not None and self.end == "failed":
             self._failure = _failure(self.error)
@@ -173,7 +173,7 @@ class ReportHook(CurvesHook):
 def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
     """Return how far the run has come, how long it took, and when it began."""
     if runner.by_epoch:
-        done = runner.progress["epoch"]
+        done = runner.done.epoch
         place = f"{done:,} of {runner.max_epochs:,} epochs" if runner.max_epochs else f"{done:,} epochs"
         rows = [place, f"{curves.at:,} iterations"]
     else:
@@ -203,7 +203,7 @@ def _failure(error: BaseException) -> Failure:
 def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # the error to report is the other one
+    except Exception:  # the error that ended the run is the one to report
         return ""
 
 
@@ -254,6 +254,6 @@ def _template() -> Any:
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    environment.filters["svg"] = Markup  # its texts are escaped where it is drawn
+    environment.filters["svg"] = Markup  # `chart_of` escapes its texts
     environment.filters["duration"] = duration_text
-    return environment.from_string((files("aspecthook.training") / "report.html.jinja").read_text("utf-8"))
+    return environment.from_string((files("aspecthook.training.report") / "page.html.jinja").read_text("utf-8"))

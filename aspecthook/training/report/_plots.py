@@ -9,8 +9,8 @@ from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
 
 from ._base import CurvesHook, End, per_epoch, rules_of
+from ._chart_layout import Axis, Panel, axis_of, panels_of
 from ._drawing import draw, new_figure, saved
-from ._panels import Axis, Panel, axis_of, panels_of
 
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
@@ -63,7 +63,7 @@ class PlotHook(CurvesHook):
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         self.dpi = whole_number("PlotHook", "dpi", dpi, 10)
 
-    def made(self, runner: Run) -> bytes:
+    def content(self, runner: Run) -> bytes:
         """Return the PNG."""
         axis = axis_of(self.curves, per_epoch(runner))
         figure = _figure(panels_of(self.curves, rules_of(runner)), axis, self._title(runner))

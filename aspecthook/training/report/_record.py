@@ -6,41 +6,31 @@ The invariant: the record depends only on the numbers and their order, and not o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import inf, isfinite, nan
 from typing import Any, NamedTuple, Self, final
 
-_MOST_POINTS = 400  # of a number: a chart has about as many pixels
+_MOST_POINTS = 400  # of a number; a chart is about as many pixels wide
 _MOST_ROWS = 500  # of the table
 _HUGE = 1e300  # greater numbers count as infinite, because their sums are
-_MOST_NAMES = 200  # so that a hook that keeps making up names cannot fill the memory
+_MOST_NAMES = 200  # so that a hook that logs ever new names cannot fill the memory
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Window:
     """Consecutive values of a number, as their mean and their extremes.
 
     NaN and infinity count as `bad`, and are no part of the mean.
     """
 
-    __slots__ = ("bad", "begin", "count", "end", "high", "low", "total")
-
-    def __init__(
-        self,
-        begin: int,
-        end: int,
-        count: int = 0,
-        bad: int = 0,
-        total: float = 0.0,
-        low: float = inf,
-        high: float = -inf,
-    ) -> None:
-        self.begin = begin
-        self.end = end
-        self.count = count
-        self.bad = bad
-        self.total = total
-        self.low = low
-        self.high = high
+    begin: int
+    end: int
+    count: int = 0
+    bad: int = 0
+    total: float = 0.0
+    low: float = inf
+    high: float = -inf
 
     def add(self, at: int, value: float) -> None:
         """Add a value."""
@@ -86,7 +76,7 @@ def _unpacked(rows: Any) -> list[Window]:
 
 @final
 class Series:
-    """One number over the iterations of a run: its first value, then means over windows that widen as the run goes on.
+    """One number over the iterations of a run: its first value, then means over windows that widen during the run.
 
     Example:
         >>> series = Series(most=4)
@@ -149,19 +139,17 @@ class Best(NamedTuple):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class EpochRow:
     """One row of the table: an epoch, or the iterations between two validations."""
 
-    __slots__ = ("closed", "epoch", "iter", "numbers", "seconds", "since", "windows")
-
-    def __init__(self, epoch: int, at: int, since: float) -> None:
-        self.epoch = epoch
-        self.iter = at
-        self.since = since
-        self.seconds = 0.0
-        self.closed: int | None = None  # the last iteration of the row, once it is closed
-        self.numbers: dict[str, float] = {}
-        self.windows: dict[str, Window] = {}  # the numbers of training, while the row is open
+    epoch: int
+    iter: int
+    since: float
+    seconds: float = 0.0
+    closed: int | None = None  # the last iteration of the row, once it is closed
+    numbers: dict[str, float] = field(default_factory=dict[str, float])
+    windows: dict[str, Window] = field(default_factory=dict[str, Window])  # of training, while the row is open
 
     def add(self, at: int, numbers: Mapping[str, float]) -> None:
         """Add the numbers of an iteration."""
@@ -341,9 +329,7 @@ def _packed_rows(rows: list[EpochRow]) -> dict[str, Any]:
 def _unpacked_rows(state: Mapping[str, Any]) -> list[EpochRow]:
     rows: list[EpochRow] = []
     for epoch, at, since, seconds in state["heads"].tolist():
-        row = EpochRow(int(epoch), int(at), since)
-        row.seconds, row.closed = seconds, int(at)
-        rows.append(row)
+        rows.append(EpochRow(int(epoch), int(at), since, seconds, closed=int(at)))
     for name, column in state["numbers"].items():
         for place, value in zip(column["rows"].tolist(), column["values"].tolist(), strict=True):
             rows[int(place)].numbers[name] = value

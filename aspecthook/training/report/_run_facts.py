@@ -1,4 +1,4 @@
-"""The parts of a report besides the numbers: the hooks of a run, its checkpoints, settings and environment."""
+"""The parts of a report that are not numbers: the hooks of a run, its checkpoints, settings and environment."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def stages_of(runner: Run) -> list[Stage]:
 
 
 def _stages(runner: Run, name: str, names: Mapping[int, str]) -> list[Stage]:
-    """Return a stage, or only those within it if it has no hooks."""
+    """Return a stage; if it has no hooks, only the stages within it."""
     inner = [stage for one in _INNER.get(name, ()) for stage in _stages(runner, one, names)]
     kinds = {kind: [_chip(hook, names) for hook in ordered] for kind, ordered in hooks_on(runner, name)}
     if not kinds and name not in _TRAINING and (not inner or name.endswith("_loop")):
@@ -165,7 +165,7 @@ def _text(value: object) -> str:
 
 
 def environment_of(runner: Run) -> Facts:
-    """Return the environment of a run, without what is unknown."""
+    """Return the environment of a run; a fact that is unknown is left out."""
     rows = [
         ("command", shlex.join(sys.orig_argv)),
         ("folder", _folder()),

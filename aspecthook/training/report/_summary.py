@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from aspecthook.training.logging._numbers import PREFIXES, duration_text, short_text
 
-from ._panels import LAST, Rules, panels_of, rule_for
+from ._chart_layout import LAST, Rules, panels_of, rule_for
 from ._record import Curves, EpochRow
 
 _MOST_HEADLINES = 6

@@ -1,4 +1,7 @@
-"""Session-run hooks as TensorFlow 1 has them, on the stages of a runner, and sessions that a user drives step by step.
+"""Session-run hooks as TensorFlow 1 has them, on the stages of a runner; and sessions that make a step at each call.
+
+`_bindings` adds the hooks to the stages of a run; the hooks of one runner share a `SessionState`. `_drive` runs the
+same stages with pauses, for `MonitoredTrainingSession`, and `Estimator` uses such sessions.
 
 Example:
     >>> import numpy as np
@@ -21,12 +24,12 @@ from typing import TYPE_CHECKING
 from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._basic import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
+    from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
     from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
     from ._estimator import Estimator, train_and_evaluate
+    from ._hooks import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
     from ._monitored import MonitoredTrainingSession
     from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-    from ._saving import CheckpointSaverHook, CheckpointSaverListener
     from ._session import Coordinator, Session
     from ._specs import EvalSpec, RunConfig, TrainSpec
     from ._summaries import SummarySaverHook
@@ -67,14 +70,14 @@ __getattr__ = lazy(
     {
         **dict.fromkeys(
             ("FeedFnHook", "FinalOpsHook", "LoggingTensorHook", "NanTensorHook", "StepCounterHook", "StopAtStepHook"),
-            "_basic",
+            "_hooks",
         ),
         **dict.fromkeys(
             ("AbortedError", "NanLossDuringTrainingError", "OutOfRangeError", "UnavailableError"), "_errors"
         ),
         **dict.fromkeys(("Estimator", "train_and_evaluate"), "_estimator"),
         **dict.fromkeys(("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"), "_protocol"),
-        **dict.fromkeys(("CheckpointSaverHook", "CheckpointSaverListener"), "_saving"),
+        **dict.fromkeys(("CheckpointSaverHook", "CheckpointSaverListener"), "_checkpoints"),
         **dict.fromkeys(("Coordinator", "Session"), "_session"),
         **dict.fromkeys(("EvalSpec", "RunConfig", "TrainSpec"), "_specs"),
         "MonitoredTrainingSession": "_monitored",

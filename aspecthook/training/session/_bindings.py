@@ -2,13 +2,13 @@
 
 ==================== ================================================================================
 `begin`              before ``run``
-after_create_session around ``run``: before its body, and again when a lost session is made anew
+after_create_session around ``run``: before its body, and for each session that replaces a lost one
 before_run           before ``train_iter``; what it feeds replaces the batch
 after_run            after ``train_iter``
 `end`                after ``run``
 ==================== ================================================================================
 
-In evaluation and prediction their stages take the place of these two.
+In evaluation and prediction the stages of that mode take the place of these.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from aspecthook.training.loop._stages import Stage
 
 from ._errors import QUIET
 from ._protocol import METHODS, SessionRunHook
-from ._running import Running, running_of
+from ._state import SessionState, session_state
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Call
 
-# The stages that stand for a run, a pass over the data and a step.
-WAYS: Final[dict[str, tuple[str, str, str]]] = {
+# By mode: the stages that are the run, a pass over the data, and a step.
+STAGES: Final[dict[str, tuple[str, str, str]]] = {
     "train": ("run", "train_epoch", "train_iter"),
     "val": ("val_loop", "val_epoch", "val_iter"),
     "predict": ("predict_loop", "predict_epoch", "predict_iter"),
@@ -44,35 +44,35 @@ _DIALECT: Final = Dialect(
 )
 
 
-def bindings(hook: Any, run: Run, way: str = "train") -> list[Binding]:
-    """Return what becomes of a session-run hook.
+def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
+    """Return the bindings of a session-run hook.
 
     Raises:
         HookSignatureError: A method is misspelt.
     """
     _DIALECT.check(hook)
-    running, called = running_of(run, way), _DIALECT.methods(hook)
-    whole, epoch, step = WAYS[way]
+    state, called = session_state(run, mode), _DIALECT.methods(hook)
+    whole, epoch, step = STAGES[mode]
     found: list[Binding] = []
     if "begin" in called:
         found.append(Binding(Stage(whole, "pre"), lambda: _ignored(hook.begin())))
-    found.append(Binding(Stage(whole, "around"), _creates(called.get("after_create_session"), running)))
+    found.append(Binding(Stage(whole, "around"), _creates(called.get("after_create_session"), state)))
     if "before_run" in called:
-        found.append(Binding(Stage(step, "pre"), _before(hook, running)))
+        found.append(Binding(Stage(step, "pre"), _before(hook, state)))
     if "end" in called:
-        found.append(Binding(Stage(whole, "post"), lambda: _ignored(hook.end(running.session))))
-    found.append(Binding(Stage(whole, "always"), running.close))
+        found.append(Binding(Stage(whole, "post"), lambda: _ignored(hook.end(state.session))))
+    found.append(Binding(Stage(whole, "always"), state.close))
     if "before_run" in called or "after_run" in called:
-        found.append(Binding(Stage(step, "post"), _after(hook, called.get("after_run"), running)))
-    quiet = _quiet(running)
+        found.append(Binding(Stage(step, "post"), _after(hook, called.get("after_run"), state)))
+    quiet = _quiet(state)
     return [*found, *(Binding(Stage(stage, "exception"), quiet) for stage in (step, epoch))]
 
 
-def several(hooks: Iterable[Any] | None, who: str) -> list[Any]:
-    """Return the hooks in a list.
+def list_of_hooks(hooks: Iterable[Any] | None, who: str) -> list[Any]:
+    """Return the hooks as a list.
 
     Raises:
-        HookTypeError: One was given instead of a list.
+        HookTypeError: A single hook was given instead of a list.
     """
     if hooks is None or hasattr(hooks, "__iter__"):
         return [] if hooks is None else list(hooks)
@@ -80,43 +80,43 @@ def several(hooks: Iterable[Any] | None, who: str) -> list[Any]:
 
 
 def _ignored(_: object) -> None:
-    """Drop what a method returns: it is not an answer to the stage."""
+    """Return None, whatever a method returns: it is not an answer to the stage."""
 
 
-# Marks the around hooks that are told of each new session, for a session that its user drives.
+# Marks the around hooks that call `after_create_session`: `_drive` calls them once for each new session.
 CREATES: Final = "creates_session"
 
 
-def _creates(method: Callable[..., Any] | None, running: Running) -> Callable[..., Any]:
+def _creates(method: Callable[..., Any] | None, state: SessionState) -> Callable[..., Any]:
     def inside(proceed: Callable[[], Any]) -> Any:
         if method is not None:
-            method(running.session, running.coordinator)
+            method(state.session, state.coordinator)
         return proceed()
 
     def create(runner: Run, proceed: Callable[[], Any]) -> Any:
-        # The outermost of these hooks is the one that opens sessions; the others are told of each.
-        return inside(proceed) if running.entered else running.go(runner, lambda: inside(proceed))
+        # The outermost of these hooks opens the sessions.
+        return inside(proceed) if state.entered else state.in_session(runner, lambda: inside(proceed))
 
-    setattr(create, CREATES, running)
+    setattr(create, CREATES, state)
     return create
 
 
-def _before(hook: Any, running: Running) -> Callable[..., Args | None]:
+def _before(hook: Any, state: SessionState) -> Callable[..., Args | None]:
     key, who = id(hook), _who(hook)
 
     def before_run(call: Call, runner: Run, batch: Any) -> Args | None:
-        step = running.step_of(call, runner)
+        step = state.step_of(call, runner)
         answer = hook.before_run(step.context)
         return None if answer is None else step.take(key, who, answer, batch, runner)
 
     return before_run
 
 
-def _after(hook: Any, method: Callable[..., Any] | None, running: Running) -> Callable[..., None]:
+def _after(hook: Any, method: Callable[..., Any] | None, state: SessionState) -> Callable[..., None]:
     key, who = id(hook), _who(hook)
 
     def after_run(call: Call, runner: Run) -> None:
-        step = running.step_of(call, runner)
+        step = state.step_of(call, runner)
         if step.over or not step.was_made(runner):
             return
         if method is not None:
@@ -124,7 +124,7 @@ def _after(hook: Any, method: Callable[..., Any] | None, running: Running) -> Ca
                 method(step.context, step.values(key, who, runner))
             except QUIET as error:
                 step.over = True
-                running.end_quietly(runner, error)
+                state.end_quietly(runner, error)
         if step.context.stop_requested:
             step.stop(runner)
 
@@ -135,11 +135,11 @@ def _who(hook: object) -> str:
     return f"the session hook {type(hook).__name__}"
 
 
-def _quiet(running: Running) -> Callable[..., Return[None] | None]:
+def _quiet(state: SessionState) -> Callable[..., Return[None] | None]:
     def end_quietly(exc: BaseException, runner: Run) -> Return[None] | None:
         if not isinstance(exc, QUIET):
             return None
-        running.end_quietly(runner, exc)
+        state.end_quietly(runner, exc)
         return Return(None)
 
     return end_quietly

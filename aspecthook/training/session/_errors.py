@@ -1,4 +1,4 @@
-"""The errors that end a session quietly, that make it anew, and that its hooks raise."""
+"""The errors that end a run quietly, those after which a session is replaced, and those that hooks raise."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from aspecthook.training.hooks._nan import NanLossError
 
 
 class OutOfRangeError(TrainingError):
-    """There are no more data. Raised anywhere in a step, it ends the run quietly, and `end` of the hooks is called."""
+    """There are no more data. Raised in a step, it ends the run without an error, and `end` of the hooks is called."""
 
 
 class AbortedError(TrainingError):
-    """The session is lost, and the run is not: a new session is created, and the step is tried again."""
+    """The session is lost, but the run is not: a new session is created, and the step is made again."""
 
 
 class UnavailableError(TrainingError):
-    """Something that the session needs is away for the moment. It is handled like `AbortedError`."""
+    """Something that the session needs is unavailable at the moment; handled like `AbortedError`."""
 
 
 class NanLossDuringTrainingError(NanLossError):
-    """`NanTensorHook` has seen a loss that is not a number."""
+    """`NanTensorHook` found a loss that is NaN."""
 
 
 for _error in (OutOfRangeError, AbortedError, UnavailableError, NanLossDuringTrainingError):
     _error.__module__ = "aspecthook.training.session"
 
-# What ends the run as if a hook had asked for it, and what makes a session anew.
+# The errors that end the run as if a hook had requested it, and those after which a new session is created.
 QUIET: tuple[type[Exception], ...] = (StopIteration, OutOfRangeError)
 LOST: tuple[type[Exception], ...] = (AbortedError, UnavailableError)

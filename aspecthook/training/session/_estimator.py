@@ -1,4 +1,4 @@
-"""TensorFlow's `Estimator`: training, evaluation and prediction of one model, each in a session of its own."""
+"""TensorFlow's `Estimator`: it trains, evaluates and predicts with one model, each in a session of its own."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, final
 
 from aspecthook import hooks as hooks_of
-from aspecthook._core.law.asks import parameters
+from aspecthook._core.law.callables import parameters
 from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._runner import Runner
 
-from ._basic import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._bindings import several
-from ._driving import staged
+from ._bindings import list_of_hooks
+from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
+from ._drive import staged
+from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._inputs import END, VAL, Until, aside, attached, one_pass, random_kept
 from ._monitored import MonitoredTrainingSession
 from ._predictions import chosen, examples, predicting
-from ._running import running_of
-from ._saving import CheckpointSaverHook, CheckpointSaverListener
 from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_count, checked_input
+from ._state import session_state
 from ._timers import SecondOrStepTimer
 
 # Any: models, data, hooks of any kind, and what a model predicts are the user's.
@@ -32,17 +32,17 @@ from ._timers import SecondOrStepTimer
 
 @final
 class Estimator:
-    """Trains, evaluates and predicts, each in a session of its own.
+    """A model with methods to train it, evaluate it and predict with it, each in a session of its own.
 
     With a `model_dir`, training continues from the newest checkpoint there, and evaluation and prediction load it.
 
     Args:
         model_fn: A function that returns a `Runner`; it is called for each session, and may ask by name for ``mode``
             (``"train"``, ``"eval"``, ``"predict"``), ``params``, ``config`` and ``model_dir``. Or a `Runner`; or a
-            model, for which a runner is created with `options`. These two keep what was trained in memory.
+            model, for which a runner is created with `options`. These two keep the trained parameters in memory.
         model_dir: The folder of the checkpoints.
-        config: How often it saves and logs.
-        params: What the function gets as ``params``.
+        config: How often to save and log.
+        params: The argument ``params`` of the function.
         options: The options of the runner that is created for a model.
 
     Raises:
@@ -94,18 +94,18 @@ class Estimator:
     ) -> Estimator:
         """Train, and return the estimator.
 
-        Without `steps`, `max_steps` and an end of the runner's own, training makes one pass over the data.
+        Without `steps` and `max_steps`, a runner that has no end of its own makes one pass over the data.
 
         Args:
-            input_fn: Returns the data; it may ask for what `model_fn` may ask for.
+            input_fn: A function that returns the data, and may ask for the same arguments as `model_fn`.
             hooks: The hooks of this training: session-run hooks, or others that a runner takes.
             steps: How many steps of the optimizer to make.
-            max_steps: The last step, counted from the beginning; nothing is done if it was made already.
+            max_steps: The last step, counted from the beginning; if it was made already, there is no training.
             saving_listeners: Listeners to the checkpoints.
 
         Raises:
             HookOptionError: Both numbers are given, or one is not above 0.
-            TrainingError: The run cannot begin, or failed.
+            TrainingError: The run cannot begin, or has failed.
         """
         if steps is not None and max_steps is not None:
             raise HookOptionError("Estimator.train: give steps or max_steps; both are given")
@@ -120,7 +120,7 @@ class Estimator:
             return self
         last = done["step"] + steps if steps is not None else max_steps
         stops = [] if last is None else [StopAtStepHook(last_step=last)]
-        own, saver = self._own_hooks(several(hooks, "Estimator.train"), list(saving_listeners or ()))
+        own, saver = self._own_hooks(list_of_hooks(hooks, "Estimator.train"), list(saving_listeners or ()))
         with one_pass(runner, done["epoch"], needed=last is None):
             self._train(runner, self._data(input_fn, "train"), [*own, *stops], saver)
         return self
@@ -153,7 +153,7 @@ class Estimator:
         for hook in theirs:
             hook.listeners += [one for one in listeners if one not in hook.listeners]
         if listeners and not theirs and self.model_dir is None:
-            raise ConfigError("saving_listeners need checkpoints, and none are saved; give Estimator(model_dir=...)")
+            raise ConfigError("saving_listeners need checkpoints, but none are saved; give Estimator(model_dir=...)")
         saver = [] if theirs or self.model_dir is None else [self._saver(self.model_dir, listeners)]
         return [*hooks, NanTensorHook("loss"), *logs], saver
 
@@ -177,10 +177,10 @@ class Estimator:
         checkpoint_path: str | os.PathLike[str] | None = None,
         name: str | None = None,
     ) -> dict[str, Any]:
-        """Return the means over the samples of the data of the model's numbers, and ``"global_step"``.
+        """Return the means of the model's numbers over the samples of the data, and ``"global_step"``.
 
         Args:
-            input_fn: Returns the data.
+            input_fn: A function that returns the data.
             steps: How many batches of the data to use; all by default.
             hooks: The hooks of this evaluation; their methods are called as in training.
             checkpoint_path: The checkpoint to load; the newest by default.
@@ -195,7 +195,7 @@ class Estimator:
             runner = self._build("eval")
             with aside(runner), self._loaded(runner, checkpoint_path) as step:
                 data = Until(runner, self._data(input_fn, "eval"), steps)
-                with attached(runner, several(hooks, "Estimator.evaluate"), "val"):
+                with attached(runner, list_of_hooks(hooks, "Estimator.evaluate"), "val"):
                     made = runner.validate(data)
                 if not data.count:
                     raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
@@ -213,21 +213,21 @@ class Estimator:
         checkpoint_path: str | os.PathLike[str] | None = None,
         yield_single_examples: bool = True,
     ) -> Generator[Any]:
-        """Yield the outputs of the model for each sample as NumPy arrays; each batch is computed when it is asked for.
+        """Yield the outputs of the model for each sample as NumPy arrays; a batch is computed when it is needed.
 
         Args:
-            input_fn: Returns the data.
-            predict_keys: The entries to yield, of a model that gives dicts.
+            input_fn: A function that returns the data.
+            predict_keys: The entries to yield, if the model returns dicts.
             hooks: The hooks of this prediction.
             checkpoint_path: The checkpoint to load; the newest by default.
             yield_single_examples: Yield sample by sample; otherwise batch by batch.
 
         Raises:
-            TrainingError: The outputs cannot be taken apart sample by sample.
+            TrainingError: The outputs cannot be divided into samples.
         """
         checked_input(input_fn, "Estimator.predict")
         keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
-        given = several(hooks, "Estimator.predict")
+        given = list_of_hooks(hooks, "Estimator.predict")
         return self._predictions(input_fn, keys, given, checkpoint_path, single=yield_single_examples)
 
     def _predictions(
@@ -238,7 +238,7 @@ class Estimator:
         made: list[Any] = []
         with ExitStack() as stack:
             stack.enter_context(self._loaded(runner, path))
-            stack.callback(running_of(runner, "predict").close)
+            stack.callback(session_state(runner, "predict").close)
             stack.enter_context(attached(runner, hooks, "predict"))
             data = iter(Until(runner, self._data(input_fn, "predict"), None))
             pauses = staged(runner, "predict_loop", lambda: predicting(runner, data, made))
@@ -261,12 +261,12 @@ class Estimator:
         runner = self._called(self._make, mode)
         if not isinstance(runner, Runner):
             raise HookTypeError(f"the model_fn of an Estimator returned {described(runner)}; return a Runner(...)")
-        if self.model_dir is None:  # no checkpoint keeps what was trained
+        if self.model_dir is None:  # no checkpoint keeps the trained parameters
             self._runner = runner
         return runner
 
     def _called(self, function: Callable[..., Any], mode: str) -> Any:
-        """Call a function of the user's with what it asks for by name."""
+        """Call a function of the user with the arguments that it asks for by name."""
         given = {"mode": mode, "params": self.params, "config": self.config, "model_dir": self.model_dir}
         asked = [one for one in parameters(function) or () if one.how in ("positional", "keyword")]
         for one in asked:
@@ -284,19 +284,19 @@ class Estimator:
         return None if self.model_dir is None else newest(self.model_dir)
 
     def _progress(self, runner: Runner) -> dict[str, int]:
-        """Return the counts that a training would begin with."""
+        """Return the counts from which a training would continue."""
         saved = self._newest()
         progress: dict[str, int] = runner.progress if saved is None else load(saved)["progress"]
         return progress
 
     @contextmanager
     def _loaded(self, runner: Runner, path: str | os.PathLike[str] | None) -> Generator[int]:
-        """Load a checkpoint inside ``with``, and restore the model after it; the value of ``with`` is the step."""
+        """Load a checkpoint, and restore the model after ``with``; the value of ``with`` is the step."""
         kept = self._runner is runner
         found = Path(path) if path is not None else None if kept and runner.progress["iter"] else self._newest()
         if found is None:
             if not runner.progress["iter"]:
-                runner.logger.warning("there is no checkpoint, and nothing was trained: the model is new")
+                runner.logger.warning("there is no checkpoint, and the model was not trained")
             yield runner.progress["step"]
             return
         before = runner.backend.state(runner.model) if kept else None
@@ -317,10 +317,10 @@ class Estimator:
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> dict[str, Any]:
     """Train, evaluate after checkpoints and at the end, and return the numbers of the last evaluation.
 
-    Without a `model_dir` there are no checkpoints, and the only evaluation is that at the end.
+    Without a `model_dir` there are no checkpoints, so the only evaluation is at the end.
 
     Raises:
-        HookTypeError: An argument is of another class than the parameter's name says.
+        HookTypeError: An argument is of the wrong class.
 
     Example:
         >>> import numpy as np
@@ -347,7 +347,7 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
 
 @final
 class _Evaluates(CheckpointSaverListener):
-    """Evaluates checkpoints, at most once in `EvalSpec.throttle_secs`."""
+    """A listener that evaluates checkpoints, at most once in `EvalSpec.throttle_secs`."""
 
     def __init__(self, estimator: Estimator, spec: EvalSpec) -> None:
         self._estimator, self._spec = estimator, spec

@@ -1,4 +1,4 @@
-"""Fetches: names of the values of a step, nested at will. Feeds: values that replace entries of the batch."""
+"""Fetches: names of the values of a step, nested in any way. Feeds: values that replace entries of the batch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from aspecthook.training.backends._state import is_any
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-# Any: names are nested as the caller likes, and batches are whatever the user trains on.
+# Any: fetches are nested in any way, and batches are whatever the user trains on.
 
-# The names without a colon. ``train_op`` is TensorFlow's name of the step itself, whose value is None.
+# The names without a colon. ``train_op`` is TensorFlow's name for the step itself; its value is None.
 WORDS = ("loss", "global_step", "lr", "iter", "epoch", "train_op")
 KINDS = ("param", "grad", "output", "log")
 
 
 def each(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return nested mappings, lists and tuples with the result of a function in place of each value in them."""
+    """Return nested mappings, lists and tuples, with a function applied to each value in them."""
     if is_any(value, Mapping):
         return {key: each(one, function) for key, one in value.items()}
     if is_any(value, list, tuple):
@@ -29,10 +29,10 @@ def each(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
-    """Return fetches with the result of a function in place of each name.
+    """Return fetches with a function applied to each name.
 
     Raises:
-        HookTypeError: There is something else than names in them.
+        HookTypeError: Something in them is not a name.
     """
 
     def of_name(name: Any) -> Any:
@@ -41,7 +41,7 @@ def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
         if is_any(name, str):
             return function(name)
         raise HookTypeError(
-            f"{who} fetches {brief(name)}; fetches are names such as 'loss', and lists, tuples and dicts of them"
+            f"{who} fetches {brief(name)}; fetch names such as 'loss', or lists, tuples and dicts of names"
         )
 
     return each(fetches, of_name)
@@ -55,10 +55,10 @@ def names_in(fetches: Any, who: str) -> list[str]:
 
 
 def check_name(name: str, runner: Run, who: str) -> None:
-    """Refuse a name that no step knows.
+    """Raise unless a step has a value of this name.
 
     Raises:
-        HookOptionError: The message has the nearest name.
+        HookOptionError: It has none; the message has the nearest name.
     """
     kind, colon, rest = name.partition(":")
     if name in WORDS or (colon and kind == "log" and rest):
@@ -69,12 +69,12 @@ def check_name(name: str, runner: Run, who: str) -> None:
             return
         what = {"param": "parameter", "grad": "parameter", "output": "layer", "log": "number"}[kind]
         raise HookOptionError(
-            f"{who} fetches {name!r}, and {type(runner.model).__name__} has no {what} {rest!r}; there are: "
+            f"{who} fetches {name!r}, and {type(runner.model).__name__} has no {what} {rest!r}; it has: "
             f"{_listed(known)}{nearest(rest, known)}"
         )
     raise HookOptionError(
-        f"{who} fetches {name!r}, which no step knows; there are: {', '.join(WORDS)}, and 'param:NAME', 'grad:NAME', "
-        f"'output:LAYER', 'log:NAME'{_near(name, runner)}"
+        f"{who} fetches {name!r}, which is not a value of a step; the values are {', '.join(WORDS)}, 'param:NAME', "
+        f"'grad:NAME', 'output:LAYER' and 'log:NAME'{_near(name, runner)}"
     )
 
 
@@ -92,12 +92,8 @@ def _known(kind: str, runner: Run) -> Iterable[str]:
 
 def modules(runner: Run) -> dict[str, Any]:
     """Return the layers of the model by name; the model itself by the empty name."""
-    if runner.backend.name == "torch":
-        from aspecthook.training.backends._torch import _parts
-    else:
-        from aspecthook.training.backends._numpy import _parts
     found: dict[str, Any] = {}
-    for prefix, part in _parts(runner.model).items():
+    for prefix, part in runner.backend.parts(runner.model).items():
         for name, module in part.named_modules() if hasattr(part, "named_modules") else ():
             found[f"{prefix}{name}" if name else prefix.removesuffix(".")] = module
     return found
@@ -114,7 +110,7 @@ _PLACES: dict[Any, int] = {"inputs": 0, "targets": 1}
 
 
 def entry_of(batch: Any, key: Any, who: str) -> Any:
-    """Return the one name of an entry of a batch that may have several: ``0`` for ``"inputs"``.
+    """Return the name by which `fed` knows an entry of a batch: ``0`` for ``"inputs"``.
 
     Raises:
         HookOptionError: The batch has no such entry.
@@ -147,7 +143,7 @@ def _named_places(batch: Sequence[Any]) -> str:
 
 
 def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
-    """Return a batch with entries replaced, by the names that `entry_of` returns."""
+    """Return a batch with entries replaced; their names are those that `entry_of` returns."""
     if is_any(batch, Mapping):
         return {**batch, **feed}
     if is_any(batch, list, tuple):
@@ -157,6 +153,6 @@ def fed(batch: Any, feed: Mapping[Any, Any]) -> Any:
 
 
 def foreign_feed(answer: Any) -> Mapping[Any, Any] | None:
-    """Return the feed of an answer, which may be an object of TensorFlow's own."""
+    """Return the feed of an answer, which may be an object of TensorFlow itself."""
     found: Mapping[Any, Any] | None = getattr(answer, "feed", None)
     return getattr(answer, "feed_dict", None) if found is None else found

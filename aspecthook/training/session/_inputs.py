@@ -1,4 +1,4 @@
-"""The data of an estimator, and the use of a runner that may be in the middle of a training."""
+"""The data of an estimator, and changes of its runner that are undone after ``with``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import HookTypeError, described
-from aspecthook.training.backends._protocol import Backend
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
 
 from ._bindings import bindings
 from ._errors import QUIET
+
+if TYPE_CHECKING:
+    from aspecthook.training.backends._base import Backend
 
 # Any: data and hooks of any kind are the user's.
 VAL = "val_"
@@ -24,7 +26,7 @@ END: Any = object()
 
 @final
 class Until:
-    """Data up to a number of batches, or until a hook asks for the end, or until the data end themselves."""
+    """An iterable of at most so many batches, which also ends when a hook requests the end of the run."""
 
     def __init__(self, run: Run, data: Any, steps: int | None) -> None:
         if not hasattr(data, "__iter__"):
@@ -50,7 +52,7 @@ class Until:
 
 @contextmanager
 def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
-    """End a run that has no end after one pass over the data."""
+    """Inside ``with``, limit a run that has no end of its own to one pass over the data."""
     if not needed or run.max_epochs is not None or run.max_iters is not None:
         yield
         return
@@ -63,7 +65,7 @@ def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
 
 @contextmanager
 def aside(run: Run) -> Generator[None]:
-    """Evaluate or predict inside ``with``, and restore the run after it."""
+    """Restore the run after ``with``, which may evaluate or predict."""
     logs, stopping = run.logs, run.stopping
     run.logs = {name: value for name, value in logs.items() if not name.startswith(VAL)}
     run.stopping = False
@@ -86,7 +88,7 @@ def random_kept() -> Generator[None]:
 
 
 def _backend() -> Backend:
-    """Return a back end that knows all generators of the process: the model is not known yet."""
+    """Return a back end that knows all generators of the process; the model, which has one, is not known yet."""
     if "torch" in sys.modules:
         from aspecthook.training.backends._torch import TorchBackend
 
@@ -97,12 +99,12 @@ def _backend() -> Backend:
 
 
 @contextmanager
-def attached(run: Run, hooks: Iterable[Any], way: str) -> Generator[None]:
-    """Register hooks inside ``with``: session-run hooks on the stages of this way."""
+def attached(run: Run, hooks: Iterable[Any], mode: str) -> Generator[None]:
+    """Register hooks, session-run hooks on the stages of a mode, and remove them after ``with``."""
     with ExitStack() as stack:
         for hook in hooks:
             if is_session_hook(hook):
-                for handle in attach(run, hook, bindings(hook, run, way), None, "session hook"):
+                for handle in attach(run, hook, bindings(hook, run, mode), None, "session hook"):
                     stack.callback(handle.remove)
             else:
                 run.register_hook(hook)

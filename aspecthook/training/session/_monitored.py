@@ -1,4 +1,4 @@
-"""A run that the user drives step by step: TensorFlow's `MonitoredTrainingSession`."""
+"""TensorFlow's `MonitoredTrainingSession`: a run that makes a step at each call."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._interrupts import INTERRUPTS
 from aspecthook.training.loop._runner import Runner
 
-from ._bindings import several
-from ._driving import Drive
+from ._bindings import list_of_hooks
+from ._drive import Drive
 from ._errors import QUIET, OutOfRangeError
 from ._fetches import check_name, names_in
 from ._protocol import SessionRunArgs
-from ._running import running_of
+from ._state import session_state
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -30,12 +30,12 @@ Steps = int | Literal["default"] | None
 
 @final
 class MonitoredTrainingSession:
-    """A run that makes a step at a time, with the hooks of its runner and those of the session.
+    """A run that makes one step at each call of `run`, with the hooks of its runner and those of the session.
 
-    When it is created, it calls `begin` of the hooks, loads the newest checkpoint, and calls `after_create_session`.
-    When the block ends, it calls `end`, unless an exception ends the block; `StopIteration` and `OutOfRangeError` end
-    it quietly. The stages are those of `Runner.fit`, with all their hooks. The session's own hooks are removed at the
-    end.
+    When it is created, it loads the newest checkpoint, and calls `begin` and `after_create_session` of the hooks. When
+    the block ends, it calls `end`, unless an exception ended the block; `StopIteration` and `OutOfRangeError` end the
+    block without an error. The stages are those of `Runner.fit`, with all their hooks. The hooks of the session are
+    removed at the end.
 
     Args:
         runner: A `Runner`, whose ``max_epochs`` or ``max_iters`` ends the run if it has one; or a model, for which a
@@ -44,19 +44,19 @@ class MonitoredTrainingSession:
         val: The data to validate on, where the runner's workflow says so, or after each epoch.
         hooks: The hooks of this session: session-run hooks, or hooks of any other kind that a runner takes.
         chief_only_hooks: Hooks for rank 0 alone; they come first.
-        checkpoint_dir: The folder where checkpoints are saved, and where the newest is loaded from. After a session was
-            lost, its run continues from there too; without a folder, from the last step.
-        save_checkpoint_secs: Save a checkpoint every so many seconds. 600 unless steps are given; None for never.
-        save_checkpoint_steps: Save a checkpoint every so many steps.
-        save_summaries_steps: Write summaries every so many steps. 100 unless seconds are given.
-        save_summaries_secs: Write summaries every so many seconds.
+        checkpoint_dir: The folder to save checkpoints in, and to load the newest from. When a session is lost, the run
+            continues from there too; without a folder, from the last step.
+        save_checkpoint_secs: The seconds between two checkpoints: 600 unless steps are given; None for never.
+        save_checkpoint_steps: The steps between two checkpoints.
+        save_summaries_steps: The steps between two summaries: 100 unless seconds are given.
+        save_summaries_secs: The seconds between two summaries.
         summary_dir: The folder for summaries; by default `checkpoint_dir`. Without either, none are written.
-        log_step_count_steps: Log steps per second every so many steps; None for never.
+        log_step_count_steps: Log the steps per second every N steps; None for never.
         stop_grace_period_secs: How long to wait for threads that hooks have registered with the coordinator.
         options: The options of the runner that is created for a model.
 
     Raises:
-        TrainingError: The run cannot begin, or the checkpoint is that of another.
+        TrainingError: The run cannot begin, or the checkpoint is that of another run.
 
     Example:
         >>> import numpy as np
@@ -94,16 +94,16 @@ class MonitoredTrainingSession:
     ) -> None:
         self.runner = _runner_of(runner, options)
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-        self._running = running_of(self.runner)
+        self._state = session_state(self.runner)
         self._registered: list[Any] = []
         self._closed = False
         self._in_step = False
-        if self._running.entered:
+        if self._state.entered:
             raise TrainingError("this runner has a session already; close it first")
-        saving = _either(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
-        summing = _either(save_summaries_steps, save_summaries_secs, 100, None)
-        own = _usual(self._folder, summary_dir, saving, summing, log_step_count_steps)
-        every, chief = (several(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
+        saving = _interval(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
+        summing = _interval(save_summaries_steps, save_summaries_secs, 100, None)
+        own = _default_hooks(self._folder, summary_dir, saving, summing, log_step_count_steps)
+        every, chief = (list_of_hooks(given, "MonitoredTrainingSession") for given in (hooks, chief_only_hooks))
         try:
             for hook in [*own, *chief, *every] if self.runner.rank == 0 else every:
                 self._registered.append(self.runner.register_hook(hook))
@@ -118,64 +118,64 @@ class MonitoredTrainingSession:
         if saved is not None:
             self.runner.resume(saved)
             self.runner.logger.info("resumed from %s, after step %d", saved, self.runner.step)
-        running = self._running
-        running.entered, running.quiet = True, None
-        running.checkpoint_dir, running.grace = self._folder, grace
+        state = self._state
+        state.entered, state.quiet = True, None
+        state.checkpoint_dir, state.grace = self._folder, grace
         self.runner.interrupts.take()
-        self._drive = Drive(self.runner, running)
-        self._go_on()
+        self._drive = Drive(self.runner, state)
+        self._advance()
 
-    # Its user's side
+    # For the user
 
     @property
     def session(self) -> Session:
-        """The session that hooks take: it reads values without a step.
+        """The session that hooks get: it reads values without a step.
 
         Raises:
             TrainingError: The run is over.
         """
-        if self._running.session is None or self._closed:
+        if self._state.session is None or self._closed:
             raise TrainingError("the session is closed")
-        return self._running.session
+        return self._state.session
 
     def should_stop(self) -> bool:
-        """Whether the run is over, or is to end."""
+        """Whether the run is over, or was asked to end."""
         return self._closed or self._drive.through or self.runner.stopping
 
     @hookable
     def run(self, fetches: Any = None, feed: Mapping[Any, Any] | None = None) -> Any:
-        """Make one step, and return the values that it was asked for.
+        """Make one step, and return the fetched values.
 
         Args:
-            fetches: Names of values, nested at will; see `SessionRunArgs`. The result has their shape.
+            fetches: Names of values, nested in any way; see `SessionRunArgs`. The result has their shape.
             feed: Values by the entry of the batch that they replace.
 
         Raises:
             TrainingError: The run is over, or was asked to end; or an entry is fed twice.
-            OutOfRangeError: The data has come to its end.
-            HookOptionError: No step knows a name. The session can continue.
+            OutOfRangeError: There are no more batches.
+            HookOptionError: A step has no value of a name. The session can continue.
         """
         if self.should_stop():
-            raise TrainingError("run was called after the session was asked to stop; ask should_stop() first")
+            raise TrainingError("run was called after the session was asked to stop; check should_stop() first")
         if self._in_step:
-            raise TrainingError("a step is under way; read its values with run_context.session.run(...)")
+            raise TrainingError("run was called inside a step; read values with run_context.session.run(...)")
         for name in names_in(fetches, "session.run"):
             check_name(name, self.runner, "session.run")
         self._drive.ask(SessionRunArgs(fetches, dict(feed or {})))
         while not (self._drive.answered or self._drive.through):
-            self._go_on()
-        if self._running.quiet is not None:
-            raise self._running.quiet
+            self._advance()
+        if self._state.quiet is not None:
+            raise self._state.quiet
         if not self._drive.answered:
-            raise OutOfRangeError("the data has no more batches")
+            raise OutOfRangeError("there are no more batches")
         return self._drive.results
 
     def close(self) -> None:
-        """End the run as if it had come to its end, unless it is over already."""
+        """End the run as if it were complete, unless it is over already."""
         if not self._closed:
             self.runner.request_stop()
             while not self._closed:
-                self._go_on()
+                self._advance()
 
     def __enter__(self) -> Self:
         return self
@@ -188,10 +188,10 @@ class MonitoredTrainingSession:
             return True
         return not self._closed and self._fail(error)
 
-    # How it goes on
+    # For the run
 
-    def _go_on(self) -> None:
-        """Continue to where the next step would begin, or to the end of the run."""
+    def _advance(self) -> None:
+        """Continue to the pause before the next step, or to the end of the run."""
         interrupts = self.runner.interrupts
         self._in_step, interrupts.at_once = True, False
         try:
@@ -204,7 +204,7 @@ class MonitoredTrainingSession:
             self._leave()
             interrupts.end_process(came or error)
             if came is not None and came is not error:
-                raise came from error  # a hook has failed while the stages that were interrupted ended
+                raise came from error  # a hook failed while the interrupted stages ended
             raise
         finally:
             self._in_step, interrupts.at_once = False, True
@@ -217,8 +217,8 @@ class MonitoredTrainingSession:
             self._drive.pauses.throw(error)
         except StopIteration:
             return True
-        except BaseException as risen:
-            if risen is not error:
+        except BaseException as raised:
+            if raised is not error:
                 raise
             self._interrupted(error)
         finally:
@@ -228,16 +228,16 @@ class MonitoredTrainingSession:
         return False
 
     def _interrupted(self, error: BaseException) -> None:
-        """Save an interrupted run where checkpoints are looked for."""
+        """Save an interrupted run, in the folder from which the next session loads."""
         if isinstance(error, INTERRUPTS):
             self.runner.save_interrupted(self._folder or self.runner.work_dir)
 
     def _leave(self) -> None:
-        """Leave the runner as it was: without the hooks and the signal handlers of the session."""
+        """Remove the hooks and the signal handlers of the session from the runner."""
         self._closed = True
         self.runner.interrupts.release()
-        self._running.entered, self._running.checkpoint_dir = False, None
-        self._running.close()
+        self._state.entered, self._state.checkpoint_dir = False, None
+        self._state.close()
         self.runner.leave()
         while self._registered:
             self.runner.remove_hook(self._registered.pop())
@@ -251,29 +251,29 @@ def _runner_of(given: Any, options: dict[str, Any]) -> Runner:
         return Runner(given, **options)
     if options:
         raise TrainingError(
-            f"{', '.join(options)} cannot be given with a runner, which has its options already; give Runner(..., "
-            f"{next(iter(options))}=...)"
+            f"{', '.join(options)} cannot be combined with a runner, which has its options already; give them to the "
+            f"runner: Runner(..., {next(iter(options))}=...)"
         )
     return given
 
 
-def _either(steps: Steps, secs: Secs, usual_steps: int | None, usual_secs: float | None) -> tuple[Any, Any]:
-    """Return steps and seconds; the usual ones if neither is given."""
+def _interval(steps: Steps, secs: Secs, default_steps: int | None, default_secs: float | None) -> tuple[Any, Any]:
+    """Return steps and seconds; the defaults if neither is given."""
     if steps == "default" and secs == "default":
-        return usual_steps, usual_secs
+        return default_steps, default_secs
     return (None if steps == "default" else steps or None), (None if secs == "default" else secs or None)
 
 
-def _usual(
+def _default_hooks(
     folder: Path | None,
     summary_dir: str | os.PathLike[str] | None,
     saving: tuple[Any, Any],
     summing: tuple[Any, Any],
     counting: int | None,
 ) -> list[Any]:
-    """Return the hooks that these options ask for, in TensorFlow's order."""
-    from ._basic import StepCounterHook
-    from ._saving import CheckpointSaverHook
+    """Return the hooks for these options, in TensorFlow's order."""
+    from ._checkpoints import CheckpointSaverHook
+    from ._hooks import StepCounterHook
     from ._summaries import SummarySaverHook
 
     made: list[Any] = []

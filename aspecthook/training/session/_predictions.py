@@ -1,4 +1,4 @@
-"""Predictions: batch by batch, or taken apart sample by sample."""
+"""The predictions of an estimator, batch by batch or sample by sample."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._run import Run
 
-from ._driving import Pauses, create, staged
-from ._reading import numbers
-from ._running import running_of
+from ._drive import Pauses, create, staged
+from ._reader import numbers
+from ._state import session_state
 
 # Any: what a model predicts is its own.
 
 
 def predicting(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
-    """Predict batch by batch, append the outputs to `made`, and pause after each batch."""
-    running = running_of(run, "predict")
-    running.entered = True
+    """Predict a batch, append its outputs to `made`, pause, and so on."""
+    state = session_state(run, "predict")
+    state.entered = True
     try:
-        running.open(run)
+        state.open(run)
         create(run, "predict_loop")
-        yield from staged(run, "predict_epoch", lambda: _going_through(run, data, made))
+        yield from staged(run, "predict_epoch", lambda: _predict_batches(run, data, made))
     finally:
-        running.entered = False
+        state.entered = False
 
 
-def _going_through(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
+def _predict_batches(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
     for place, batch in enumerate(data):
         run.loaders["predict"] = ()
         run.set_mode("predict")
@@ -42,11 +42,13 @@ def _going_through(run: Run, data: Iterator[Any], made: list[Any]) -> Pauses:
 
 
 def chosen(outputs: Any, keys: Sequence[str] | None) -> Any:
-    """Return those entries of the outputs for a batch that `keys` names."""
+    """Return the entries of the outputs for a batch that have these keys; all of them if `keys` is None."""
     if keys is None:
         return outputs
     if not is_any(outputs, Mapping):
-        raise TrainingError(f"predict_keys are for a model that gives dicts, and not {type(outputs).__name__}")
+        raise TrainingError(
+            f"predict_keys need a model that returns dicts, this one returns {type(outputs).__name__}; leave them out"
+        )
     missing = [key for key in keys if key not in outputs]
     if missing:
         there = [str(key) for key in outputs]
@@ -57,7 +59,7 @@ def chosen(outputs: Any, keys: Sequence[str] | None) -> Any:
 
 
 def examples(outputs: Any, keys: Sequence[str] | None) -> Iterator[Any]:
-    """Return the outputs for a batch sample by sample."""
+    """Return an iterator over the samples of a batch."""
     outputs = chosen(outputs, keys)
     if is_any(outputs, Mapping):
         return (dict(zip(outputs, rows, strict=True)) for rows in _zipped(outputs.values()))
@@ -71,6 +73,6 @@ def _zipped(parts: Iterable[Any]) -> list[tuple[Any, ...]]:
         return list(zip(*parts, strict=True))
     except (TypeError, ValueError) as error:
         raise TrainingError(
-            f"the outputs for a batch cannot be taken apart sample by sample ({error}); call "
-            "predict(..., yield_single_examples=False)"
+            f"the outputs for a batch cannot be divided into samples ({error}); call predict(..., "
+            "yield_single_examples=False)"
         ) from error

@@ -1,4 +1,4 @@
-"""The protocol of TensorFlow 1: the methods of a session-run hook, and what they take and return."""
+"""The protocol of TensorFlow 1: the methods of a session-run hook, their arguments and their results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 if TYPE_CHECKING:
     from ._session import Coordinator, Session
 
-# Any, here and below: fetches are names, nested as the hook likes, and the values have the same shape.
+# Any, here and below: fetches are names, nested in any way, and the values have the same shape.
 
 
 class SessionRunArgs(NamedTuple):
-    """What `SessionRunHook.before_run` asks of a step: values to read, and entries of the batch to replace.
+    """The answer of `SessionRunHook.before_run`: values to read, and entries of the batch to replace.
 
     Args:
-        fetches: The name of a value, or lists, tuples, named tuples and dicts of names, nested at will: ``"loss"``,
+        fetches: The name of a value, or nested lists, tuples, named tuples and dicts of names: ``"loss"``,
             ``"global_step"``, ``"lr"``, ``"param:layer1.weight"``, ``"grad:layer1.weight"``, ``"output:layer1"``,
             ``"log:accuracy"``.
         feed: Values by the entry of the batch that they replace: a key of a batch that is a mapping; of a pair 0 and
@@ -31,7 +31,7 @@ class SessionRunArgs(NamedTuple):
 
 
 class SessionRunValues(NamedTuple):
-    """The values that `SessionRunHook.after_run` takes.
+    """The values that `SessionRunHook.after_run` is called with.
 
     Attributes:
         results: The values in the shape of the hook's fetches: numbers, NumPy arrays, or None for what does not exist,
@@ -50,7 +50,7 @@ class SessionRunContext:
     """One step, as its hooks see it; all hooks of a step share one.
 
     Attributes:
-        original_args: What the caller of the step has asked for.
+        original_args: The fetches and feeds of the caller of the step.
         session: The `Session`, which reads values without a step.
 
     Example:
@@ -82,8 +82,8 @@ class SessionRunHook:
 
     ``runner.register_hook(hook)`` and ``MonitoredTrainingSession(hooks=[hook])`` take them. A method that is not
     overridden is never called. ``before_run`` and ``after_run`` are called at every step, while those of
-    `aspecthook.training.Hook` are called once a run. A checkpoint keeps what ``state_dict`` returns, if a hook has it,
-    and ``load_state_dict`` takes it back.
+    `aspecthook.training.Hook` are called once a run. If a hook has ``state_dict`` and ``load_state_dict``, checkpoints
+    keep its state.
 
     Example:
         >>> class Losses(SessionRunHook):
@@ -108,11 +108,11 @@ class SessionRunHook:
         """Called when a session is created: at the beginning, and after each that was lost."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:  # noqa: ARG002
-        """Called before each step; returns what it wants to read and to feed."""
+        """Called before each step; returns the values to read and to feed."""
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Called after each step with the values that `before_run` asked for; not if the step has failed."""
+        """Called after each step with the fetched values; not if the step has failed."""
 
     def end(self, session: Session) -> None:
         """Called when the run has ended; not if it has failed."""

@@ -1,4 +1,4 @@
-"""The session that hooks take, which reads values without a step, and the coordinator of its threads."""
+"""The session that hooks get, which reads values without a step; and the coordinator of its threads."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ._fetches import check_name, mapped, names_in
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-    from ._reading import Reader
+    from ._reader import Reader
 
 _WHO = "session.run"
 
 
 @final
 class Session:
-    """A run while it lasts: `after_create_session` and `end` of a hook take it, and the context of a step has it.
+    """A view of a run: hooks get it in `after_create_session` and `end`, and in the context of each step.
 
     Example:
         >>> from aspecthook.training import Runner
@@ -42,29 +42,29 @@ class Session:
             TrainingError: The session is closed.
         """
         if self._runner is None:
-            raise TrainingError("the session is closed; ask it for what you need before the run is over")
+            raise TrainingError("the session is closed; read values before the run ends")
         return self._runner
 
     @property
     def closed(self) -> bool:
-        """Whether the run is over, or the session was lost and another one made."""
+        """Whether the run is over, or another session has replaced this one."""
         return self._runner is None
 
-    # Any: fetches are nested as one likes, and so is what is read.
+    # Any: fetches are nested in any way, and so are the values.
     def run(self, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
         """Return values in the shape of the fetches, without a step.
 
-        A number that only a step has, such as the loss, is that of the last step; gradients and outputs of layers are
-        those that were fetched last. ``"global_step"`` counts the step that is ending.
+        A value that only a step has, such as the loss, is that of the last step; gradients and outputs of layers are
+        those that were fetched last. ``"global_step"`` includes the step that is just ending.
 
         Raises:
-            HookOptionError: No step knows a name.
-            HookTypeError: There is something else than names in the fetches.
+            HookOptionError: A step has no value of a name.
+            HookTypeError: Something in the fetches is not a name.
             TrainingError: There is a feed, or the session is closed.
         """
         runner = self.runner
         if feed:
-            raise TrainingError(f"{_WHO} computes nothing that could be fed; feed in before_run, or to the step itself")
+            raise TrainingError(f"{_WHO} makes no step that could be fed; feed in before_run, or the step itself")
         names = dict.fromkeys(names_in(fetches, _WHO))
         for name in names:
             check_name(name, runner, _WHO)
@@ -85,7 +85,7 @@ class Session:
 
 @final
 class Coordinator:
-    """Lets the run and the threads of its hooks ask each other to stop.
+    """A coordinator, by which the run and the threads of its hooks ask each other to stop.
 
     Example:
         >>> coord = Coordinator()
@@ -103,37 +103,37 @@ class Coordinator:
         self._error: BaseException | None = None
 
     def request_stop(self, error: BaseException | None = None) -> None:
-        """End the run after its step, and ask the threads to end. The run raises the error, if one is given."""
+        """End the run after its step, and the threads; the run raises the error, if one is given."""
         if self._error is None and not self._event.is_set():
             self._error = error
         self._event.set()
         self._stop()
 
     def should_stop(self) -> bool:
-        """Whether threads are to end."""
+        """Whether the threads should end."""
         return self._event.is_set()
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Wait until threads are to end, and return whether they are."""
+        """Wait until the threads should end, and return whether they should."""
         return self._event.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
-        """Wait for a thread when the session ends."""
+        """Register a thread that `join` waits for, and so the end of the session."""
         self._threads.append(thread)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for the threads, for each of them at most so many seconds."""
+        """Wait for the threads, at most `timeout` seconds for each."""
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(timeout)
 
     def raise_requested(self) -> None:
-        """Raise the error that `request_stop` was given."""
+        """Raise the error that `request_stop` was called with, if there is one."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
     def close(self, grace: float) -> None:
-        """Ask the threads to end, and wait for them. The run is over already."""
+        """Ask the threads to end, and wait `grace` seconds for each; the run is over already."""
         self._event.set()
         self.join(grace)

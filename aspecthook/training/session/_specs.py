@@ -14,7 +14,11 @@ InputFn = Callable[..., Any]
 
 
 def checked_input(input_fn: Any, who: str) -> InputFn:
-    """Raise if data are given, and not a function that returns data."""
+    """Return a function that returns data.
+
+    Raises:
+        HookTypeError: It is not a function; often it is the data.
+    """
     if not callable(input_fn):
         raise HookTypeError(
             f"{who}: input_fn={brief(input_fn)} cannot be called; give a function that returns the data: lambda: loader"
@@ -24,7 +28,12 @@ def checked_input(input_fn: Any, who: str) -> InputFn:
 
 
 def checked_count(who: str, name: str, value: Any) -> int | None:
-    """Raise unless a number of steps is a whole number from 1 up; None is allowed."""
+    """Return a number of steps from 1 up, or None.
+
+    Raises:
+        HookOptionError: The number is too small.
+        HookTypeError: It is not a whole number.
+    """
     return None if value is None else whole_number(who, name, value, 1)
 
 
@@ -34,11 +43,11 @@ class RunConfig:
     """How often an `Estimator` saves, writes and logs.
 
     Args:
-        save_checkpoints_steps: Save a checkpoint every so many steps.
-        save_checkpoints_secs: Save a checkpoint every so many seconds; 600 unless steps are given.
+        save_checkpoints_steps: The steps between two checkpoints.
+        save_checkpoints_secs: The seconds between two checkpoints; 600 unless steps are given.
         keep_checkpoint_max: How many checkpoints to keep; None for all.
-        save_summary_steps: Write summaries every so many steps; None for never.
-        log_step_count_steps: Log the loss, and the steps per second, every so many steps; None for never.
+        save_summary_steps: The steps between two summaries; None for none.
+        log_step_count_steps: Log the loss, and the steps per second, every N steps; None for never.
 
     Example:
         >>> RunConfig(save_checkpoints_steps=100).save_checkpoints_secs is None
@@ -66,7 +75,7 @@ class TrainSpec:
     """The data, the end and the hooks of the training in `train_and_evaluate`.
 
     Args:
-        input_fn: Returns the data.
+        input_fn: A function that returns the data.
         max_steps: The last step, counted from the beginning; without it, training ends with the data.
         hooks: The hooks of the training.
 
@@ -91,11 +100,11 @@ class EvalSpec:
     """The data, the frequency and the hooks of the evaluations in `train_and_evaluate`.
 
     Args:
-        input_fn: Returns the data.
+        input_fn: A function that returns the data.
         steps: How many of its batches to use; None for all.
         name: The name of the evaluation in the log.
         hooks: The hooks of the evaluation.
-        throttle_secs: Evaluate at most once in so many seconds, after a checkpoint.
+        throttle_secs: The least number of seconds between two evaluations.
 
     Example:
         >>> EvalSpec(lambda: [(1.0, 2.0)], steps=None, throttle_secs=60).steps is None

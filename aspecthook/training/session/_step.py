@@ -1,4 +1,4 @@
-"""One step: the values that are asked of it, the entries of the batch that are fed, and the values that were read."""
+"""One step: the values that are fetched from it, and the entries of the batch that are fed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
 if TYPE_CHECKING:
     from aspecthook.training.loop._run import Run
 
-    from ._reading import Reader
+    from ._reader import Reader
     from ._session import Session
 
 NOTHING = SessionRunArgs()
@@ -24,7 +24,7 @@ _NO_VALUES = SessionRunValues()
 
 @final
 class Step:
-    """One iteration, as its hooks share it; values are read only if a hook asks for them."""
+    """One iteration, which its hooks share; values are read only if a hook fetches them."""
 
     __slots__ = (
         "_asked",
@@ -41,7 +41,7 @@ class Step:
 
     def __init__(self, session: Session | None, reader: Reader, run: Run, args: SessionRunArgs) -> None:
         self.context = SessionRunContext(args, session)
-        self.over = False  # a hook has ended the run in this step, and the other hooks are not called any more
+        self.over = False  # whether a hook has ended the run in this step: then the other hooks are not called
         self._reader = reader
         self._global_step = run.step  # the number before the step, which is what TensorFlow reads
         self._asked: dict[object, Any] = {}
@@ -54,14 +54,14 @@ class Step:
     # Before it
 
     def take(self, key: object, who: str, answer: Any, batch: Any, run: Run) -> Args | None:
-        """Take the answer of a hook to `before_run`, and return the answer to the stage.
+        """Use what `before_run` of a hook returned, and return the answer for the stage.
 
         Raises:
             HookAnswerError: It is not a `SessionRunArgs`.
         """
         if not hasattr(answer, "fetches"):
             raise HookAnswerError(
-                f"{who} answered {described(answer)} in before_run; answer SessionRunArgs(...), or None"
+                f"before_run of {who} returned {described(answer)}; return SessionRunArgs(...), or None"
             )
         if answer.fetches is not None:
             self.ask(key, who, answer.fetches, run)
@@ -72,8 +72,8 @@ class Step:
         """Register the fetches of a hook, or of another caller that `key` identifies.
 
         Raises:
-            HookOptionError: No step knows the name.
-            HookTypeError: There is something else than names in the fetches.
+            HookOptionError: A step has no value of a name.
+            HookTypeError: Something in the fetches is not a name.
         """
         names = (fetches,) if type(fetches) is str else names_in(fetches, who)
         self._reader.check(names, run, who)
@@ -104,17 +104,17 @@ class Step:
     # After it
 
     def was_made(self, run: Run) -> bool:
-        """Whether the step was made: a hook may have skipped it."""
+        """Whether the step was made; a hook may have skipped it."""
         if not self._made:
             self._made = not self._reader.training or run.progress["iter"] > run.iter
         return self._made
 
     def values(self, key: object, who: str, run: Run) -> SessionRunValues:
-        """Return what `after_run` of a hook takes."""
+        """Return the argument of `after_run` of a hook."""
         return SessionRunValues(self.results(key, who, run)) if key in self._asked else _NO_VALUES
 
     def results(self, key: object, who: str, run: Run) -> Any:
-        """Return the values in the shape of the fetches; those of all hooks are read when the first one asks."""
+        """Return the values in the shape of the fetches; the first call reads those of all hooks."""
         fetches = self._asked.get(key)
         if fetches is None:
             return None
@@ -123,7 +123,7 @@ class Step:
         return self._values[fetches] if type(fetches) is str else mapped(fetches, self._values.__getitem__, who)
 
     def stop(self, run: Run) -> None:
-        """End the run after this step, unless the session is lost in it and the step is made again."""
+        """End the run after this step, unless the session is lost in this step, which is then made again."""
         if not self._stops:
             self._stops = True
             run.after_stage(run.request_stop) if self._reader.training else run.request_stop()

@@ -1,4 +1,4 @@
-"""Summaries: the numbers of a run by step, in a file or a writer of TensorBoard's."""
+"""Summaries: the numbers of a run by step, in a file of JSON lines or for a TensorBoard writer."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 class SummaryWriter(Protocol):
-    """Writes summaries, as ``torch.utils.tensorboard.SummaryWriter`` does."""
+    """A writer of summaries, such as ``torch.utils.tensorboard.SummaryWriter``."""
 
     def add_scalar(self, tag: str, value: float, step: int) -> Any:
         """Write a number of a step."""
         ...
 
     def flush(self) -> Any:
-        """Flush."""
+        """Write what is still in memory."""
         ...
 
 
 @final
 class JsonSummaryWriter:
-    """Writes summaries as lines of JSON: ``{"step": 100, "loss": 0.5}``. The first line creates the file.
+    """A writer of summaries as lines of JSON: ``{"step": 100, "loss": 0.5}``. The first line creates the file.
 
     Args:
         path: The file; lines are appended to it.
@@ -57,27 +57,27 @@ class JsonSummaryWriter:
         self.add({tag: value}, step)
 
     def add(self, values: Mapping[str, float], step: int) -> None:
-        """Write numbers of a step in one line. JSON has only finite numbers; the others are written as strings."""
+        """Write the numbers of a step in one line; NaN and infinity as strings, since JSON has no such numbers."""
         row = {tag: value if isfinite(value) else str(value) for tag, value in values.items()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps({'step': step, **row})}\n")
 
     def flush(self) -> None:
-        """Do nothing: each line is flushed when it is written."""
+        """Do nothing: no line stays in memory."""
 
     def size(self) -> int:
-        """Return the length of the file."""
+        """Return the size of the file in bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def cut(self, size: int) -> None:
-        """Remove what was written after the file had that length."""
+        """Remove what was written after the file had this size."""
         if self.size() > size:
             os.truncate(self.path, size)
 
 
 def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> SummaryWriter | None:
-    """Return the writer of a hook. All hooks that write to one folder write to one file."""
+    """Return the writer of a hook, or None; hooks with the same folder write to the same file."""
     if writer is not None:
         if not callable(getattr(writer, "add_scalar", None)):
             raise HookTypeError(f"summary_writer={brief(writer)} has no add_scalar(tag, value, step); give a writer")
@@ -89,19 +89,19 @@ def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> Summary
 @final
 @HOOKS.register
 class SummarySaverHook(Timed):
-    """Write values of the first step, and then every so many steps or seconds. Rank 0 writes.
+    """Write values at the first step, and then every N steps or seconds, on rank 0.
 
     An array is written as its mean, standard deviation, minimum and maximum.
 
     Args:
-        save_steps: Write every so many steps.
-        save_secs: Write every so many seconds. Give either of the two.
+        save_steps: The steps between two summaries.
+        save_secs: The seconds between two summaries. Give one of the two.
         output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
         summaries: Names of values, or a mapping from labels to names.
 
     Raises:
-        HookOptionError: Not exactly one of the two is given, or it is not above 0; or there is nowhere to write to.
+        HookOptionError: Both are given, or neither, or the number is not above 0; or there is nowhere to write to.
 
     Example:
         >>> hook = SummarySaverHook(save_steps=100, output_dir="runs/digits", summaries=["loss", "grad:0.weight"])
@@ -134,7 +134,7 @@ class SummarySaverHook(Timed):
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Ask for the values, if writing is due."""
+        """Fetch the values, if writing is due."""
         if run_context.session.runner.rank != 0:
             return None
         self._due = self._next is None or self._timer.should_trigger_for_step(self._next)
@@ -160,17 +160,17 @@ class SummarySaverHook(Timed):
             self._writer.add_scalar(tag, number, step)
 
     def end(self, session: Session) -> None:  # noqa: ARG002
-        """Flush."""
+        """Flush the writer."""
         if self._writer is not None:
             self._writer.flush()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return when it has written last, and the length of the file."""
+        """Return when the hook has written last, and the size of the file."""
         size = self._writer.size() if isinstance(self._writer, JsonSummaryWriter) else None
         return {**super().state_dict(), "next": self._next, "size": size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._next = state["next"]
         if isinstance(self._writer, JsonSummaryWriter) and state["size"] is not None:
@@ -178,7 +178,7 @@ class SummarySaverHook(Timed):
 
 
 def _numbers(name: str, value: Any) -> list[tuple[str, float]]:
-    """Return the numbers that stand for a value, with their tags."""
+    """Return the numbers that are written for a value, with their tags."""
     if value is None:
         return []
     if is_any(value, float, int):

@@ -1,4 +1,4 @@
-"""The timer of hooks that act every so many steps or seconds, and the base of such hooks."""
+"""The timer of hooks that act every N steps or seconds, and the base of such hooks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def clock() -> float:
-    """Return the seconds since some moment."""
+    """Return a time in seconds that never goes back."""
     return time.monotonic()
 
 
 @final
 class SecondOrStepTimer:
-    """Says when something is due: at first, and then every so many steps or seconds.
+    """A timer that triggers at the first step, and then every N steps or seconds.
 
     Args:
-        every_secs: The seconds between two times.
-        every_steps: The steps between two times. Give either of the two.
+        every_secs: The seconds between two triggers.
+        every_steps: The steps between two triggers. Give one of the two.
         who: The owner of the timer, for messages.
 
     Raises:
-        HookOptionError: Not exactly one of them is given, or it is not above 0.
+        HookOptionError: Both are given, or neither, or the number is not above 0.
         HookTypeError: It is not a number.
 
     Example:
@@ -45,19 +45,19 @@ class SecondOrStepTimer:
         self, every_secs: float | None = None, every_steps: int | None = None, *, who: str = "SecondOrStepTimer"
     ) -> None:
         if (every_secs is None) == (every_steps is None):
-            given = "neither" if every_secs is None else "both"
-            raise HookOptionError(f"{who}: give either a number of seconds or one of steps; {given} is given")
+            given = "neither is" if every_secs is None else "both are"
+            raise HookOptionError(f"{who}: give a number of seconds or a number of steps; {given} given")
         self.every_secs = None if every_secs is None else _seconds(who, every_secs)
         self.every_steps = None if every_steps is None else whole_number(who, "the number of steps", every_steps, 1)
         self.reset()
 
     def reset(self) -> None:
-        """Start afresh: it is due at once."""
+        """Restart the timer: it triggers at the next step."""
         self._step: int | None = None
         self._time: float | None = None
 
     def should_trigger_for_step(self, step: int) -> bool:
-        """Whether it is due at a step. It never is twice at one step."""
+        """Whether the timer triggers at a step; never twice at the same step."""
         if self._step is None or self._time is None:
             return True
         if self._step == step:
@@ -68,7 +68,7 @@ class SecondOrStepTimer:
         return clock() >= self._time + self.every_secs
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """Record that it was done at a step; return the seconds and steps since the last time, at first None."""
+        """Record a trigger at a step; return the seconds and the steps since the last one, or None at the first."""
         now = clock()
         passed = None if self._time is None else now - self._time
         steps = None if self._step is None else step - self._step
@@ -76,15 +76,15 @@ class SecondOrStepTimer:
         return passed, steps
 
     def last_triggered_step(self) -> int | None:
-        """Return the step at which it was done last."""
+        """Return the step of the last trigger."""
         return self._step
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the step at which it was done last, and how long ago that was."""
+        """Return the step of the last trigger, and how long ago that was."""
         return {"step": self._step, "ago": None if self._time is None else clock() - self._time}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore what `state_dict` returned."""
         self._step = state["step"]
         self._time = None if state["ago"] is None else clock() - state["ago"]
 
@@ -97,13 +97,13 @@ def _seconds(who: str, value: object) -> float:
 
 
 class Timed(SessionRunHook):
-    """A hook with a timer, which starts afresh with each run unless the run was resumed with a state of the hook."""
+    """A hook with a timer, which restarts with each run unless the run was resumed with a state of the hook."""
 
     _timer: SecondOrStepTimer
     _loaded = False
 
     def begin(self) -> None:
-        """Start afresh, unless a state was loaded for this run."""
+        """Restart the timer, unless a state was loaded for this run."""
         if not self._loaded:
             self._reset()
 
@@ -115,14 +115,14 @@ class Timed(SessionRunHook):
         self._loaded = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:  # noqa: ARG002
-        """Ask for the number of the step."""
+        """Fetch the number of the step."""
         return SessionRunArgs("global_step")
 
     def _due_step(self, run_context: SessionRunContext, run_values: SessionRunValues) -> int | None:
         """Return the step that was just made if the hook is due, None otherwise.
 
-        The number that TensorFlow reads in a step is that before it. The number after it is read only if it may matter,
-        and may be the same: under gradient accumulation not every batch completes a step.
+        A fetched ``"global_step"`` is the number before the step, as in TensorFlow. The number after the step may be
+        the same, since under gradient accumulation not every batch completes a step; it is read only where it matters.
         """
         if not self._is_due(run_values.results + 1):
             return None
@@ -137,6 +137,6 @@ class Timed(SessionRunHook):
         return {"timer": self._timer.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore what `state_dict` returned."""
         self._loaded = True
         self._timer.load_state_dict(state["timer"])

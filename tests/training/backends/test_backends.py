@@ -368,10 +368,6 @@ def test_values_are_given_as_numbers(lib: Library) -> None:
     loss = lib.loss(model)
     for value in (loss, 2, 0.5, np.float32(3), np.array([1.0]), lib.array(1)):
         assert type(backend.item(value)) is float
-        assert not backend.is_nan(value)
-    for value in (loss * float("nan"), float("nan"), np.array([1.0, np.nan]), lib.array(3) * np.nan):
-        assert backend.is_nan(value)
-    assert not backend.is_nan(loss * float("inf"))
 
 
 @both

@@ -732,5 +732,5 @@ def test_a_runner_that_is_killed_and_loaded_ends_as_one_that_never_was(
 def test_before_save_checkpoint_answers_as_a_hook_does() -> None:
     assert CheckpointHook().before_save_checkpoint(Path("x"), {}) is None
     hook = CheckpointHook(save_optimizer=False)
-    hook._saving = Path("x")
+    hook._files.saving = Path("x")
     assert hook.before_save_checkpoint(Path("x"), {"a": 1}) == Args(checkpoint={"a": 1, "optimizer": None})

@@ -35,7 +35,7 @@ safetensors = pytest.importorskip("safetensors")
 from hypothesis.extra import numpy as arrays_of  # noqa: E402
 
 from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training.checkpoint import _format as checkpoints  # noqa: E402
+from aspecthook.training.checkpoint import _files as files  # noqa: E402
 from aspecthook.training.checkpoint import is_checkpoint, load, newest, save  # noqa: E402
 from tests.threads import at_once  # noqa: E402
 
@@ -695,9 +695,9 @@ def test_what_a_living_saver_writes_is_not_swept_and_what_a_dead_one_left_is(tmp
         """
         import sys
         from pathlib import Path
-        from aspecthook.training.checkpoint import _format as checkpoints
+        from aspecthook.training.checkpoint import _files as files
 
-        kept = checkpoints._created(Path(sys.argv[1]))
+        kept = files._created(Path(sys.argv[1]))
         print("ready", flush=True)
         sys.stdin.read()
         """,
@@ -717,16 +717,16 @@ def test_what_a_living_saver_writes_is_not_swept_and_what_a_dead_one_left_is(tmp
 def test_a_file_that_a_sweep_removes_before_it_is_locked_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, made = checkpoints._lock, list[Path]()
+    real, made = files._lock, list[Path]()
 
     def lock(file: Any, *, wait: bool) -> None:
         if wait and not made:
             (first,) = (tmp_path / name for name in leftovers(tmp_path))
             made.append(first)
-            checkpoints.sweep(tmp_path)
+            files.sweep(tmp_path)
         real(file, wait=wait)
 
-    monkeypatch.setattr(checkpoints, "_lock", lock)
+    monkeypatch.setattr(files, "_lock", lock)
     save(tmp_path / "a", {"epoch": 1})
     assert len(made) == 1
     assert load(tmp_path / "a") == {"epoch": 1}

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 np = pytest.importorskip("numpy")
 
 from aspecthook.training import TrainingError  # noqa: E402
+from aspecthook.training.data import check_loader  # noqa: E402
 from aspecthook.training.data._loading import (  # noqa: E402
     ArrayDataset,
     DataLoader,
     Sampler,
-    check_loader,
     collated,
     permutation,
 )

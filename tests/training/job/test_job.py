@@ -20,7 +20,7 @@ from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import load
 from aspecthook.training.job import load_settings, train
-from aspecthook.training.job._settings import default_text, filled
+from aspecthook.training.job._settings import default_text, with_policy_defaults
 
 QUIET = ["progress=false", "plot=false", "report=false"]
 BARE = [*QUIET, "log=false", "timer=false"]
@@ -77,7 +77,7 @@ def test_every_policy_can_be_named_alone(policy: str, epochs: int, tmp_path: Pat
     from aspecthook.training.job._train import build
 
     given = settings(tmp_path, f"lr.policy={policy}", f"run.max_epochs={epochs}")
-    job = build(filled(given))
+    job = build(with_policy_defaults(given))
     for hook in job.runner.hooks:
         if hasattr(hook, "before_run"):
             job.runner.data_loader = job.train
@@ -239,8 +239,8 @@ def test_the_command_can_be_interrupted_and_goes_on(number: signal.Signals, tmp_
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from aspecthook.training import _needs
+    from aspecthook.training import _requirements
 
-    monkeypatch.setattr(_needs, "find_spec", lambda name: None)
+    monkeypatch.setattr(_requirements, "find_spec", lambda name: None)
     assert aspecthook(["train"]) == 2
     assert "pip install 'aspecthook[train]'" in capsys.readouterr().err

@@ -190,7 +190,7 @@ def test_the_best_of_batches_is_saved_from_the_first_on(weights_only: bool, tmp_
 
 
 def test_a_name_that_cannot_be_filled_in_says_what_there_is() -> None:
-    with pytest.raises(TrainingError, match=r"\{val_los\}.*there are loss, epoch"):
+    with pytest.raises(TrainingError, match=r"\{val_los\}.*fields can be loss, epoch"):
         fitted(k.ModelCheckpoint("{val_los}.keras"))
 
 

@@ -97,6 +97,7 @@ def test_a_checkpoint_of_another_model_is_refused_and_changes_nothing(tmp_path: 
         other.load_checkpoint(tmp_path / "foreign")
 
 
+@pytest.mark.wide
 def test_the_digits_are_learnt_and_a_killed_run_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE), "--work-dir", str(tmp_path)]
     with subprocess.Popen([*command, "--epochs", "12"], stdout=subprocess.PIPE, text=True) as running:

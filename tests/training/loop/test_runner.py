@@ -521,7 +521,7 @@ def test_what_is_left_to_the_end_of_a_stage_that_fails_is_forgotten() -> None:
 def test_data_that_run_out_are_an_error_where_they_have_no_length(data: Any) -> None:
     """Each epoch after the first would be empty, and the run end as if it had trained."""
     runner = make(max_epochs=3)
-    with pytest.raises(TrainingError, match=r"gave no batches in epoch [12]; .* give a list or a loader"):
+    with pytest.raises(TrainingError, match=r"had no batches in epoch [12]: .* give a list or a loader"):
         runner.fit(data())
 
 
@@ -558,7 +558,7 @@ def test_an_epoch_that_a_hook_skips_is_counted() -> None:
 def test_a_run_of_iterations_cannot_skip_an_epoch() -> None:
     runner = make(max_epochs=None, max_iters=3)
     hooks(runner.train_epoch).pre(lambda: Return(None))
-    with pytest.raises(TrainingError, match="counts iterations, of which none was made"):
+    with pytest.raises(TrainingError, match="in a run that counts iterations"):
         runner.fit([1.0, 2.0])
 
 
@@ -627,7 +627,7 @@ def test_a_run_that_is_over_says_that_there_is_nothing_to_do(caplog: pytest.LogC
     runner = make(max_epochs=1)
     runner.fit([1.0])
     runner.fit([1.0])
-    assert "the run has its 1 epochs already" in caplog.text
+    assert "the run has made its 1 epochs already" in caplog.text
 
 
 def test_data_to_validate_on_count_for_one_fit() -> None:

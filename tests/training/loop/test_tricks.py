@@ -493,6 +493,7 @@ def numbers(*tricks: str) -> dict[str, float]:
 # By far: the exact numbers are those of a processor and of a version of NumPy.
 
 
+@pytest.mark.wide
 def test_the_example_shows_that_some_tricks_help_with_wrong_labels() -> None:
     found = numbers("labels")
     assert found.keys() == {"plain", "mixup", "weight noise", "sharpness-aware"}
@@ -500,22 +501,26 @@ def test_the_example_shows_that_some_tricks_help_with_wrong_labels() -> None:
     assert max(found.values()) > found["plain"] + 4
 
 
+@pytest.mark.wide
 def test_the_example_shows_that_the_gradient_penalty_helps_against_an_attack() -> None:
     found = numbers("penalty")
     assert found["gradient penalty"] > found["plain"] + 10
 
 
+@pytest.mark.wide
 def test_the_example_shows_that_the_harder_half_is_the_better_one() -> None:
     found = numbers("mining")
     assert found["the harder half"] < found["any half"]
 
 
+@pytest.mark.wide
 def test_the_example_shows_that_scaling_keeps_gradients() -> None:
     found = numbers("scaling")
     assert found["half precision"] > max(found["static scale"], found["dynamic scale"]) + 10
     assert abs(found["static scale"] - found["single precision"]) < 1
 
 
+@pytest.mark.wide
 def test_the_example_shows_that_a_skipped_step_saves_a_run() -> None:
     found = numbers("nan")
     assert found["plain"] < 20 and found["steps skipped"] > 90

@@ -20,7 +20,7 @@ from aspecthook.training.hooks._hook import load_hooks
 from aspecthook.training.logging._numbers import number_of, numbers_of, short_text
 from aspecthook.training.logging._rows import value_of
 from aspecthook.training.report._base import CurvesHook, _extremes
-from aspecthook.training.report._panels import axis_of, panels_of, span_of
+from aspecthook.training.report._chart_layout import axis_of, panels_of, span_of
 from aspecthook.training.report._plots import PlotHook
 from aspecthook.training.report._record import Curves, Series
 
@@ -86,7 +86,7 @@ class Recorder(CurvesHook):
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
         self.written: list[tuple[str, int]] = []
 
-    def made(self, runner: Runner) -> bytes:
+    def content(self, runner: Runner) -> bytes:
         self.written.append((self.end, self.curves.at))
         return repr(self.written).encode()
 
@@ -237,10 +237,13 @@ def test_a_mean_of_what_is_not_a_number_is_none_and_never_the_best(tmp_path: Pat
 def test_it_is_written_when_the_validation_of_an_epoch_is_over_and_at_the_end(tmp_path: Path) -> None:
     recorder, seen = Recorder(2), list[bool]()
     runner = make(tmp_path, recorder, max_epochs=5)
-    made = recorder.made
-    recorder.made = lambda runner: (seen.append(recorder.curves.rows[-1].value("val_loss") is not None), made(runner))[
-        1
-    ]  # type: ignore[method-assign]
+    made = recorder.content
+
+    def content(runner: Runner) -> bytes:
+        seen.append(recorder.curves.rows[-1].value("val_loss") is not None)
+        return made(runner)
+
+    recorder.content = content  # type: ignore[method-assign]
     runner.fit(BATCHES, [1.0])
     assert recorder.written == [("running", 12), ("running", 24), ("done", 30)] and all(seen)
     assert (tmp_path / "written").read_text() == repr(recorder.written)
@@ -262,8 +265,8 @@ def test_it_is_written_after_the_checkpoint_of_an_epoch_and_before_the_next_one(
             runner.after_stage(lambda: order.append("saved"))
 
     recorder = Recorder()
-    made = recorder.made
-    recorder.made = lambda runner: (order.append("written"), made(runner))[1]  # type: ignore[method-assign]
+    made = recorder.content
+    recorder.content = lambda runner: (order.append("written"), made(runner))[1]  # type: ignore[method-assign]
     make(tmp_path, Order(), recorder, workflow=workflow).fit(BATCHES, [1.0] if len(workflow) > 1 else None)
     if len(workflow) == 1:
         expected = ["epoch 1", "saved", "written", "epoch 2", "saved", "written", "epoch 3", "saved", "written"]
@@ -342,7 +345,7 @@ def test_a_full_disk_does_not_end_the_run(
 
 def test_what_cannot_be_drawn_does_not_end_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(0)
-    recorder.made = lambda runner: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    recorder.content = lambda runner: 1 / 0  # type: ignore[method-assign,assignment,return-value]
     runner = make(tmp_path, recorder)
     runner.fit(BATCHES)
     assert runner.iter == 18 and "division by zero" in caplog.text

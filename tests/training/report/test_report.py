@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from aspecthook import HookTypeError, hooks
 from aspecthook.training import CheckpointHook, EarlyStoppingHook, Hook, LrUpdaterHook, Runner, TrainingError
 from aspecthook.training.profile._hook import ProfilerHook
+from aspecthook.training.report._chart_layout import axis_of, panels_of
 from aspecthook.training.report._drawing import HEIGHT, WIDTH, chart_of, draw, new_figure
 from aspecthook.training.report._page import ReportHook
-from aspecthook.training.report._panels import axis_of, panels_of
 from aspecthook.training.report._record import Curves
 from aspecthook.training.report._run_facts import commit, settings_of
 from aspecthook.training.report._summary import epochs_of, headlines_of, summaries_of
@@ -487,7 +487,7 @@ def test_an_older_report_stands_until_the_new_one_does(
 
 
 def test_options_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HookTypeError, match="config=3 is no mapping"):
+    with pytest.raises(HookTypeError, match="config=3 is not a mapping"):
         ReportHook(config=3)  # type: ignore[arg-type]
     monkeypatch.setattr("aspecthook.training.report._base.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"needs jinja2 and matplotlib; pip install 'aspecthook\[train\]'"):

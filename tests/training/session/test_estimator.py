@@ -317,9 +317,9 @@ def test_parts_of_predictions_may_be_chosen() -> None:
     assert next(estimator.predict(lambda: [1.0], "c", yield_single_examples=False)) == {"c": "all"}
     with pytest.raises(TrainingError, match="no 'aa'; they have: a, b, c; did you mean 'a'"):
         list(estimator.predict(lambda: [1.0], predict_keys="aa"))
-    with pytest.raises(TrainingError, match="taken apart sample by sample .*yield_single_examples=False"):
+    with pytest.raises(TrainingError, match="divided into samples .*yield_single_examples=False"):
         list(estimator.predict(lambda: [1.0]))
-    with pytest.raises(TrainingError, match="predict_keys are for a model that gives dicts"):
+    with pytest.raises(TrainingError, match="predict_keys need a model that returns dicts"):
         list(quick().predict(lambda: [1.0], predict_keys="a"))
 
 

@@ -223,13 +223,13 @@ def test_numbers_of_the_log_are_fetched_by_name() -> None:
 @pytest.mark.parametrize(
     ("fetches", "error", "says"),
     [
-        ("los", HookOptionError, "'los', which no step knows; there are: loss, .*; did you mean 'loss'"),
+        ("los", HookOptionError, "'los', which is not a value of a step; the values are loss, .*; did you mean 'loss'"),
         (["loss", "0.weight"], HookOptionError, "did you mean 'param:0.weight'"),
         ("param:0.wieght", HookOptionError, "Sequential has no parameter '0.wieght'; .*did you mean '0.weight'"),
         ("grad:4.bias", HookOptionError, "has no parameter '4.bias'; .*did you mean '[03].bias'"),
-        ("output:5", HookOptionError, "has no layer '5'; .*there are: '', '0', '1', '2', '3'"),
+        ("output:5", HookOptionError, "has no layer '5'; .*it has: '', '0', '1', '2', '3'"),
         ("prams:0.bias", HookOptionError, "did you mean 'param:0.bias'"),
-        ({"a": 3}, HookTypeError, "fetches 3; fetches are names"),
+        ({"a": 3}, HookTypeError, "fetches 3; fetch names"),
     ],
 )
 @both
@@ -255,7 +255,7 @@ def test_what_is_no_answer_is_refused() -> None:
 
     runner = plain()
     runner.register_hook(Wrong())
-    with pytest.raises(HookAnswerError, match="Wrong answered a list of 1 item in before_run; answer SessionRunArgs"):
+    with pytest.raises(HookAnswerError, match="Wrong returned a list of 1 item; return SessionRunArgs"):
         runner.fit([1.0])
 
 
@@ -355,7 +355,7 @@ def test_the_session_itself_feeds_nothing() -> None:
 
     runner = plain()
     runner.register_hook(Feeds())
-    with pytest.raises(TrainingError, match="computes nothing that could be fed"):
+    with pytest.raises(TrainingError, match="makes no step that could be fed"):
         runner.fit([1.0])
 
 

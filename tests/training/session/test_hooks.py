@@ -101,7 +101,7 @@ def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
     ("options", "error", "says"),
     [
         ({}, HookOptionError, "neither is given"),
-        ({"every_secs": 1, "every_steps": 1}, HookOptionError, "both is given"),
+        ({"every_secs": 1, "every_steps": 1}, HookOptionError, "both are given"),
         ({"every_steps": 0}, HookOptionError, "from 1 up"),
         ({"every_steps": 1.5}, HookTypeError, "whole number"),
         ({"every_secs": -1}, HookOptionError, "from 0 up"),
@@ -202,7 +202,7 @@ def test_a_loss_that_is_not_a_number_raises_and_an_infinite_one_does_not(driven:
             runner.fit([1.0, inf, nan, 2.0])
 
     runner = plain()
-    with pytest.raises(NanLossDuringTrainingError, match="'loss' is not a number; lower the learning rate") as caught:
+    with pytest.raises(NanLossDuringTrainingError, match="'loss' is NaN; lower the learning rate") as caught:
         go(runner, NanTensorHook("loss"), Trail("hook", log))
     assert isinstance(caught.value, NanLossError) and isinstance(caught.value, RuntimeError)
     assert runner.iter == 2 and log[-1] == "hook.before"
@@ -287,7 +287,7 @@ def test_steps_per_second_are_counted(clock: Clock, caplog: pytest.LogCaptureFix
     assert writer.rows == [("global_step/sec", rate, step) for rate, step in ((2 / 0.75, 2), (2.0, 4), (2.0, 6))]
     assert hook.steps_per_sec == 2.0 and writer.flushed == 1
     assert caplog.messages == ["global_step/sec: 2.66667", "global_step/sec: 2", "global_step/sec: 2"]
-    with pytest.raises(ValueError, match="StepCounterHook: give either .*both is given"):
+    with pytest.raises(ValueError, match="StepCounterHook: give a number .*both are given"):
         StepCounterHook(every_n_steps=2, every_n_secs=1.0)
 
 

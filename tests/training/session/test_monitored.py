@@ -286,7 +286,7 @@ def test_a_session_that_cannot_begin_leaves_nothing_on_the_runner() -> None:
         MonitoredTrainingSession(runner, [1.0], hooks=StopAtStepHook(last_step=1))  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match="without an optimizer"):
         MonitoredTrainingSession(Runner(lambda x: x), [1.0])
-    with pytest.raises(TrainingError, match="lr cannot be given with a runner|accumulate cannot be given"):
+    with pytest.raises(TrainingError, match="lr cannot be combined with a runner|accumulate cannot be combined"):
         MonitoredTrainingSession(runner, [1.0], accumulate=2)
     with pytest.raises(TrainingError, match="the workflow validates"):
         MonitoredTrainingSession(plain(workflow=[("train", 1), ("val", 1)]), [1.0])
@@ -307,7 +307,7 @@ def test_a_step_inside_a_step_is_refused() -> None:
             session.run()
 
     with (
-        pytest.raises(TrainingError, match="a step is under way; read its values with run_context.session.run"),
+        pytest.raises(TrainingError, match="run was called inside a step; read values with run_context.session.run"),
         MonitoredTrainingSession(plain(), [1.0, 2.0], hooks=[Steps()]) as session,
     ):
         session.run()

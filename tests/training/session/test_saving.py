@@ -376,7 +376,9 @@ def test_the_usual_hooks_are_those_of_tensorflow(options: Any, saves: Any, write
 
 
 def test_saving_by_steps_and_by_seconds_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HookOptionError, match="CheckpointSaverHook: give either"):
+    with pytest.raises(
+        HookOptionError, match="CheckpointSaverHook: give a number of seconds or a number of steps; both"
+    ):
         MonitoredTrainingSession(
             plain(), [1.0], checkpoint_dir=tmp_path, save_checkpoint_steps=1, save_checkpoint_secs=1.0
         )

@@ -43,8 +43,8 @@ class Linear(Module):
         size = self.weight.shape[1]
         if np.shape(x)[-1:] != (size,):
             raise TrainingError(f"{self} takes inputs of shape (…, {size}), but was given {np.shape(x)}")
-        made = anp.matmul(x, self.weight.value.T)
-        return made if self.bias is None else made + self.bias.value
+        product = anp.matmul(x, self.weight.value.T)
+        return product if self.bias is None else product + self.bias.value
 
     def __repr__(self) -> str:
         return f"Linear({self.weight.shape[1]}, {self.weight.shape[0]}{'' if self.bias else ', bias=False'})"
@@ -129,8 +129,8 @@ class Dropout(Module):
         """Return the output of inputs of any shape."""
         if not self.training or self.p == 0:
             return x
-        kept = (generator.random(np.shape(x)) >= self.p).astype(detach(x).dtype)
-        return x * (kept / kept.dtype.type(1 - self.p) if self.p < 1 else kept)
+        mask = (generator.random(np.shape(x)) >= self.p).astype(detach(x).dtype)
+        return x * (mask / mask.dtype.type(1 - self.p) if self.p < 1 else mask)
 
     def __repr__(self) -> str:
         return f"Dropout({self.p})"

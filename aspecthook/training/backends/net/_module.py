@@ -57,12 +57,8 @@ class Module:
                 yield name, value
 
     def named_modules(self) -> Iterator[tuple[str, Module]]:
-        """Yield the module itself, with an empty name, and all submodules below it, each once."""
-        seen: set[int] = set()
-        for name, module in self._all_modules(""):
-            if id(module) not in seen:
-                seen.add(id(module))
-                yield name, module
+        """Yield the module itself, with an empty name, and all submodules below it, each by its first name."""
+        return _once(self._all_modules(""))
 
     def named_parameters(self, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Yield all parameters; a shared one by its first name, or by each of its names."""

@@ -82,7 +82,7 @@ def detach(value: Any) -> Any:
 
 
 class _Held:
-    """A reference to an array that can be replaced; everybody who holds the reference sees the new array."""
+    """A reference to an array that can be replaced; all that hold the reference see the new array."""
 
     __slots__ = ("__weakref__", "_data")
 
@@ -142,12 +142,12 @@ class Parameter(_Held):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The same of the array."""
+        """The shape of the array."""
         return self._data.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The same of the array."""
+        """The type of the elements."""
         return self._data.dtype
 
     @property

@@ -1,4 +1,4 @@
-"""What the session hooks of one runner share while it runs: the session, the step, and the handling of failures."""
+"""The state that the session hooks of one runner share: the session, the step, and what to do when either fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, ref
 
 from ._errors import LOST, QUIET
 from ._protocol import SessionRunArgs
-from ._reading import Reader
+from ._reader import Reader
 from ._session import Coordinator, Session
 from ._step import NOTHING, Step
 
@@ -21,42 +21,39 @@ _KEY = "session_step"  # in the state that the hooks of a call share
 
 
 @final
-class Running:
-    """What the session hooks of a runner share."""
+class SessionState:
+    """The state that the session hooks of a runner share."""
 
     def __init__(self, *, training: bool) -> None:
         self.training = training
         self.reader = Reader(training=training)
         self.session: Session | None = None
         self.coordinator = Coordinator()
-        # A lost session is made anew from the newest checkpoint here; without a folder, from what is in memory.
+        # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
         self.checkpoint_dir: Path | None = None
         self.grace = 120.0
-        self.entered = False  # somebody makes lost sessions anew
-        self.quiet: BaseException | None = None  # what has ended the loop
-        self.given: Step | None = None  # the step that a user has begun, until its stage takes it
+        self.entered = False  # whether something replaces lost sessions already
+        self.quiet: BaseException | None = None  # the error that has ended the loop quietly
+        self.given: Step | None = None  # the step that the user has begun, until its stage takes it
         self._call: Call | None = None
         self._step: Step | None = None
 
     # The step
 
     def step_of(self, call: Call, run: Run) -> Step:
-        """Return the step that a call of a stage is. The hooks of one call ask in turn, so the last answer is kept."""
-        if self._call is not call or self._step is None:
-            self._call, self._step = call, self._found(call, run)
-        return self._step
+        """Return the step of a call of a stage. The hooks of one call ask in turn, so the last answer is kept."""
+        step = self._step
+        if step is None or self._call is not call:
+            if _KEY not in call.state:
+                call.state[_KEY] = self.given or self.begin_step(run, NOTHING)
+                self.given = None
+            step = call.state[_KEY]
+            self._call, self._step = call, step
+        return step
 
-    def _found(self, call: Call, run: Run) -> Step:
-        state = call.state
-        if _KEY not in state:
-            state[_KEY] = self.given or self.begun(run, NOTHING)
-            self.given = None
-        found: Step = state[_KEY]
-        return found
-
-    def begun(self, run: Run, args: SessionRunArgs) -> Step:
+    def begin_step(self, run: Run, args: SessionRunArgs) -> Step:
         """Begin a step."""
-        self.reader.turn()
+        self.reader.begin_step()
         return Step(self.session, self.reader, run, args)
 
     # The session
@@ -74,8 +71,8 @@ class Running:
         self.session = Session(run, self.reader)
         self.coordinator = Coordinator(stop)
 
-    def go(self, run: Run, body: Callable[[], Any]) -> Any:
-        """Call a function in a session, and again in a new session if that is lost."""
+    def in_session(self, run: Run, body: Callable[[], Any]) -> Any:
+        """Call a function in a session, and again in a new one whenever the session is lost."""
         self.entered, self.quiet = True, None
         try:
             while True:
@@ -87,15 +84,15 @@ class Running:
                 except LOST as error:
                     self.lose(run, error)
                 except QUIET as error:
-                    if not (self.training and run.running):  # there is no loop yet that it could end
+                    if not (self.training and run.running):  # there is no loop that the error could end
                         raise
                     return self.end_quietly(run, error)
         finally:
             self.entered = False
 
     def lose(self, run: Run, error: Exception) -> None:
-        """Close a lost session, and go back to where the run can continue."""
-        run.logger.warning("the session is lost and made anew: %s: %s", type(error).__name__, error)
+        """Close a lost session, and set the run back to where a new session can continue."""
+        run.logger.warning("the session is lost, and a new one is created: %s: %s", type(error).__name__, error)
         self.close()
         if not self.training:
             return
@@ -107,7 +104,7 @@ class Running:
             run.resume(saved)
 
     def quietly(self, run: Run, function: Callable[[], object]) -> bool:
-        """Call a part of the loop, and return whether it came to its end: an error may end the run quietly."""
+        """Call a part of the loop; return False if an error of it has ended the run quietly."""
         try:
             function()
         except QUIET as error:
@@ -122,8 +119,8 @@ class Running:
         run.request_stop()
 
     def close(self) -> None:
-        """End the session, and remove what it has put on stages and layers."""
-        self.given = self._call = self._step = None  # they hold the runner
+        """End the session, and remove its hooks from stages and layers."""
+        self.given = self._call = self._step = None  # they keep the runner alive
         self.reader.close()
         if self.session is not None:
             self.session.close()
@@ -132,7 +129,7 @@ class Running:
 
 
 def _go_back(run: Run) -> None:
-    """Go back to the last step of the optimizer: only the gradients of an incomplete group are lost."""
+    """Set the run back to the last step of the optimizer; only the gradients of an incomplete group are lost."""
     done = run.progress
     place = done["iter"] % run.accumulate
     if place <= done["inner_iter"] and (run.by_epoch or done["begun"] <= done["iter"] - place):
@@ -148,12 +145,12 @@ def _newest(folder: Path | None) -> Path | None:
     return None if folder is None else newest(folder)
 
 
-_running: WeakKeyDictionary[Run, dict[str, Running]] = WeakKeyDictionary()
+_states: WeakKeyDictionary[Run, dict[str, SessionState]] = WeakKeyDictionary()
 
 
-def running_of(run: Run, way: str = "train") -> Running:
-    """Return what the session hooks of a runner share, in training or another way of running it."""
-    ways = _running.setdefault(run, {})
-    if way not in ways:
-        ways[way] = Running(training=way == "train")
-    return ways[way]
+def session_state(run: Run, mode: str = "train") -> SessionState:
+    """Return the state that the session hooks of a runner share in training, validation or prediction."""
+    states = _states.setdefault(run, {})
+    if mode not in states:
+        states[mode] = SessionState(training=mode == "train")
+    return states[mode]

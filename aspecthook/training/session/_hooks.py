@@ -1,4 +1,4 @@
-"""Session-run hooks that stop a run, log values, watch the loss, count steps, read at the end, and feed."""
+"""The session-run hooks without files: they end a run, log values, check the loss, count steps, feed batches."""
 
 from __future__ import annotations
 
@@ -26,17 +26,15 @@ if TYPE_CHECKING:
 @final
 @HOOKS.register
 class StopAtStepHook(SessionRunHook):
-    """End the run at a step.
-
-    Steps are those of the optimizer. A run that has come that far already makes no step.
+    """End the run after a step of the optimizer; a run that has made that step already makes no other.
 
     Args:
         num_steps: How many steps to make, counted from the creation of the session. A run that is resumed before they
             are made makes the rest of them; a run that is resumed after them makes as many again.
-        last_step: The number of the last step, counted from the beginning of the run. Give either of the two.
+        last_step: The number of the last step, counted from the beginning of the run. Give one of the two.
 
     Raises:
-        HookOptionError: Both are given, or none.
+        HookOptionError: Both are given, or neither.
 
     Example:
         >>> StopAtStepHook(num_steps=10, last_step=20)
@@ -69,7 +67,7 @@ class StopAtStepHook(SessionRunHook):
             coord.request_stop()
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
-        """Ask for the number of the step."""
+        """Fetch the number of the step."""
         return SessionRunArgs("global_step")
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -83,7 +81,7 @@ class StopAtStepHook(SessionRunHook):
         return {"last": self._last, "num_steps": self.num_steps, "last_step": self.last_step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned, unless the options are others now."""
+        """Restore what `state_dict` returned, unless the options have changed."""
         same = (state["num_steps"], state["last_step"]) == (self.num_steps, self.last_step)
         if same and state["last"] is not None:  # None: it was saved before the session was created
             self._last = state["last"]
@@ -92,16 +90,16 @@ class StopAtStepHook(SessionRunHook):
 @final
 @HOOKS.register
 class NanTensorHook(SessionRunHook):
-    """Look for a loss that is not a number, after each step. An infinite loss is a number here.
+    """Check after each step that the loss is not NaN; infinity passes.
 
-    The optimizer has used its gradients by then; `NanGuardHook` looks before that.
+    The optimizer has used the gradients of that loss by then; `NanGuardHook` checks before.
 
     Args:
-        loss_tensor: The name of the value to look at.
+        loss_tensor: The name of the value to check.
         fail_on_nan_loss: Raise an error; otherwise end the run.
 
     Raises:
-        NanLossDuringTrainingError: The loss is not a number.
+        NanLossDuringTrainingError: The loss is NaN.
 
     Example:
         >>> hook = NanTensorHook("loss", fail_on_nan_loss=False)
@@ -119,20 +117,20 @@ class NanTensorHook(SessionRunHook):
         self.fail_on_nan_loss = fail_on_nan_loss
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:  # noqa: ARG002
-        """Ask for the loss."""
+        """Fetch the loss."""
         return SessionRunArgs(self.loss_tensor)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Look at the loss, and act on all ranks if it is not a number on one."""
+        """Check the loss; all ranks fail or end together if it is NaN on one of them."""
         if not any_rank(_has_nan(run_values.results)):
             return
         if self.fail_on_nan_loss:
             raise NanLossDuringTrainingError(
-                f"{self.loss_tensor!r} is not a number; lower the learning rate, clip the gradients, look for such "
-                "numbers in the data, or skip such steps with NanGuardHook"
+                f"{self.loss_tensor!r} is NaN; lower the learning rate, clip the gradients, look for NaN in the data, "
+                "or skip such steps with NanGuardHook"
             )
         logger = _logger(run_context)
-        logger.warning("NanTensorHook: %r is not a number; the run ends", self.loss_tensor)
+        logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
         run_context.request_stop()
 
 
@@ -159,17 +157,17 @@ Formatter = Callable[[dict[str, Any]], str]
 @final
 @HOOKS.register
 class LoggingTensorHook(Timed):
-    """Log values at the first step, and then every so many iterations or seconds. Rank 0 logs.
+    """Log values at the first step, and then every N iterations or seconds, on rank 0.
 
     Args:
         tensors: Names of values, or a mapping from labels to names.
-        every_n_iter: Log every so many iterations.
-        every_n_secs: Log every so many seconds. Give either of the two, or `at_end` alone.
+        every_n_iter: The iterations between two lines.
+        every_n_secs: The seconds between two lines. Give one of the two, or only `at_end`.
         at_end: Log at the end of the run too.
         formatter: Returns the line for a dict of the values; by default ``loss = 0.5, step = 100 (2.031 sec)``.
 
     Raises:
-        HookOptionError: Not exactly one of them is given, or it is not above 0.
+        HookOptionError: Both are given, or neither, or the number is not above 0.
 
     Example:
         >>> hook = LoggingTensorHook({"loss": "loss", "weights": "param:0.weight"}, every_n_iter=100)
@@ -201,7 +199,7 @@ class LoggingTensorHook(Timed):
         self._due = False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Ask for the values, if logging is due."""
+        """Fetch the values, if logging is due."""
         self._due = (
             self._periodic and run_context.session.runner.rank == 0 and self._timer.should_trigger_for_step(self._count)
         )
@@ -214,7 +212,7 @@ class LoggingTensorHook(Timed):
         self._count += 1
 
     def end(self, session: Session) -> None:
-        """Log the values of the end."""
+        """Log the final values."""
         if self.at_end and session.runner.rank == 0:
             self._log(session, session.run(self.tensors))
 
@@ -227,11 +225,11 @@ class LoggingTensorHook(Timed):
         session.runner.logger.info("%s", line if passed is None else f"{line} ({passed:.3f} sec)")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many iterations it has seen, and when it has logged last."""
+        """Return the number of iterations so far, and when the hook has logged last."""
         return {**super().state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
+        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._count = state["count"]
 
@@ -248,16 +246,16 @@ def shown(value: Any) -> str:
 @final
 @HOOKS.register
 class StepCounterHook(Timed):
-    """Log the steps per second, and write them as ``global_step/sec``. Rank 0 does.
+    """Log the steps per second, and write them as ``global_step/sec``, on rank 0.
 
     Args:
-        every_n_steps: Log every so many steps.
-        every_n_secs: Log every so many seconds. Give either of the two, and None for the other.
+        every_n_steps: The steps between two lines.
+        every_n_secs: The seconds between two lines. Give one of the two, and None for the other.
         output_dir: The folder to write summaries to.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
 
     Raises:
-        HookOptionError: Not exactly one of them is given, or it is not above 0.
+        HookOptionError: Both are given, or neither, or the number is not above 0.
 
     Example:
         >>> StepCounterHook(every_n_steps=None, every_n_secs=30.0).steps_per_sec is None
@@ -299,7 +297,7 @@ class FinalOpsHook(SessionRunHook):
     """Read values at the end of the run.
 
     Args:
-        final_ops: Names of values, nested at will.
+        final_ops: Names of values, nested in any way.
 
     Attributes:
         final_ops_values: The values, in the shape of the names; None before the end.
@@ -321,7 +319,7 @@ class FinalOpsHook(SessionRunHook):
             self.final_ops_values = session.run(self._final_ops)
         except QUIET as error:
             session.runner.logger.warning(
-                "FinalOpsHook: reading at the end has raised %s; its final_ops must not read data",
+                "FinalOpsHook: reading the values at the end raised %s; final_ops must not read data",
                 type(error).__name__,
             )
             raise

@@ -1,7 +1,7 @@
-"""Reading the values of a step by name.
+"""The reader of the values of a step.
 
-Some values exist only in the middle of a step, so hooks on stages and layers catch them. The invariant: such a hook is
-there only if the step under way, or the one before it, was asked for its value. A run without fetches has none.
+Some values exist only in the middle of a step, so hooks on stages and layers catch them. The invariant: such a hook
+exists only if the current step, or the one before it, fetches its value. A run without fetches has none.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ _KNOWN = frozenset(("global_step", "lr", "iter", "epoch", "train_op"))  # can be
 
 @final
 class Reader:
-    """Reads values of the step that has just been made, by name."""
+    """A reader of values of the step that has just been made, by name."""
 
     def __init__(self, *, training: bool) -> None:
         self.training = training
         self._checked: set[str] = set()
-        self._removers: dict[str, Callable[[], object]] = {}  # each removes the hook that catches the value of a name
-        self._caught: dict[str, Any] = {}  # the newest value of each
-        self._fresh: set[str] = set()  # the names that were caught in this step
-        self._wanted: set[str] = set()
+        self._removers: dict[str, Callable[[], object]] = {}  # by name: a function that removes the hook for it
+        self._caught: dict[str, Any] = {}  # by name: the newest value
+        self._fresh: set[str] = set()  # the names whose values were caught in this step
+        self._wanted: set[str] = set()  # the names that this step fetches
 
     def open(self) -> None:
-        """Begin a session, in which names are checked anew."""
+        """Begin a session: check names again."""
         self._checked = set()
 
     def check(self, names: Iterable[str], runner: Run, who: str) -> None:
-        """Refuse a name that no step knows.
+        """Raise unless a step has a value of each name.
 
         Raises:
-            HookOptionError: The message has the nearest name.
+            HookOptionError: It has none; the message has the nearest name.
         """
         for name in names:
             if name not in self._checked:
                 check_name(name, runner, who)
                 self._checked.add(name)
 
-    def turn(self) -> None:
-        """Begin a step: stop catching what the last step was not asked for."""
+    def begin_step(self) -> None:
+        """Begin a step: stop catching the values that the last step did not fetch."""
         if not (self._removers or self._fresh):
             return
         for name in [name for name in self._removers if name not in self._wanted]:
@@ -62,7 +62,7 @@ class Reader:
         self._fresh = set()
 
     def want(self, name: str, runner: Run) -> None:
-        """Catch a value in the step that begins."""
+        """Catch a value in this step."""
         if name in _KNOWN:
             return
         self._wanted.add(name)
@@ -72,7 +72,7 @@ class Reader:
                 self._removers[name] = remover
 
     def close(self) -> None:
-        """Remove the hooks from stages and layers. What they have caught can still be read."""
+        """Remove the hooks from stages and layers. The values that they caught can still be read."""
         while self._removers:
             self._removers.popitem()[1]()
         self._wanted = set()
@@ -101,7 +101,7 @@ class Reader:
         return catch
 
     def _catch_gradient(self, name: str, parameter: str) -> Callable[..., None]:
-        def catch(runner: Run) -> None:  # the gradients are set to zero soon after
+        def catch(runner: Run) -> None:  # now, since the gradients are set to zero soon
             self._keep(name, _gradient(runner, parameter))
 
         return catch
@@ -161,7 +161,7 @@ class Reader:
         return float(log["loss"]) if "loss" in log else None
 
     def _caught_number(self, name: str) -> Any:
-        """Return a caught value as NumPy arrays, and keep these alone: a tensor holds a graph or memory of a device."""
+        """Return a caught value as NumPy arrays, and keep only these: a tensor holds a graph, or memory of a GPU."""
         if name not in self._caught:
             return None
         value = self._caught[name] = numbers(self._caught[name])
@@ -175,9 +175,9 @@ def numbers(value: Any) -> Any:
 
 def _number_of(value: Any) -> Any:
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
-        from aspecthook.training.backends._torch import _array
+        from aspecthook.training.backends._torch import TorchBackend
 
-        return _array(value)
+        return TorchBackend().to_array(value)
     if hasattr(value, "backward") and hasattr(value, "item"):  # a loss of ours
         return value.item()
     import numpy as np
@@ -195,7 +195,7 @@ def _gradient(runner: Run, name: str) -> Any:
 
 
 def _unscaled(gradient: Any, runner: Run) -> Any:
-    """Return a gradient, whose step is still to come, without the scale of mixed precision."""
+    """Return a gradient that the optimizer has not used yet, without the scale of mixed precision."""
     scale = 1.0 if runner.amp is None else runner.amp.state_dict().get("scale", 1.0)
     return gradient if gradient is None or scale == 1.0 else gradient / gradient.dtype.type(scale)
 
@@ -208,17 +208,17 @@ def _copied(output: Any) -> Any:
 def _logged(name: str, runner: Run) -> Any:
     if name not in runner.logs:
         raise TrainingError(
-            f"'log:{name}' was fetched, and the step has logged no such number; the logged ones: "
+            f"'log:{name}' was fetched, but the step logged no such number; it logged: "
             f"{', '.join(runner.logs) or 'none'}{nearest(name, list(runner.logs))}"
         )
     return numbers(runner.logs[name])
 
 
 def _refuse_compiled(runner: Run, name: str) -> None:
-    """Raise if the model is compiled: compiled code does not call hooks that are added to its layers later."""
+    """Raise if the model is compiled: compiled code ignores hooks that are added to its layers later."""
     for part in (runner.model, *modules(runner).values()):
         if hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None:
             raise TrainingError(
-                f"{name!r} cannot be fetched: {type(part).__name__} is compiled by PyTorch, and does not call hooks "
-                "that are added to its layers later; give the model uncompiled, or return the value from its forward"
+                f"{name!r} cannot be fetched: {type(part).__name__} is compiled by PyTorch, and compiled code ignores "
+                "hooks that are added later; use the model uncompiled, or return the value from its forward"
             )

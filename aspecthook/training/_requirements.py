@@ -1,4 +1,4 @@
-"""What the package must have installed for training, and what to say where it is missing."""
+"""The packages that training requires: those of the extra `train`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib.util import find_spec
 _TRAIN = ("numpy", "autograd", "safetensors", "rich", "matplotlib", "jinja2")
 
 
-def needed() -> None:
-    """Refuse to go on where the extra `train` is not installed.
+def check_requirements() -> None:
+    """Raise if the extra `train` is not installed.
 
     Raises:
-        ModuleNotFoundError: Something of it is missing; the message says how to install it.
+        ModuleNotFoundError: A package is missing; the message says how to install it.
     """
     for name in _TRAIN:
         if find_spec(name) is None:

@@ -100,16 +100,16 @@ def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], cl
     size = int(np.prod(shape))
     if backend == "numpy":
         registry.register(partial(_mlp, size, classes), name="mlp")
-        return Classifier(_built(registry, settings, backend), ours.cross_entropy)
+        return Classifier(_build_net(registry, settings, backend), ours.cross_entropy)
     torch = load_torch()
     from ._torch_models import cnn, mlp
 
     registry.register(partial(mlp, size, classes), name="mlp")
     registry.register(partial(cnn, shape, classes), name="cnn")
-    return Classifier(_built(registry, settings, backend), torch.nn.functional.cross_entropy)
+    return Classifier(_build_net(registry, settings, backend), torch.nn.functional.cross_entropy)
 
 
-def _built(registry: Registry, settings: dict[str, Any], backend: str) -> Any:
+def _build_net(registry: Registry, settings: dict[str, Any], backend: str) -> Any:
     if settings.get("type") == "cnn" and backend == "numpy":
         raise ConfigError("[model]: the type 'cnn' needs PyTorch; use --backend torch, or --set model.type=mlp")
     return registry.build_from_config(settings)

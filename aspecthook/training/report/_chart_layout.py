@@ -12,15 +12,15 @@ from aspecthook.training.logging._numbers import MODES, PREFIXES
 from ._record import Curves, Series, Window, joined
 
 _MOST_DOTS = 45
-_MOST_POINTS = 240  # of a line: more cannot be told apart
-_GROUPED = ("lr", "momentum")  # which may have a lowest and a highest
+_MOST_POINTS = 240  # of a line; the eye cannot separate more
+_GROUPED = ("lr", "momentum")  # they may have a lowest and a highest value
 LAST = ("lr", "momentum", "grad_norm", "time", "data_time")
 _SECONDS = ("time", "data_time")
 _TINY = 1e-300
-_WIDE = 100.0  # the ratio from which a scale is logarithmic, so that small numbers are no flat line
+_WIDE = 100.0  # the ratio from which a scale is logarithmic, so that small numbers are not drawn as a flat line
 
 
-# Whether ``"greater"`` or ``"less"`` is better, by name, where the names themselves do not tell.
+# Whether ``"greater"`` or ``"less"`` is better, by name.
 Rules: TypeAlias = Mapping[str, str]
 
 
@@ -101,7 +101,7 @@ def _line(name: str, label: str, series: Series, rules: Rules) -> Line:
     windows, exact = series.windows, series.width == 1
     while len(windows) > _MOST_POINTS:
         windows, exact = [windows[0], *joined(windows[1:])], False
-    if len(windows) > 2 and 2 * windows[-1].size <= windows[-2].size:  # a window that has only begun would stick out
+    if len(windows) > 2 and 2 * windows[-1].size <= windows[-2].size:  # the mean of a window with few values is noisy
         windows = [*windows[:-2], windows[-2].joined(windows[-1])]
     last = windows[-1].mean if windows and isfinite(series.last) else series.last
     return Line(name, label, windows, exact, last, rule_for(name, rules))
@@ -115,7 +115,7 @@ def _rank(base: str, lines: list[Line]) -> tuple[int, int, str]:
 
 
 def _is_dull(base: str, lines: list[Line]) -> bool:
-    """Whether there is nothing to see: a constant momentum."""
+    """Whether a panel has nothing to show, as for a constant momentum."""
     values = {value for line in lines for window in line.windows for value in (window.low, window.high)}
     return base == "momentum" and len(values) <= 1
 
@@ -139,7 +139,7 @@ def span_of(panel: Panel) -> tuple[float, float]:
         room = 10 ** (0.06 * (log10(high) - log10(low)))
         return max(low / room, _TINY), min(high * room, 1 / _TINY)
     room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
-    # Numbers that are never negative have their axis begin at 0, if that is near.
+    # The axis of numbers that are never negative begins at 0, if that is near.
     if 0 <= low <= (high - low) * 0.3:
         return 0.0, high + room
     return low - room, high + room

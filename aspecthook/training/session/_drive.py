@@ -1,8 +1,8 @@
-"""A run with a pause before each step, which its user drives: the stages of a runner as generators.
+"""A run with a pause before each step, which the user's code drives: the stages of a runner as generators.
 
-A stage that is entered in one call of the user's and left in a later one is still one call by law 1: its body is a
-generator, and the interpreter of the law runs the chain of hooks that the stage has at that moment over it. Which epoch
-comes next and what counts as done is decided by `loop._steps`, as in a runner that drives itself.
+The user enters a stage in one call of ``session.run`` and leaves it in a later one, and still it is one call by law 1:
+its body is a generator, and the interpreter of the law runs the hooks of the stage around it. `loop._steps` decides
+which epoch comes next and when an iteration or an epoch counts as done, as for a runner that drives itself.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookTypeError
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, end_pass, next_epoch
+from aspecthook.training.loop._steps import batches, count_epoch, count_iteration, next_epoch
 
 from ._bindings import CREATES
 from ._errors import LOST, QUIET
 from ._protocol import SessionRunArgs
 
 if TYPE_CHECKING:
-    from ._running import Running
+    from ._state import SessionState
 
 Pauses = Generator[None, None, None]
 
 
 def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
-    """Go through a body with pauses, inside the hooks that a stage has now.
+    """Run a body with pauses, inside the hooks that a stage has now.
 
     Raises:
         HookTypeError: An around hook is a plain function, which cannot be left in the middle.
@@ -39,8 +39,8 @@ def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     for hook in chain.around:
         if not _creates(hook) and hook.flavour != "generator":
             raise HookTypeError(
-                f"Runner.{stage} has the {hook.who}, and cannot be entered step by step with it; write it as a "
-                "generator with one `yield`, or as a pre and a post hook, or train by runner.fit()"
+                f"Runner.{stage} has the {hook.who}, which is a plain function, and a session cannot pause in it; "
+                "write it as a generator with one `yield`, or as a pre and a post hook, or train with runner.fit()"
             )
 
     def target(_: Any) -> Pauses:
@@ -50,18 +50,18 @@ def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
 
 
 def create(run: Run, stage: str = "run") -> None:
-    """Call the around hooks that are told of each new session, with nothing inside them."""
+    """Call the around hooks that call `after_create_session`, with nothing inside them."""
     chain, call = _entered(run, stage)
     law_sync.run(Chain(tuple(hook for hook in chain.around if _creates(hook))), call, _nothing)
 
 
 def _nothing(_: Any) -> None:
-    """The body of a stage with nothing inside its hooks."""
+    """Do nothing: the body of a stage that is entered for its hooks alone."""
 
 
 def _entered(run: Run, stage: str) -> tuple[Chain, Call]:
     mount = hooks(getattr(run, stage))
-    return mount._active(), Call(mount._get_site(), (run,))
+    return mount.chain(), Call(mount.site(), (run,))
 
 
 def _creates(hook: Hook) -> bool:
@@ -70,26 +70,26 @@ def _creates(hook: Hook) -> bool:
 
 @final
 class Drive:
-    """A run, entered when the first pause is asked for; each pause is where the next step would begin."""
+    """A run as an iterator of pauses, each just before a step; the first ``next`` begins the run."""
 
-    def __init__(self, run: Run, running: Running) -> None:
+    def __init__(self, run: Run, state: SessionState) -> None:
         self.run = run
-        self.running = running
+        self.state = state
         self.asked = SessionRunArgs()
         self.results: Any = None
-        self.answered = False  # the step that the user waits for is made
-        self.through = False  # all steps are made, and the end of the run is still to come
-        self.leaving = False  # what is raised now is the user's
+        self.answered = False  # whether the step that the user waits for is made
+        self.through = False  # whether all steps are made, and only the end of the run is still to come
+        self.leaving = False  # whether what is raised now was raised by the user's code
         self.pauses = staged(run, "run", self._run)
 
     def ask(self, args: SessionRunArgs) -> None:
-        """Set what the user asks of the next step."""
+        """Set what the user wants of the next step."""
         self.asked, self.results, self.answered = args, None, False
 
-    # The stages: what `Runner.run`, `Runner.train_loop` and `Runner.train_epoch` do, with pauses
+    # The bodies of the stages `run`, `train_loop` and `train_epoch`, with pauses
 
     def _run(self) -> Pauses:
-        run, running = self.run, self.running
+        run, state = self.run, self.state
         run.running = True
         self._create()
         while True:
@@ -99,20 +99,20 @@ class Drive:
             except LOST as error:
                 if self.leaving:
                     raise
-                running.lose(run, error)
-                running.quietly(run, self._create)
+                state.lose(run, error)
+                state.quietly(run, self._create)
         self.through = True
-        yield  # the end comes when the session is closed
-        running.coordinator.raise_requested()
+        yield  # the hooks after the run are called when the session is closed
+        state.coordinator.raise_requested()
         run.running = False
 
     def _create(self) -> None:
         while True:
-            self.running.open(self.run)
+            self.state.open(self.run)
             try:
                 return create(self.run)
             except LOST as error:
-                self.running.lose(self.run, error)
+                self.state.lose(self.run, error)
 
     def _train_loop(self) -> Pauses:
         run = self.run
@@ -123,7 +123,7 @@ class Drive:
                     return
                 run.set_mode(mode)
                 yield from staged(run, "train_epoch", self._train_epoch)
-            elif not self.running.quietly(run, self._validate):
+            elif not self.state.quietly(run, self._validate):
                 return
             count_epoch(run, mode)
 
@@ -133,8 +133,8 @@ class Drive:
 
     def _train_epoch(self) -> Pauses:
         run = self.run
-        run.done.due = None
-        if _is_stopping(run):  # a hook before the epoch has asked for it
+        if _is_stopping(run):  # a pre hook of the epoch has asked for it
+            run.done.due = None
             return
         try:
             for batch in batches(run, "train"):
@@ -147,25 +147,23 @@ class Drive:
                 if run.mode != "train":  # the user has validated in the pause
                     run.set_mode("train")
         except QUIET as error:
-            self.running.end_quietly(run, error)
-        else:
-            end_pass(run)
+            self.state.end_quietly(run, error)
 
     def _train_iter(self, batch: Any) -> None:
-        run, running, args = self.run, self.running, self.asked
-        step = running.begun(run, args)
+        run, state, args = self.run, self.state, self.asked
+        step = state.begin_step(run, args)
         step.ask(self, _CALLER, args.fetches, run)
-        running.given = step
+        state.given = step
         if args.feed:
             batch = step.feed(batch, args.feed, _CALLER, run)
-        made = running.quietly(run, lambda: run.train_iter(batch))
-        running.given = None
-        if made and running.quiet is None:
+        made = state.quietly(run, lambda: run.train_iter(batch))
+        state.given = None
+        if made and state.quiet is None:
             self.results, self.answered = step.results(self, _CALLER, run), True
 
 
 def _is_stopping(run: Run) -> bool:
-    return run.stopping  # asked in a function: a type checker takes an attribute to be what it was before
+    return run.stopping  # a function, since type checkers assume that an attribute has kept its value
 
 
 _CALLER = "the caller of the step"

@@ -1,0 +1,99 @@
+"""The checkpoint files that a hook keeps in a folder: the newest few.
+
+A file is removed only after the one that replaces it has been written. A checkpoint, which has the state of the hook,
+lists itself among the files that are kept, so a resumed run keeps, replaces and removes the same files as a run that
+was never interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, final
+
+from aspecthook._errors import brief
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._format import is_checkpoint
+
+if TYPE_CHECKING:
+    from aspecthook.training.loop._run import Run
+
+
+@final
+class KeptFiles:
+    """The names of the files that are kept, the oldest first.
+
+    Args:
+        folder: The folder; None if it is not known yet.
+        most: How many files to keep; None for all.
+
+    Attributes:
+        names: The names of the files.
+        saving: The file that is being written, or None.
+    """
+
+    __slots__ = ("_most", "folder", "names", "saving")
+
+    def __init__(self, folder: Path | None, most: int | None) -> None:
+        self.folder = folder
+        self._most = most
+        self.names: list[str] = []
+        self.saving: Path | None = None
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file."""
+        return Path(name) if self.folder is None else self.folder / name
+
+    def save(self, run: Run, name: str) -> None:
+        """Save a checkpoint, and remove the oldest file if there are too many."""
+        before = self.names
+        self.names = [*(one for one in before if one != name), name]
+        self.saving = self.path(name)
+        try:
+            run.save_checkpoint(self.saving)
+        except BaseException:
+            self.names = before
+            raise
+        finally:
+            self.saving = None
+        run.logger.info("saved %s", self.path(name))
+        self.prune(run)
+
+    def prune(self, run: Run) -> None:
+        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
+        for name in self.names[: -self._most] if self._most is not None else ():
+            if self._remove(run, name):
+                self.names.remove(name)
+
+    def _remove(self, run: Run, name: str) -> bool:
+        path = self.path(name)
+        if run.rank != 0 or not is_checkpoint(path):  # somebody may have put another file in its place
+            return True
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
+            return False
+        return True
+
+
+def check_names(names: Iterable[object], who: str) -> None:
+    """Check the names of files in the state of a hook, which will remove these files some day.
+
+    Raises:
+        TrainingError: A file is outside the folder of the hook.
+    """
+    for name in names:
+        if not is_inside(name):
+            raise TrainingError(
+                f"the state of the {who} has the file {brief(name)}, which is outside its folder; no run saves such a "
+                "state, so load another checkpoint"
+            )
+
+
+def is_inside(name: object) -> bool:
+    """Whether a name means a file inside the folder that it is relative to."""
+    if not isinstance(name, str):
+        return False
+    path = PurePath(name)
+    return bool(path.name) and not path.is_absolute() and ".." not in path.parts
