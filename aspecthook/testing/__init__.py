@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ._laws import LawError, law, run_laws
     from ._machine import HookMachine
     from ._orders import Underconstrained, assert_order_free, orders_of, underconstrained
-    from ._ready import (
+    from ._ready_laws import (
         always_last,
         before,
         commutes,
@@ -83,7 +83,7 @@ _MODULES = {
     "_laws": ("LawError", "law", "run_laws"),
     "_machine": ("HookMachine",),
     "_orders": ("Underconstrained", "assert_order_free", "orders_of", "underconstrained"),
-    "_ready": (
+    "_ready_laws": (
         *("always_last", "before", "commutes", "exactly_once", "idempotent", "never_together", "sees_changes_of"),
     ),
     "_repeat": ("NotRepeatableError",),

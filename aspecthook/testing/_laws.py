@@ -19,7 +19,7 @@ from aspecthook._errors import HookOrderError, HookTypeError
 from ._calls import Given, blank_of, bound_of, code_in, run_to_end
 from ._model import differs
 from ._played import Played
-from ._ready import ReadyLaw
+from ._ready_laws import ReadyLaw
 from ._refusals import not_refused
 from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from ._shortened import shortened

@@ -21,7 +21,7 @@ from aspecthook._core.mount.point import MountPoint
 from ._calls import Given, outcome
 from ._guests import PlannedError
 from ._laws import broken
-from ._state import MachineState
+from ._machine_state import MachineState
 
 
 def check_lifetimes(state: MachineState, given: Given) -> None:

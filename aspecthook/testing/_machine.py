@@ -1,8 +1,8 @@
 """The state machine for users: a mount point of theirs, their hooks and their laws.
 
 The model is a plain list of rows, in the order in which hooks were added; whatever a user's own rules do, the list
-takes over before the next rule. `_state` holds it, `_machine_calls` makes calls, `_rules` changes things at random,
-`_small_world` plays all short stories.
+adopts before the next rule. `_machine_state` holds it, `_machine_calls` makes and checks calls, `_machine_rules`
+changes hooks at random, and `_small_world` plays the short stories.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import currently_in_test_context
 
-from ._rules import Rules
+from ._machine_rules import Rules
 from ._small_world import explored
 from ._story import with_story
 

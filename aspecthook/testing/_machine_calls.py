@@ -15,10 +15,10 @@ from ._calls import Given, bound_of, outcome, quiet
 from ._drives import AT_ONCE
 from ._guests import ADDS, AGAIN, REMOVES, Calling, Guest, function_of
 from ._laws import broken, check_call, check_law
+from ._machine_state import MachineState
 from ._model import interpreted
 from ._played import Played
 from ._rows import Row, row_of
-from ._state import MachineState
 from ._steps import Trace
 from ._trace import make_call, make_two_calls, trace_of
 

@@ -18,7 +18,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn
 
 from ._calls import Given, bound_of
-from ._repeat import Row, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
+from ._repeat import Hooks, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
 from ._steps import Step, Trace
 from ._trace import untraced
 
@@ -80,7 +80,7 @@ def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterat
         yield from _orders(with_row(chain, kinds[0], row), keep=keep, kinds=kinds[1:])
 
 
-def _rows(row: Row, *, keep: bool, choose: Choices = list) -> Iterator[Row]:
+def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
     """Yield every order of the hooks of one kind.
 
     This is the usual search for all linear extensions, with a stack of its own: a chain may be longer than Python lets
@@ -241,16 +241,16 @@ def _drawn(chain: Chain, choose: Choices, *, keep: bool) -> Chain:
     return chain
 
 
-def _neighbours(chain: Chain) -> Iterator[tuple[str, Row, int]]:
+def _neighbours(chain: Chain) -> Iterator[tuple[str, Hooks, int]]:
     """Yield where two neighbours of one kind may change places."""
     for kind in KINDS:
-        row: Row = getattr(chain, kind)
+        row: Hooks = getattr(chain, kind)
         for place in range(len(row) - 1):
             if not precedes(row[place], row[place + 1]):
                 yield kind, row, place
 
 
-def _swapped(row: Row, place: int) -> Row:
+def _swapped(row: Hooks, place: int) -> Hooks:
     return (*row[:place], row[place + 1], row[place], *row[place + 2 :])
 
 
@@ -263,7 +263,7 @@ def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
     before = first
     for kind in KINDS:
         wanted = {id(hook): place for place, hook in enumerate(getattr(other._chain, kind))}
-        row: Row = getattr(before._chain, kind)
+        row: Hooks = getattr(before._chain, kind)
         place = 0
         while place < len(row) - 1:
             if wanted[id(row[place])] < wanted[id(row[place + 1])]:
@@ -376,7 +376,7 @@ def underconstrained(
     first = _first(function, args, kwargs)
     found: list[Underconstrained] = []
     for kind in KINDS:
-        row: Row = getattr(first._chain, kind)
+        row: Hooks = getattr(first._chain, kind)
         for one, other in combinations(range(len(row)), 2):
             orders = side_by_side(row, one, other)
             if orders is None or row[one].priority != row[other].priority or precedes(row[one], row[other]):

@@ -20,7 +20,7 @@ from ._shortened import shortened
 from ._steps import Trace
 
 Wait = Callable[[Awaitable[Trace]], Trace]
-Row = tuple[Hook, ...]
+Hooks = tuple[Hook, ...]
 
 
 class NotRepeatableError(AspecthookError, RuntimeError):
@@ -130,7 +130,7 @@ def same(one: Any, other: Any) -> bool:
 # Orders
 
 
-def with_row(chain: Chain, kind: str, row: Row) -> Chain:
+def with_row(chain: Chain, kind: str, row: Hooks) -> Chain:
     """Return a chain with the hooks of one kind replaced."""
     changed = Chain(())
     for one in KINDS:
@@ -143,7 +143,7 @@ def precedes(first: Hook, second: Hook) -> bool:
     return any(key in second.keys for key in first.before) or any(key in first.keys for key in second.after)
 
 
-def side_by_side(row: Row, first: int, second: int) -> tuple[Row, Row] | None:
+def side_by_side(row: Hooks, first: int, second: int) -> tuple[Hooks, Hooks] | None:
     """Return two orders that differ in nothing but the order of two hooks: as they are now, and the other way round.
 
     If others are between the two, one of the two is moved to the other, which constraints with those between may

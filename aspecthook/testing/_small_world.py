@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from aspecthook._core.law.asks import KINDS
 
 from ._calls import quiet
-from ._draws import SETTINGS, is_ours
 from ._laws import check_refusals, unchanged
 from ._lifetimes import check_death, check_lifetimes
-from ._rules import Rules
+from ._machine_draws import SETTINGS, is_ours
+from ._machine_rules import Rules
 from ._story import with_story
 
 Story = TypeVar("Story", bound=tuple[str, ...])

@@ -19,12 +19,24 @@ from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError,
 
 from ._calls import Given, code_of_given
 from ._candidates import Candidate
-from ._draws import PRIORITIES, SETTINGS, additions, beginnings, callings, is_ours, levels, own, place, steps, ways
 from ._guests import ANSWERS, Calling, Guest, PlannedError
 from ._laws import broken, check_determinism, check_order, check_plain, check_traces, unchanged
 from ._machine_calls import CallingMachine
+from ._machine_draws import (
+    PRIORITIES,
+    SETTINGS,
+    additions,
+    beginnings,
+    callings,
+    is_ours,
+    levels,
+    own,
+    place,
+    steps,
+    ways,
+)
+from ._machine_state import put
 from ._rows import Row, of_kind, ordered, row_of
-from ._state import put
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -240,20 +252,18 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @rule(hook=own())
     def pause(self, hook: Row | str) -> None:
         """Pause one hook."""
-        row = self._read_row("pause", hook)
-        cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=True)
-        self._expected.pause(row, paused=True)
-        self._expected.check(f"with {row!r} paused")
-        self._check()
+        self._set_paused(self._read_row("pause", hook), paused=True)
 
     @precondition(lambda self: any(cast("Hook", row.hook).paused for row in self._own_rows()))
     @rule(hook=own())
     def resume(self, hook: Row | str) -> None:
         """Resume one hook, if it was paused."""
-        row = self._read_row("resume", hook)
-        cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=False)
-        self._expected.pause(row, paused=False)
-        self._expected.check(f"with {row!r} resumed")
+        self._set_paused(self._read_row("resume", hook), paused=False)
+
+    def _set_paused(self, row: Row, *, paused: bool) -> None:
+        cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=paused)
+        self._expected.pause(row, paused=paused)
+        self._expected.check(f"with {row!r} {'paused' if paused else 'resumed'}")
         self._check()
 
     @precondition(lambda self: self._expected.rows and len(self._pauses) < _MOST_PAUSES)

@@ -20,13 +20,13 @@ from aspecthook._core.mount.hookable import hookable, hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookTypeError, nearest
 
-from ._asking import asking_hooks
 from ._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
-from ._candidates import Candidate, Ran, answering_hooks, marked_names, never, odd, read, small_hooks, variants
+from ._candidates import Candidate, marked_names, never, odd, read, variants
 from ._drives import DRIVES, drives_of
-from ._expected import Expected
+from ._expected_hooks import Expected
 from ._guests import DEEDS, Guest, PlannedError, PlannedStop, guests_of
 from ._laws import check_plain, laws_in, traces
+from ._own_hooks import Ran, answering_hooks, asking_hooks, small_hooks
 from ._played import Played
 from ._rows import Counts, Row
 from ._samples import samples_of

@@ -13,8 +13,8 @@ from aspecthook._core.law.options import Options
 from ._calls import Given
 from ._candidates import Candidate, conditions, never
 from ._guests import Calling
+from ._machine_state import MachineState
 from ._rows import Row
-from ._state import MachineState
 
 # What is drawn. Smaller choices come first: nothing said, nothing constrained, the first candidate.
 
