@@ -1,15 +1,13 @@
 """What a hookable function is to a type checker; at run time it is the plain function that it was.
 
-A hook is given back as it was given, so each form of answer is an overload of its own (None; a new value; ``Return``;
-both), with a sync and an async edition where the target awaits its hooks. An answer that fits none of them is an error.
-(One whose signature mentions ``Any`` fits several: mypy checks its answer, and gives back a function of anything.)
+The return type of a target (``R``) tells its style, and the result that its hooks see: of a coroutine function what is
+awaited, of a generator function what it returns, of an async generator function None. Each attribute, such as ``pre``,
+is a descriptor that reads this once: ``PreOf[R]`` returns a ``Pre[T, S]``, the decorator for pre hooks where the result
+is ``T`` and the style ``S``.
 
-What a target gives (``R``) tells what its hooks see. A coroutine function's hooks see what is awaited, a generator
-function's what it returns, an async generator's None. A function annotated with ``Iterator`` or ``Iterable`` may be
-a generator function or may just give an iterator, which is not to be known from outside: there any answer is taken.
-
-The classes of hooks take ``R`` twice: as it is, to find the ``Coroutine`` in whatever an ``async def`` is said to give,
-and as ``Exactly[R]``, to tell an ``Iterator`` from a ``Generator``, which is an ``Iterator`` too.
+A hook is returned with the type that it has, so each form of answer is an overload (None; a new value; ``Return``;
+both), sync and, for targets that await their hooks, async. An answer that fits none of them is an error. If the
+signature of a hook mentions ``Any``, several fit: mypy checks the answer, and returns a function of anything.
 """
 
 # Overloads overlap on purpose: the first that fits is the most exact one. tests/typing reaches each of them.
@@ -42,24 +40,25 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")  # the parameters of a hook; what it asks for is checked when it is added
 S = TypeVar("S")
 T = TypeVar("T")
-Y = TypeVar("Y")
-Z = TypeVar("Z")
-# Any: what mypy makes of a method that gives `Self`, which it cannot follow through `__get__`; else it would say Never,
-# and take all that comes after a call for unreachable.
-R = TypeVar("R", default=Any)
 R_co = TypeVar("R_co", covariant=True)
 E_co = TypeVar("E_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)  # the style of a target
+Y = TypeVar("Y")
+Z = TypeVar("Z")
+# Any: what mypy makes of a method that returns `Self`, which it cannot follow through `__get__`. Without the default it
+# would infer Never, and take everything after a call for unreachable.
+R = TypeVar("R", default=Any)
 
-# What an answer may be besides; their names are what an error message shows. Never: nothing else.
+# What else an answer may be. Error messages show these names. Never: nothing else.
 OrNone = TypeVar("OrNone", bound=None, default=Never)
 ArgsOrNone = TypeVar("ArgsOrNone", bound=Args | None, default=Never)
 
-# Any: which items a stream yields tells nothing of what it answers.
+# Any: the items of a stream say nothing about what it answers.
 AnyHook = TypeVar("AnyHook", bound=Callable[..., object])
 StreamHook = TypeVar("StreamHook", bound=Callable[..., Iterator[Any]])
 AsyncStreamHook = TypeVar("AsyncStreamHook", bound=Callable[..., AsyncIterator[Any]])
 
-# Any: what goes through a coroutine or a generator on its way is between it and its caller.
+# Any: what is sent into a coroutine or a generator concerns it and its caller alone.
 Coro: TypeAlias = Coroutine[Any, Any, T]
 Gen: TypeAlias = Generator[Any, Any, T]
 AsyncGen: TypeAlias = AsyncGenerator[Any, Any]
@@ -74,368 +73,262 @@ Types: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 class Exactly(Generic[R]):
     """``R`` and none of its subtypes: the type variable is invariant."""
 
-class Pre(Generic[R_co, E_co]):
+# The styles of targets. Async ones await their hooks, and take sync hooks as well. Those annotated with exactly an
+# `Iterator` or the like are `Unknown`: they may be generator functions, or may return an iterator that they have.
+class Either: ...
+class Sync(Either): ...
+class Async(Either): ...
+class Streams: ...
+class AsyncStreams: ...
+class Unknown: ...
+
+# The kinds of hooks.
+
+class Pre(Generic[T, S_co]):
     """``f.pre``: a hook answers None, ``Args(...)`` or ``Return(value)``."""
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     @overload
-    def __call__(self, hook: Hook[Q, ArgsOrNone], /, **options: Unpack[Adding]) -> Hook[Q, ArgsOrNone]: ...
-    # It may be a generator function or not.
-    @overload
-    def __call__(self: Pre[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Functions.
+    def __call__(self: Pre[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     @overload
     def __call__(
-        self: Pre[T, Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | ArgsOrNone]: ...
-    # Generator functions.
-    @overload
-    def __call__(
-        self: Pre[Gen[T], Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | ArgsOrNone]: ...
-    # Coroutine functions.
-    @overload
-    def __call__(
-        self: Pre[Coro[T], Any], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Adding]
+        self: Pre[T, Async], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, ArgsOrNone]: ...
     @overload
     def __call__(
-        self: Pre[Coro[T], Any], hook: AsyncHook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
+        self: Pre[T, Async], hook: AsyncHook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T] | ArgsOrNone]: ...
     @overload
     def __call__(
-        self: Pre[Coro[T], Any], hook: Hook[Q, Awaitable[Args | Return[T] | None]], /, **options: Unpack[Adding]
+        self: Pre[T, Async], hook: Hook[Q, Awaitable[Args | Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[Args | Return[T] | None]]: ...
     @overload
     def __call__(
-        self: Pre[Coro[T], Any], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
+        self: Pre[T, Either], hook: Hook[Q, ArgsOrNone], /, **options: Unpack[Adding]
+    ) -> Hook[Q, ArgsOrNone]: ...
+    @overload
+    def __call__(
+        self: Pre[T, Either], hook: Hook[Q, Return[T] | ArgsOrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | ArgsOrNone]: ...
-    # Async generator functions.
-    @overload
-    def __call__(
-        self: Pre[AsyncGen, Any], hook: AsyncHook[Q, ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, ArgsOrNone]: ...
-    @overload
-    def __call__(
-        self: Pre[AsyncGen, Any], hook: AsyncHook[Q, Return[None] | ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[None] | ArgsOrNone]: ...
-    @overload
-    def __call__(
-        self: Pre[AsyncGen, Any], hook: Hook[Q, Return[None] | ArgsOrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[None] | ArgsOrNone]: ...
 
-class Post(Generic[R_co, E_co]):
-    """``f.post``: a hook answers None, the new result or ``Return(result)``."""
+class Post(Generic[T, S_co]):
+    """``f.post`` and ``f.item``: a hook answers None, the new result or item, or that in ``Return``."""
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
-    # It may be a generator function or not.
     @overload
-    def __call__(self: Post[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Generator functions; what mypy shows of it comes first.
+    def __call__(self: Post[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     @overload
-    def __call__(self: Post[Gen[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
-    # Functions.
-    @overload
-    def __call__(self: Post[T, Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
-    @overload
-    def __call__(self: Post[T, Any], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
-    @overload
-    def __call__(self: Post[T, Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]) -> Hook[Q, T | None]: ...
+    def __call__(self: Post[T, Async], hook: AsyncHook[Q, T], /, **options: Unpack[Adding]) -> AsyncHook[Q, T]: ...
     @overload
     def __call__(
-        self: Post[T, Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Post[T, Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T] | OrNone]: ...
-    # Generator functions.
-    @overload
-    def __call__(
-        self: Post[Gen[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | None]: ...
-    @overload
-    def __call__(
-        self: Post[Gen[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Post[Gen[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T] | OrNone]: ...
-    # Coroutine functions.
-    @overload
-    def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
+        self: Post[T, Async], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, None]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, T | None], /, **options: Unpack[Adding]
+        self: Post[T, Async], hook: AsyncHook[Q, T | None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
+        self: Post[T, Async], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
+        self: Post[T, Async], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Adding]
+        self: Post[T, Async], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[T | Return[T] | None]]: ...
     @overload
-    def __call__(self: Post[Coro[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
+    def __call__(self: Post[T, Either], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
+    @overload
+    def __call__(self: Post[T, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
+    @overload
+    def __call__(self: Post[T, Either], hook: Hook[Q, T | None], /, **options: Unpack[Adding]) -> Hook[Q, T | None]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | None]: ...
-    @overload
-    def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
+        self: Post[T, Either], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | OrNone]: ...
     @overload
     def __call__(
-        self: Post[Coro[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
+        self: Post[T, Either], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T] | OrNone]: ...
-    # Async generator functions, which give nothing that could be replaced.
-    @overload
-    def __call__(
-        self: Post[AsyncGen, Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, None]: ...
 
-class Except(Generic[R_co, E_co]):
+class Except(Generic[T, S_co]):
     """``f.exception``: a hook answers None or ``Return(value)``."""
 
     @overload
     def __call__(self, /, *types: Types, **options: Unpack[Adding]) -> Self: ...
-    # It may be a generator function or not.
     @overload
-    def __call__(self: Except[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Generator and coroutine functions; what mypy shows of them comes first.
+    def __call__(self: Except[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     @overload
     def __call__(
-        self: Except[Gen[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T]]: ...
-    @overload
-    def __call__(
-        self: Except[Coro[T], Any], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
+        self: Except[T, Async], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T]]: ...
-    # Functions.
     @overload
     def __call__(
-        self: Except[T, Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T]]: ...
-    @overload
-    def __call__(self: Except[T, Any], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Except[T, Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | None]: ...
-    # Generator functions.
-    @overload
-    def __call__(
-        self: Except[Gen[T], Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | None]: ...
-    # Coroutine functions.
-    @overload
-    def __call__(
-        self: Except[Coro[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
+        self: Except[T, Async], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, None]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: AsyncHook[Q, Return[T] | None], /, **options: Unpack[Adding]
+        self: Except[T, Async], hook: AsyncHook[Q, Return[T] | None], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T] | None]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: Hook[Q, Awaitable[Return[T] | None]], /, **options: Unpack[Adding]
+        self: Except[T, Async], hook: Hook[Q, Awaitable[Return[T] | None]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Awaitable[Return[T] | None]]: ...
     @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
+        self: Except[T, Either], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T]]: ...
     @overload
+    def __call__(self: Except[T, Either], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
+    @overload
     def __call__(
-        self: Except[Coro[T], Any], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
+        self: Except[T, Either], hook: Hook[Q, Return[T] | None], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T] | None]: ...
-    # Async generator functions.
-    @overload
-    def __call__(
-        self: Except[AsyncGen, Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Except[AsyncGen, Any], hook: AsyncHook[Q, Return[None] | OrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[None] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Except[AsyncGen, Any], hook: Hook[Q, Return[None] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[None] | OrNone]: ...
 
-class Around(Generic[R_co, E_co]):
+class Around(Generic[T, S_co]):
     """``f.around``: a function answers the result or ``Return(result)``, a generator what a post hook may."""
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
-    # It may be a generator function or not.
     @overload
-    def __call__(self: Around[Any, Unclear], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Generator functions. A stream and a generator with one `yield` cannot be told apart.
+    def __call__(self: Around[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
+    # Generator functions: a stream and a generator with one `yield` cannot be told apart.
     @overload
-    def __call__(self: Around[Gen[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
+    def __call__(self: Around[T, Streams], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
     def __call__(
-        self: Around[Gen[T], Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
+        self: Around[T, Streams], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, Return[T]]: ...
     @overload
     def __call__(
-        self: Around[Gen[T], Any], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
+        self: Around[T, Streams], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T]]: ...
     @overload
-    def __call__(self: Around[Gen[T], Any], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
-    # Functions.
-    @overload
-    def __call__(self: Around[T, Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
+    def __call__(self: Around[Any, Streams], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
+    # Async generator functions: likewise.
     @overload
     def __call__(
-        self: Around[T, Any], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T]]: ...
+        self: Around[Any, AsyncStreams], hook: AsyncStreamHook, /, **options: Unpack[Adding]
+    ) -> AsyncStreamHook: ...
+    @overload
+    def __call__(self: Around[Any, AsyncStreams], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
+    # Functions and coroutine functions.
+    @overload
+    def __call__(self: Around[T, Async], hook: AsyncHook[Q, T], /, **options: Unpack[Adding]) -> AsyncHook[Q, T]: ...
     @overload
     def __call__(
-        self: Around[T, Any], hook: YieldHook[Q, Y, Z, None], /, **options: Unpack[Adding]
-    ) -> YieldHook[Q, Y, Z, None]: ...
-    @overload
-    def __call__(
-        self: Around[T, Any], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> YieldHook[Q, Y, Z, T | Return[T] | OrNone]: ...
-    # Coroutine functions.
-    @overload
-    def __call__(
-        self: Around[Coro[T], Any], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
+        self: Around[T, Async], hook: AsyncHook[Q, Return[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, Return[T]]: ...
     @overload
     def __call__(
-        self: Around[Coro[T], Any], hook: AsyncHook[Q, T | Return[T]], /, **options: Unpack[Adding]
+        self: Around[T, Async], hook: AsyncHook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | Return[T]]: ...
     @overload
+    def __call__(self: Around[Any, Async], hook: AsyncStreamHook, /, **options: Unpack[Adding]) -> AsyncStreamHook: ...
+    @overload  # it returns what `proceed()` returns, without awaiting it
     def __call__(
-        self: Around[Coro[T], Any], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> YieldHook[Q, Y, Z, T | Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Around[Coro[T], Any], hook: AsyncStreamHook, /, **options: Unpack[Adding]
-    ) -> AsyncStreamHook: ...
-    # One that hands on what `proceed()` gives.
-    @overload
-    def __call__(
-        self: Around[Coro[T], Any], hook: AsyncHook[Q, T | Return[T] | Coro[T]], /, **options: Unpack[Adding]
+        self: Around[T, Async], hook: AsyncHook[Q, T | Return[T] | Coro[T]], /, **options: Unpack[Adding]
     ) -> AsyncHook[Q, T | Return[T] | Coro[T]]: ...
-    # Async generator functions: streams and generators with one `yield`.
+    @overload
+    def __call__(self: Around[T, Sync], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
     @overload
     def __call__(
-        self: Around[AsyncGen, Any], hook: AsyncStreamHook, /, **options: Unpack[Adding]
-    ) -> AsyncStreamHook: ...
+        self: Around[T, Sync], hook: Hook[Q, Return[T]], /, **options: Unpack[Adding]
+    ) -> Hook[Q, Return[T]]: ...
     @overload
-    def __call__(self: Around[AsyncGen, Any], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
-    # Only a generator function that answers something else, or that is not said to be one, comes as far as here.
+    def __call__(
+        self: Around[T, Either], hook: YieldHook[Q, Y, Z, None], /, **options: Unpack[Adding]
+    ) -> YieldHook[Q, Y, Z, None]: ...
+    @overload
+    def __call__(
+        self: Around[T, Either], hook: YieldHook[Q, Y, Z, T | Return[T] | OrNone], /, **options: Unpack[Adding]
+    ) -> YieldHook[Q, Y, Z, T | Return[T] | OrNone]: ...
+    # Only a generator function with another answer, or one that is not annotated as a generator, gets as far as here.
     @overload
     @deprecated("its answer is not known to be a result: annotate Generator[None, Any, what it answers]")
-    def __call__(self, hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
-    # Functions again: what pyright shows comes last.
-    @overload
+    def __call__(self: Around[Any, Either], hook: StreamHook, /, **options: Unpack[Adding]) -> StreamHook: ...
+    @overload  # pyright shows the last one in its messages
     def __call__(
-        self: Around[T, Any], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
+        self: Around[T, Sync], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T]]: ...
 
-class Item(Generic[R_co, E_co]):
-    """``f.item``: a hook answers None, the item to yield instead or ``Return(item)``."""
-
-    @overload
-    def __call__(
-        self: Item[Iterator[Any], Any] | Item[AsyncIterator[Any], Any] | Item[Any, Streamed],
-        /,
-        **options: Unpack[Adding],
-    ) -> Item[R_co, E_co]: ...
-    # It may be a generator function or not.
-    @overload
-    def __call__(self: Item[Any, Streamed], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
-    # Generator functions.
-    @overload
-    def __call__(self: Item[Iterator[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
-    @overload
-    def __call__(self: Item[Iterator[T], Any], hook: Hook[Q, None], /, **options: Unpack[Adding]) -> Hook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Item[Iterator[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | None]: ...
-    @overload
-    def __call__(
-        self: Item[Iterator[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Item[Iterator[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T] | OrNone]: ...
-    # Async generator functions.
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, T]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T | None], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, T | None]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: AsyncHook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> AsyncHook[Q, T | Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, Awaitable[T | Return[T] | None]], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Awaitable[T | Return[T] | None]]: ...
-    @overload
-    def __call__(self: Item[AsyncIterator[T], Any], hook: Hook[Q, T], /, **options: Unpack[Adding]) -> Hook[Q, T]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, None]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, T | None], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | None]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, Return[T] | OrNone]: ...
-    @overload
-    def __call__(
-        self: Item[AsyncIterator[T], Any], hook: Hook[Q, T | Return[T] | OrNone], /, **options: Unpack[Adding]
-    ) -> Hook[Q, T | Return[T] | OrNone]: ...
-
-class Always:
-    """``f.always``: what a hook answers is ignored."""
+class Unchecked:
+    """``f.always`` and ``e.on``: a hook may answer anything."""
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     @overload
     def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
 
-class On:
-    """``e.on``: a subscriber answers None, an answer or ``Return(answer)``."""
+# The attributes of a target. They have its return type twice: as it is, to find the `Coroutine` in whatever a type
+# checker infers for an `async def`, and as `Exactly[R]`, to tell an `Iterator` from a `Generator`, which is one too.
+# The overloads look at `self` and not at `target`: if R is Any, mypy would take every attribute for Any.
 
+class PreOf(Generic[R_co, E_co]):
     @overload
-    def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
+    def __get__(self: PreOf[Any, Unclear], target: object, owner: object, /) -> Pre[Any, Unknown]: ...
     @overload
-    def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
+    def __get__(self: PreOf[Coro[T], Any], target: object, owner: object, /) -> Pre[T, Async]: ...
+    @overload
+    def __get__(self: PreOf[AsyncGen, Any], target: object, owner: object, /) -> Pre[None, Async]: ...
+    @overload
+    def __get__(self: PreOf[Gen[T], Any], target: object, owner: object, /) -> Pre[T, Sync]: ...
+    @overload
+    def __get__(self: PreOf[T, Any], target: object, owner: object, /) -> Pre[T, Sync]: ...
+
+class AroundOf(Generic[R_co, E_co]):
+    @overload
+    def __get__(self: AroundOf[Any, Unclear], target: object, owner: object, /) -> Around[Any, Unknown]: ...
+    @overload
+    def __get__(self: AroundOf[Coro[T], Any], target: object, owner: object, /) -> Around[T, Async]: ...
+    @overload
+    def __get__(self: AroundOf[AsyncGen, Any], target: object, owner: object, /) -> Around[None, AsyncStreams]: ...
+    @overload
+    def __get__(self: AroundOf[Gen[T], Any], target: object, owner: object, /) -> Around[T, Streams]: ...
+    @overload
+    def __get__(self: AroundOf[T, Any], target: object, owner: object, /) -> Around[T, Sync]: ...
+
+class NoGenerator:
+    """``f.item`` of what is not a generator function: not callable, as there are no items for hooks."""
+
+class ItemOf(Generic[R_co, E_co]):
+    @overload
+    def __get__(self: ItemOf[Any, Streamed], target: object, owner: object, /) -> Post[Any, Unknown]: ...
+    @overload
+    def __get__(self: ItemOf[Iterator[T], Any], target: object, owner: object, /) -> Post[T, Sync]: ...
+    @overload
+    def __get__(self: ItemOf[AsyncIterator[T], Any], target: object, owner: object, /) -> Post[T, Async]: ...
+    @overload
+    def __get__(self: ItemOf[Any, Any], target: object, owner: object, /) -> NoGenerator: ...
+
+class ExceptOf(Generic[R_co, E_co]):
+    @overload
+    def __get__(self: ExceptOf[Any, Unclear], target: object, owner: object, /) -> Except[Any, Unknown]: ...
+    @overload
+    def __get__(self: ExceptOf[Coro[T], Any], target: object, owner: object, /) -> Except[T, Async]: ...
+    @overload
+    def __get__(self: ExceptOf[AsyncGen, Any], target: object, owner: object, /) -> Except[None, Async]: ...
+    @overload
+    def __get__(self: ExceptOf[Gen[T], Any], target: object, owner: object, /) -> Except[T, Sync]: ...
+    @overload
+    def __get__(self: ExceptOf[T, Any], target: object, owner: object, /) -> Except[T, Sync]: ...
+
+class PostOf(Generic[R_co, E_co]):
+    @overload
+    def __get__(self: PostOf[Any, Unclear], target: object, owner: object, /) -> Post[Any, Unknown]: ...
+    @overload
+    def __get__(self: PostOf[Coro[T], Any], target: object, owner: object, /) -> Post[T, Async]: ...
+    @overload
+    def __get__(self: PostOf[AsyncGen, Any], target: object, owner: object, /) -> Post[None, Async]: ...
+    @overload
+    def __get__(self: PostOf[Gen[T], Any], target: object, owner: object, /) -> Post[T, Sync]: ...
+    @overload
+    def __get__(self: PostOf[T, Any], target: object, owner: object, /) -> Post[T, Sync]: ...
 
 class Mounted(Generic[P, R]):
     """What a hookable function and a bound method of one have in common."""
@@ -447,12 +340,12 @@ class Mounted(Generic[P, R]):
     __defaults__: tuple[Any, ...] | None
     __kwdefaults__: dict[str, Any] | None
 
-    pre: Pre[R, Exactly[R]]
-    around: Around[R, Exactly[R]]
-    item: Item[R, Exactly[R]]
-    exception: Except[R, Exactly[R]]
-    post: Post[R, Exactly[R]]
-    always: Always
+    pre: PreOf[R, Exactly[R]]
+    around: AroundOf[R, Exactly[R]]
+    item: ItemOf[R, Exactly[R]]
+    exception: ExceptOf[R, Exactly[R]]
+    post: PostOf[R, Exactly[R]]
+    always: Unchecked
     hooks: MountPoint
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -464,13 +357,13 @@ class Bound(Mounted[P, R]):
 
 @final
 class Nobody:
-    """What nothing accepts but a parameter that accepts everything."""
+    """What no parameter accepts but one that accepts everything, and no function returns but one that returns Any."""
 
 class Hookable(Mounted[P, R]):
     """A hookable function, which the class or the instance that it is taken from binds as far as it is a method.
 
-    Whether it is in a classmethod or a staticmethod is not said, only its first parameter can tell. A staticmethod is
-    best taken from the class: from an instance, mypy binds it in any case, and pyright if it takes any object.
+    Only its first parameter tells whether it is in a classmethod or a staticmethod. Take a staticmethod from the class:
+    from an instance, mypy binds it in any case, and pyright if it takes any object.
     """
 
     # From a class. Callable, as mypy compares no first parameters of generic classes.
@@ -482,7 +375,7 @@ class Hookable(Mounted[P, R]):
     def __get__(  # type: ignore[misc]
         self: Callable[Concatenate[type[S], Q], T], instance: None, owner: type[S], /
     ) -> Bound[Q, T]: ...
-    # Any: as above, what mypy makes of a classmethod that gives `Self`.
+    # Any: as above, what mypy makes of a classmethod that returns `Self`.
     @overload
     def __get__(  # type: ignore[misc]
         self: Callable[Concatenate[type[Any], Q], object], instance: None, owner: type, /
@@ -506,12 +399,12 @@ class Hookable(Mounted[P, R]):
 class BoundEvent(Bound[P, R]):
     """An event that is bound as a method is; its subscribers are still those of all instances."""
 
-    on: On
+    on: Unchecked
 
 class Event(Mounted[P, R]):
-    """An event. Its call gives a list of answers; or, if it gives the first or folds, what its stub is said to give."""
+    """An event; ``R`` is what a call returns."""
 
-    on: On
+    on: Unchecked
     history: History
 
     # As above, for what is a method: from the class it is the event of all instances.
@@ -526,11 +419,13 @@ class Event(Mounted[P, R]):
     @overload
     def __get__(self, instance: None, owner: type | None = None, /) -> Self: ...
     @overload
-    def __get__(
-        self: Event[Concatenate[type[S], Q], T], instance: S, owner: type | None = None, /
+    def __get__(  # type: ignore[misc]
+        self: Callable[Concatenate[type[S], Q], T], instance: S, owner: type | None = None, /
     ) -> BoundEvent[Q, T]: ...
     @overload
-    def __get__(self: Event[Concatenate[S, Q], T], instance: S, owner: type | None = None, /) -> BoundEvent[Q, T]: ...
+    def __get__(
+        self: Callable[Concatenate[S, Q], T], instance: S, owner: type | None = None, /
+    ) -> BoundEvent[Q, T]: ...
     @overload
     def __get__(
         self: Event[Concatenate[S, Q], T], instance: object, owner: type | None = None, /
@@ -539,18 +434,32 @@ class Event(Mounted[P, R]):
     def __get__(self: Event[[], T], instance: object, owner: type | None = None, /) -> Event[[], T]: ...
 
 class ToEvent(Protocol):
-    """``event(errors=...)``: the decorator that is still to be given its stub."""
+    """``event(errors=...)``: a call returns a list of answers.
 
+    The stub is annotated with that list, or with what a subscriber answers; None says that subscribers may answer
+    anything.
+    """
+
+    @overload
+    def __call__(self, stub: Callable[P, Nobody], /) -> Event[P, list[Any]]: ...
     @overload
     def __call__(self, stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...
     @overload
     def __call__(self, stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
     @overload
-    def __call__(self, stub: Callable[P, R], /) -> Event[P, R]: ...
+    def __call__(self, stub: Callable[P, Coro[list[T]]], /) -> Event[P, Coro[list[T]]]: ...
+    @overload
+    def __call__(self, stub: Callable[P, list[T]], /) -> Event[P, list[T]]: ...
+    @overload
+    def __call__(self, stub: Callable[P, Coro[T | None]], /) -> Event[P, Coro[list[T]]]: ...
+    @overload
+    def __call__(self, stub: Callable[P, T | None], /) -> Event[P, list[T]]: ...
 
 class ToAnswer(Protocol):
-    """``event(first=True)`` and ``event(fold=...)``: a call gives what the stub is said to give."""
+    """``event(first=True)`` and ``event(fold=...)``: a call returns what the stub is annotated with."""
 
+    @overload
+    def __call__(self, stub: Callable[P, Nobody], /) -> Event[P, Any]: ...
     @overload
     def __call__(self, stub: Callable[P, Coro[None]], /) -> Event[P, Coro[Any]]: ...
     @overload
@@ -558,14 +467,14 @@ class ToAnswer(Protocol):
     @overload
     def __call__(self, stub: Callable[P, R], /) -> Event[P, R]: ...
 
-# Any: whatever a method takes and gives, it is given back as it was.
+# Any: a method is returned as it was, whatever it takes and returns.
 Method: TypeAlias = classmethod[Any, ..., Any] | staticmethod[..., Any] | property | cached_property[Any]
 Mountable: TypeAlias = Callable[..., object] | Method | MountPoint
 AnyClass = TypeVar("AnyClass", bound=type)
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 class ToHookable(Protocol):
-    """``hookable(name=...)`` and ``hookable(only=...)``: the decorator that is still to be given its target."""
+    """``hookable(name=...)`` and ``hookable(only=...)``: the decorator for the target."""
 
     @overload
     def __call__(self, target: AnyClass, /) -> AnyClass: ...

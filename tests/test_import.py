@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 HEAVY = ["wrapt", "asyncio", "pytest", "hypothesis", "numpy", "torch", "inspect", "dataclasses", "logging", "ast"]
+HEAVY += ["aspecthook.plugins", "tomllib"]
 HEAVY += ["annotationlib"]  # it loads `ast`, from 3.14 on
 
 

@@ -1,4 +1,4 @@
-"""Callables without Python code: proxies of wrapt stand in for them.
+"""Callables without Python code: proxies of wrapt take their place.
 
 For maintainers: `point` has the mount point, which puts its proxy in place and takes it away again; `places` searches
 the modules for those places. Hooks go into a Python function that `carrier` makes, with the parameters of the original;

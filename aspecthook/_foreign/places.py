@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast, final
 
+from aspecthook._core.mount.occupancy import GONE, Occupancy
+
 T = TypeVar("T")
 Place: TypeAlias = tuple[ModuleType, str]
+
+# What is in a namespace under a name that it does not have.
+ABSENT: Any = object()
 
 # What a weaving runs on cannot be woven; what is built on it can.
 _OURS = ("aspecthook._", "aspecthook.torch._", "aspecthook.weave", "wrapt.")
@@ -29,6 +34,52 @@ def space_of(owner: Any) -> dict[str, Any]:
     """Return the namespace of a module or a class, without loading a lazy module."""
     lazy = isinstance(owner, ModuleType)
     return cast("dict[str, Any]", object.__getattribute__(owner, "__dict__") if lazy else vars(owner))
+
+
+@final
+class Entry(Occupancy):
+    """One name in the namespace of a module, a class or an object, held weakly."""
+
+    __slots__ = ("_before", "name", "ours", "owner")
+
+    def __init__(self, owner: Callable[[], Any], name: str, before: object) -> None:
+        super().__init__()
+        self.owner = owner
+        self.name = name
+        self.ours: object = None
+        self._before = before
+
+    @property
+    def before(self) -> object:
+        """What was there before us; `ABSENT` if there was nothing."""
+        return self._before
+
+    def now(self) -> object:
+        """Return what is there."""
+        owner = self.owner()
+        return GONE if owner is None else space_of(owner).get(self.name, ABSENT)
+
+    def put(self, value: object) -> None:
+        """Put something there."""
+        owner = self.owner()
+        if value is not self._before:
+            self.ours = value
+        if isinstance(owner, type):
+            type.__delattr__(owner, self.name) if value is ABSENT else type.__setattr__(owner, self.name, value)
+        elif owner is not None:
+            put_back(space_of(owner), self.name, value)
+
+    def is_ours(self, value: object) -> bool:
+        """Whether this is what we have put there last."""
+        return self.ours is not None and value is self.ours
+
+
+def put_back(space: dict[str, Any], name: str, before: object) -> None:
+    """Restore one entry of a namespace."""
+    if before is ABSENT:
+        space.pop(name, None)
+    else:
+        space[name] = before
 
 
 def places(value: object) -> Iterator[Place]:
@@ -77,7 +128,7 @@ class _Index:
             for module, word, held in _everything():
                 self._places.setdefault(id(held), []).append((module, word))
         for module, word in self._places.get(id(value), ()):
-            if space_of(module).get(word) is value:  # whoever has put something else there since knows of it
+            if space_of(module).get(word) is value:  # unless the name has been assigned since
                 yield module, word
 
 

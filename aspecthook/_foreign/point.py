@@ -1,4 +1,4 @@
-"""Law 4 for what has no Python code: a proxy stands in its place while its mount point carries hooks.
+"""Law 4 for what has no Python code: a proxy takes its place while its mount point carries hooks.
 
 The invariant: while the mount point is open, the proxy is wherever the original was known (in the class that has it, or
 in every module that had it under any name); once it is closed, the original is wherever the proxy was. What others have
@@ -10,52 +10,26 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 
 from .carrier import Carrier, carrier, style_of
-from .places import places, space_of
+from .places import ABSENT, Entry, places, space_of
 from .proxy import Binding, FunctionProxy, MethodProxy, Proxy, ReadProxy, bind
 from .unbound import as_function
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-_ABSENT: Any = object()
-
-
-class _Held(NamedTuple):
-    """A place that our proxy was put into, and what was there before."""
-
-    owner: Callable[[], Any]
-    name: str
-    before: object
-
-    def now(self) -> object:
-        """Return what is there now; None if the owner is gone."""
-        owner = self.owner()
-        return None if owner is None else space_of(owner).get(self.name, _ABSENT)
-
-    def put(self, value: object) -> None:
-        """Put something there."""
-        owner = self.owner()
-        if not isinstance(owner, type):
-            space_of(owner)[self.name] = value
-        elif value is _ABSENT:
-            type.__delattr__(owner, self.name)
-        else:
-            type.__setattr__(owner, self.name, value)
 
 
 class ProxyMountPoint(MountPoint):
     """The mount point of something without Python code. Its proxy is in its places for as long as it carries hooks."""
 
     __slots__ = (
-        "_held",
+        "_entries",
         "_named",
-        "_stranded",
         "binding",
         "carrier",
         "enter",
@@ -78,11 +52,9 @@ class ProxyMountPoint(MountPoint):
         self.carrier, self.enter, self.forward = made
         self.original = original
         self.binding: Binding = binding
-        # The places of our proxy; and those where somebody else's had replaced it when the hooks were removed: they may
-        # put our proxy back.
-        self._held: list[_Held] = []
-        self._stranded: list[_Held] = []
-        # The names of a module's callable that users gave. Only of these is it reported that another stands there.
+        # Where our proxy is, or was until the last hook was removed.
+        self._entries: list[Entry] = []
+        # The names of a module's callable that users gave. Only these are reported as displaced.
         self._named: set[tuple[int, str]] = set()
         self.owner: Callable[[], Any] = lambda: None
         self.short = ""
@@ -90,14 +62,14 @@ class ProxyMountPoint(MountPoint):
         if place is not None:
             owner, self.short = place
             self.owner = weakref.ref(owner)
-            self._held.append(_Held(self.owner, self.short, vars(owner).get(self.short, _ABSENT)))
+            self._entries.append(Entry(self.owner, self.short, vars(owner).get(self.short, ABSENT)))
             shell = ReadProxy if binding == "read" else MethodProxy
         self.proxy: Proxy = shell(original, self)
 
     @property
     def path(self) -> tuple[object, str] | None:
         """The class and the name, if the member is inherited, so that its own name leads to the base class."""
-        inherited = bool(self.short) and self._held[0].before is _ABSENT
+        inherited = bool(self.short) and self._entries[0].before is ABSENT
         return (self.owner(), self.short) if inherited else None
 
     @property
@@ -109,27 +81,24 @@ class ProxyMountPoint(MountPoint):
     @under_lock
     def displaced(self) -> bool:
         """Whether somebody else has replaced our proxy."""
-        if self.opened:
-            return any(self._is_theirs(held) for held in self._held)
         self._heal()
-        return bool(self._stranded)
+        return any(entry.displaced for entry in self._entries if self._is_reported(entry))
 
     def ensure(self) -> None:
-        """Put the proxy wherever the original is: somebody may have put that back."""
+        """Put the proxy wherever the original is, which may have been put back."""
         if not self.opened:
             return
         if not self.short:
-            known = {(id(held.owner()), held.name) for held in self._held}
+            known = {(id(entry.owner()), entry.name) for entry in self._entries}
             for module, name in list(places(self.original)):
                 if (id(module), name) not in known:
-                    self._held.append(_Held(weakref.ref(module), name, self.original))
-        for held in self._held:
-            if held.now() is held.before:
-                held.put(self.proxy)
+                    self._entries.append(Entry(weakref.ref(module), name, self.original))
+        for entry in self._entries:
+            entry.occupy(self.proxy)
 
     def moved_on(self, module: ModuleType) -> None:
         """Forget the places in a module that was reloaded: it has new objects, and nobody has replaced our proxy."""
-        self._held = [held for held in self._held if held.owner() is not module or held.now() is self.proxy]
+        self._entries = [one for one in self._entries if one.owner() is not module or one.now() is self.proxy]
 
     def _target(self) -> Callable[..., Any]:
         return self.forward
@@ -141,56 +110,52 @@ class ProxyMountPoint(MountPoint):
     def _open(self) -> None:
         super()._open()
         self.proxy._self_call = self.enter
-        self._stranded = []
         if not self.short:
-            self._held = []
+            self._entries = []
 
     def _forget(self) -> None:
         super()._forget()
-        # If somebody has kept the proxy and puts it back, its next call removes it.
+        # If other code has kept the proxy and puts it back, its next call removes it.
         self.proxy._self_call = self._call_and_heal
-        self._stranded = [held for held in self._held if self._is_theirs(held)]
+        for entry in self._entries:
+            entry.leave()
+            entry.opened = False
         self._heal()
 
     def name_place(self, module: ModuleType, name: str) -> None:
-        """Note a name that a user gave."""
+        """Remember a name that a user gave."""
         self._named.add((id(module), name))
 
-    def _is_theirs(self, held: _Held) -> bool:
-        if not self.short and (id(held.owner()), held.name) not in self._named:
-            return False
-        now = held.now()
-        if not self.short and now is _ABSENT:
-            return False  # a module has dropped the name
-        return now is not self.proxy and now is not None and (self.opened or now is not held.before)
+    def _is_reported(self, entry: Entry) -> bool:
+        """Whether a user wants to know that another has replaced our proxy; not if a module has dropped the name."""
+        return bool(self.short) or ((id(entry.owner()), entry.name) in self._named and entry.now() is not ABSENT)
 
     def _heal(self) -> None:
-        """Put back what was there before, wherever our proxy is, since it carries no hooks."""
-        for held in self._held:
-            if held.now() is self.proxy:
-                held.put(held.before)
+        """Put back what was there before, wherever our proxy is, if it carries no hooks."""
+        if self.opened:
+            return
+        for entry in self._entries:
+            entry.heal()
         if not self.short:
             for module, name in list(places(self.proxy)):
                 space_of(module)[name] = self.original
-        self._stranded = [held for held in self._stranded if self._is_theirs(held)]
 
     def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
-        self._heal_unless_opened()
+        self._healed()
         return self.carrier(*args, **kwargs)
 
     @under_lock
-    def _heal_unless_opened(self) -> None:
-        if not self.opened:
-            self._heal()
+    def _healed(self) -> None:
+        self._heal()
 
 
 _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValueDictionary()
 
 
 def proxied(value: object) -> ProxyMountPoint | None:
-    """Return the mount point of one of our proxies, or of an original that one stands for now; else None."""
+    """Return the mount point of one of our proxies, or of an original that has one now; else None."""
     if issubclass(type(value), Proxy):
-        mount: ProxyMountPoint = cast("Any", value)._self_mount
+        mount: ProxyMountPoint = cast("Any", value).__aspecthook__
         return mount
     found = _known.get(id(value))
     return found if found is not None and found.original is value and found.opened else None

@@ -1,6 +1,6 @@
-"""Proxies: wrapt objects that stand for what has no Python code, and call what its mount point makes of it.
+"""Proxies: wrapt objects in the place of what has no Python code, which call what its mount point makes of it.
 
-The invariant: a proxy answers as the original does to whoever looks at it, copies it, pickles it or binds it.
+The invariant: a proxy behaves as the original does when it is inspected, copied, pickled or bound.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ else:
     _Base = wrapt.ObjectProxy
 
 
-class Standing(Protocol):
+class ProxiedPoint(Protocol):
     """What a proxy knows of its mount point."""
 
     enter: Callable[..., Any]
@@ -59,7 +59,7 @@ _ANNOTATIONS: Any = property(attrgetter("__wrapped__.__annotations__"), _annotat
 
 
 class _Shell(_Base):
-    """Stands for an original, and is called as something else."""
+    """Takes the place of an original, and is called as something else."""
 
     __annotations__ = _ANNOTATIONS
 
@@ -107,9 +107,9 @@ def _copied(proxy: Any, made: Any) -> Any:
 
 
 class Proxy(_Shell):
-    """Stands for a callable, and calls what its mount point makes of it."""
+    """Takes the place of a callable, and calls what its mount point makes of it."""
 
-    def __init__(self, original: object, mount: Standing) -> None:
+    def __init__(self, original: object, mount: ProxiedPoint) -> None:
         super().__init__(original, mount.enter, mount.path)
         self._self_mount = mount
 
@@ -124,7 +124,7 @@ class Proxy(_Shell):
 
 
 class FunctionProxy(Proxy):
-    """Stands for a callable of a module that binds as functions do, if somebody puts it into a class."""
+    """Takes the place of a callable of a module; if it is put into a class, it binds as functions do."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         own: Any = self
@@ -136,7 +136,7 @@ class FunctionProxy(Proxy):
 
 
 class MethodProxy(Proxy):
-    """Stands for a member of a class that binds to a callable."""
+    """Takes the place of a member of a class that binds to a callable."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         mount = self._self_mount
@@ -156,7 +156,7 @@ class MethodProxy(Proxy):
 
 
 class ReadProxy(Proxy):
-    """Stands for a descriptor that is read as a value: a slot, or a property without Python code."""
+    """Takes the place of a descriptor that is read as a value: a slot, or a property without Python code."""
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         return self if instance is None else self._self_call(instance)

@@ -45,7 +45,7 @@ def as_function(
 
     def init(bound: Any, /, *args: Any, **kwargs: Any) -> Any:
         # `object.__init__` ignores the arguments of an overridden `__new__` unless the class has an `__init__`, as it
-        # has while the proxy stands there.
+        # has while the proxy is there.
         kind: Any = type_of(bound)
         found = found_for(kind)
         if found is not original or kind.__new__ is object.__new__:
@@ -77,7 +77,7 @@ def _behind(original: Any, cls: type[Any], name: str) -> Callable[[Any], Any]:
         if any(base is named for base in bases):  # the iterator then has the classes behind it
             for base in bases:
                 found = vars(base).get(name, _ABSENT)
-                stands_in = issubclass(type(found), Proxy) and found._self_mount.path is not None
+                stands_in = issubclass(type(found), Proxy) and found.__aspecthook__.path is not None
                 if found is not _ABSENT and not stands_in:
                     return found
         return original

@@ -6,8 +6,8 @@ subscribers it costs an empty call.
 
 For maintainers: `_event` makes events of any kind. `_wiring` has the mount point of an interpreter event and `Plug`,
 the base class of what connects one: `_slots` for places that hold one callable (with `_signals`), `_pre_inside` for
-functions of the standard library, `_process` and `_audits` (with `_audited`) for lists of callables. `_quiet` calls an
-event, but not while its subscribers are running.
+functions of the standard library, `_process` and `_audits` for lists of callables. `_uncaught` and `_resources` combine
+several plugs. `_quiet` calls an event, but not while its subscribers are running.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._audited import file_opening, module_importing, socket_connecting, subprocess_starting
     from ._audits import audit
     from ._process import garbage_collecting, program_exit
+    from ._resources import file_opening, module_importing, socket_connecting, subprocess_starting
     from ._signals import signal
     from ._uncaught import uncaught_exception
 
@@ -39,7 +39,7 @@ __getattr__ = lazy(
     __name__,
     {
         "audit": "_audits",
-        **dict.fromkeys(("file_opening", "module_importing", "socket_connecting", "subprocess_starting"), "_audited"),
+        **dict.fromkeys(("file_opening", "module_importing", "socket_connecting", "subprocess_starting"), "_resources"),
         **dict.fromkeys(("garbage_collecting", "program_exit"), "_process"),
         "signal": "_signals",
         "uncaught_exception": "_uncaught",

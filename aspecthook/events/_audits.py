@@ -38,7 +38,7 @@ def _dispatch(
         notify(listener, listener, *args)
 
 
-# The codes of the dispatcher; its globals are its own, which nobody empties.
+# The codes of the dispatcher. It has globals of its own, which stay when the interpreter empties its modules.
 
 
 def _silent(name: str, args: tuple[Any, ...]) -> None: ...

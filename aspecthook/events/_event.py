@@ -23,9 +23,9 @@ from aspecthook._errors import HookOptionError, MountError, brief, entrance, nea
 from aspecthook.events._history import EventPoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
-    from aspecthook._typing import Event, P, R, ToAnswer, ToEvent
+    from aspecthook._typing import Coro, Event, Nobody, P, T, ToAnswer, ToEvent
 
     ToMount = Callable[[FunctionType, str | None, Emission], MountPoint]
 
@@ -37,11 +37,19 @@ _NOTHING: Any = object()
 
 
 @overload
-def event(stub: Callable[P, Coroutine[Any, Any, None]], /) -> Event[P, Coroutine[Any, Any, list[Any]]]: ...
+def event(stub: Callable[P, Nobody], /) -> Event[P, list[Any]]: ...
+@overload
+def event(stub: Callable[P, Coro[None]], /) -> Event[P, Coro[list[Any]]]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
 @overload
 def event(stub: Callable[P, None], /) -> Event[P, list[Any]]: ...
 @overload
-def event(stub: Callable[P, R], /) -> Event[P, R]: ...
+def event(stub: Callable[P, Coro[list[T]]], /) -> Event[P, Coro[list[T]]]: ...  # type: ignore[overload-overlap]
+@overload
+def event(stub: Callable[P, list[T]], /) -> Event[P, list[T]]: ...
+@overload
+def event(stub: Callable[P, Coro[T | None]], /) -> Event[P, Coro[list[T]]]: ...  # type: ignore[overload-overlap]
+@overload
+def event(stub: Callable[P, T | None], /) -> Event[P, list[T]]: ...
 @overload
 def event(
     *, first: Literal[True], name: str | None = None, errors: Errors = ..., replay: bool | int = ...
@@ -52,7 +60,7 @@ def event(*, fold: str, name: str | None = None, errors: Errors = ..., replay: b
 def event(
     *, name: str | None = None, errors: Errors = ..., gather: bool = ..., replay: bool | int = ...
 ) -> ToEvent: ...
-# Any: the overloads say what is taken and given; nobody outside sees this line.
+# Any: callers see the overloads, not this line.
 @entrance
 def event(
     stub: Any = _NOTHING,
@@ -149,34 +157,15 @@ def _emission(
     function: FunctionType, label: str, *, first: bool, fold: str | None, errors: str, gather: bool, replay: bool | int
 ) -> Emission:
     signature = Signature(function.__code__)
-    _check_types(label, first=first, fold=fold, gather=gather, replay=replay)
-    if errors not in _ERRORS:
-        near = nearest(str(errors), list(_ERRORS))
-        raise HookOptionError(f"{label} has errors={brief(errors)}, which is none of {', '.join(_ERRORS)}{near}")
-    if first and fold is not None:
-        raise HookOptionError(f"{label} cannot both return the first answer and fold {brief(fold)}; use one of the two")
-    place = 0
-    if fold is not None:
-        place = signature.index.get(fold, -1)
-        if not 0 <= place < signature.regular:
-            names = list(signature.names[: signature.regular])
-            shown = ", ".join(names) or "no parameters"
-            raise HookOptionError(f"{label} folds {brief(fold)}, but has {shown}{nearest(str(fold), names)}")
-    if gather:
-        if signature.style != "coroutine":
-            raise HookOptionError(
-                f"{label} is not async, so its subscribers cannot be awaited at once; write async def"
-            )
-        if first or fold is not None:
-            raise HookOptionError(f"{label} runs its subscribers at once: there is no first one, and nothing to fold")
-    if replay < 0:
-        raise HookOptionError(f"{label} has replay={brief(replay)}; give True, or how many calls to keep")
     default = not _is_empty(function)
-    if replay:
-        _check_replay(function, signature, label, default=default)
+    why = _why_wrong_type(first=first, gather=gather, fold=fold, replay=replay)
+    why = why or _why_contradictory(signature, first=first, fold=fold, errors=errors, gather=gather, replay=replay)
+    why = why or (_why_no_replay(function, signature, default=default) if replay else "")
+    if why:
+        raise HookOptionError(f"{label} {why}")
     return Emission(
         gives="first" if first else "fold" if fold is not None else "list",
-        fold=place,
+        fold=0 if fold is None else signature.index[fold],
         isolate=errors == "isolate",
         group=errors == "group",
         gather=gather,
@@ -185,24 +174,43 @@ def _emission(
     )
 
 
-def _check_types(label: str, **options: object) -> None:
+def _why_wrong_type(**options: object) -> str:
     wanted = {"first": (bool, "True or False"), "gather": (bool, "True or False"), "fold": (str, "a parameter's name")}
     for option, value in options.items():
         kind, advice = wanted.get(option, (int, "True, or how many calls to keep"))
         if not isinstance(value, kind) and not (option == "fold" and value is None):
-            raise HookOptionError(f"{label} has {option}={brief(value)}; give {advice}")
+            return f"has {option}={brief(value)}; give {advice}"
+    return ""
 
 
-def _check_replay(function: FunctionType, signature: Signature, label: str, *, default: bool) -> None:
-    why = ""
+def _why_contradictory(
+    signature: Signature, *, first: bool, fold: str | None, errors: str, gather: bool, replay: int
+) -> str:
+    """Return why these options cannot be had together, or for this signature; empty if they can."""
+    if errors not in _ERRORS:
+        return f"has errors={brief(errors)}; give one of {', '.join(_ERRORS)}{nearest(str(errors), list(_ERRORS))}"
+    if first and fold is not None:
+        return f"cannot both return the first answer and fold {brief(fold)}; use one of the two"
+    names = list(signature.names[: signature.regular])
+    if fold is not None and fold not in names:
+        return f"folds {brief(fold)}, but has {', '.join(names) or 'no parameters'}{nearest(fold, names)}"
+    if gather and signature.style != "coroutine":
+        return "is not async, so its subscribers cannot be awaited concurrently; write async def"
+    if gather and (first or fold is not None):
+        return "awaits its subscribers concurrently: there is no first one, and nothing to fold"
+    return f"has replay={brief(replay)}; give True, or how many calls to keep" if replay < 0 else ""
+
+
+def _why_no_replay(function: FunctionType, signature: Signature, *, default: bool) -> str:
     if signature.style == "coroutine":
         why = "is async, and `on` cannot await a late subscriber"
     elif default:
         why = "has a body, which runs without subscribers, and past calls would be replayed to later ones too"
     elif "." in function.__qualname__ and not function.__qualname__.rpartition(".")[0].endswith("<locals>"):
         why = "belongs to a class, and past calls would keep its instances alive"
-    if why:
-        raise HookOptionError(f"{label} cannot replay: it {why}; keep what late subscribers need in your own object")
+    else:
+        return ""
+    return f"cannot replay: it {why}; keep what late subscribers need in your own object"
 
 
 # Code for stubs

@@ -30,7 +30,7 @@ class _Notification:
         self.what = self.occurrence = None
 
 
-_current: Variable[_Notification | None] = variable("aspecthook_events_under_way", None)
+_current: Variable[_Notification | None] = variable("aspecthook_notifications", None)
 
 
 def is_notifying(what: object, occurrence: object = None) -> bool:

@@ -96,7 +96,7 @@ class _Handler(Slot):
         self._number = number
         self._label = label
 
-    def get(self) -> Any:
+    def now(self) -> Any:
         """Return the handler: a callable, SIG_DFL, SIG_IGN, or None if it was not set by Python."""
         return signals.getsignal(self._number)
 
@@ -112,7 +112,7 @@ class _Handler(Slot):
 
     def connect(self) -> None:
         """Set our handler, unless the one that is set could not be put back."""
-        if not self._connected and self.get() is None:
+        if not self.opened and self.now() is None:
             raise MountError(
                 f"{self._label} cannot be connected: its handler was not set by Python code, and could not be put "
                 f"back; set one with signal.signal before you subscribe"
@@ -133,7 +133,7 @@ class _Handler(Slot):
 
     def _default(self) -> None:
         """Let the system do what it does about this signal, which for most signals ends the process."""
-        now = self.get()
+        now = self.now()
         signals.signal(self._number, signals.SIG_DFL)
         signals.raise_signal(self._number)
         # The process still runs: it has been stopped and continued, for example.

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, ClassVar, final
 
 from aspecthook._core.mount.lock import under_lock
+from aspecthook._core.mount.occupancy import Occupancy
 from aspecthook._errors import MountError, brief
 
 from ._quiet import is_notifying, notifying
@@ -44,18 +45,18 @@ class Link:
         return f"<aspecthook event {self.slot.name}, then {brief(self.before)}>"
 
 
-class Slot(Plug):
+class Slot(Occupancy, Plug):
     """A slot, and our links in it."""
 
     # Whether what was there before is called, too, if notifying raises.
     passes_on_anyway: ClassVar[bool] = False
 
-    __slots__ = ("_connected", "_link", "_notify", "_retired", "name")
+    __slots__ = ("_link", "_notify", "_retired", "name")
 
     def __init__(self, name: str, notify: Notify) -> None:
+        super().__init__()
         self.name = name
         self._notify = notify
-        self._connected = False
         # The link that was put in last and is not known to be gone.
         self._link: Link | None = None
         # The link that was taken out last. It must not be freed: an exception that another thread is reporting does not
@@ -63,7 +64,7 @@ class Slot(Plug):
         self._retired: Link | None = None
 
     @abstractmethod
-    def get(self) -> Any:
+    def now(self) -> Any:
         """Return what is in the slot."""
 
     @abstractmethod
@@ -82,18 +83,33 @@ class Slot(Plug):
     def pass_on(self, before: Any, args: tuple[Any, ...]) -> Any:
         """Do what would be done without us."""
 
-    def _ours(self) -> Link | None:
-        now = self.get()
-        return now if isinstance(now, Link) and now.slot is self else None
+    # As a place that others may take too
+
+    @property
+    def before(self) -> Any:
+        """What was there before our link, which is the one in the slot, or else the last one that was."""
+        now = self.now()
+        link = now if isinstance(now, Link) and self.is_ours(now) else self._link
+        return now if link is None else link.before
+
+    def is_ours(self, value: object) -> bool:
+        """Whether this is a link of the slot."""
+        return isinstance(value, Link) and value.slot is self
+
+    def restore(self) -> None:
+        """Put back what was there before the link, which is then retired."""
+        link: Link = self.now()
+        if self._put_or_leave(link.before):
+            self._retired, self._link = link, link.under
 
     # As a plug
 
     def connect(self) -> None:
-        """Put a link into the slot. If somebody else's callable has been put over ours, both stay."""
-        now, link = self.get(), self._link
-        if isinstance(now, Link) and now.slot is self:
+        """Put a link into the slot. If another callable has been put over ours, both stay."""
+        now, link = self.now(), self._link
+        if isinstance(now, Link) and self.is_ours(now):
             self._link = now
-        elif not self._connected:
+        elif not self.opened:
             while link is not None and now is link.before:
                 link = link.under
             made = self._retired
@@ -102,9 +118,9 @@ class Slot(Plug):
             made.under = link
             self.put(made)
             self._link = made
-        elif link is not None and now is link.before:  # somebody has restored what was there before us
+        elif link is not None and now is link.before:  # other code has restored what was there before us
             self._put_or_leave(link)
-        self._connected = True
+        self.opened = True
 
     def _put_or_leave(self, value: Any) -> bool:
         """Put something into the slot if it lets us: signal handlers can be changed in the main thread alone."""
@@ -115,39 +131,24 @@ class Slot(Plug):
         return True
 
     def disconnect(self) -> None:
-        """Put back what was there. A link below what others have put there stays, and notifies nobody."""
-        self._connected = False
-        self._heal()
-
-    def _heal(self) -> None:
-        link = self._ours()
-        if link is not None and self._put_or_leave(link.before):
-            self._retired, self._link = link, link.under
-
-    @property
-    def displaced(self) -> bool:
-        """Whether somebody else's callable is where ours was."""
-        if self._connected:
-            return self._ours() is None
-        self._heal()
-        link = self._link
-        return link is not None and self._ours() is None and self.get() is not link.before
+        """Put back what was there. A link over which others have put theirs stays, and only passes calls on."""
+        self.opened = False
+        self.leave()
 
     # What a link does
 
     def called(self, link: Link, args: tuple[Any, ...]) -> Any:
         """Notify subscribers, if this link is the outermost, and pass on."""
         which = self.occurrence(args)
-        if self._connected and not is_notifying(self, which):
+        if self.opened and not is_notifying(self, which):
             return notifying(self, which, self._call, link, args)
-        if not self._connected and self.get() is link:
-            self._heal_unless_connected()
+        if not self.opened and self.now() is link:
+            self._healed()
         return self.pass_on(link.before, args)
 
     @under_lock
-    def _heal_unless_connected(self) -> None:
-        if not self._connected:
-            self._heal()
+    def _healed(self) -> None:
+        self.heal()
 
     def _call(self, link: Link, args: tuple[Any, ...]) -> Any:
         try:
@@ -175,7 +176,7 @@ class Attribute(Slot):
         # The place of the argument that is reported.
         self._key = key
 
-    def get(self) -> Any:
+    def now(self) -> Any:
         """Return the attribute, which somebody may have deleted."""
         return vars(self._module).get(self.name, _ABSENT)
 

@@ -23,7 +23,7 @@ def _plug(event: Any) -> Plug:
     """Return the plug for the four places where Python reports uncaught exceptions."""
 
     def report(exc: BaseException | None, origin: Origin, source: object) -> Any:
-        # `notify`, since a subscriber whose own objects fail as they are freed would be called for ever.
+        # `notify`, since a subscriber whose own objects fail as they are freed would be called without end.
         return notify(event, event, exc, origin, source) if isinstance(exc, BaseException) else None
 
     def main(_: type[BaseException], exc: BaseException, __: TracebackType | None = None) -> Any:
@@ -51,7 +51,7 @@ def _plug(event: Any) -> Plug:
 
 @wired(_plug, first=True, errors="isolate")
 def uncaught_exception(error: BaseException, origin: Origin, source: object) -> None:
-    """An exception that nobody has caught is about to be reported.
+    """An uncaught exception is about to be reported.
 
     Called where Python itself reports it: one that ends the program; one that ends a thread, except `SystemExit`; one
     of an asyncio task or callback that nobody awaits; and an unraisable one, such as one raised by ``__del__``. The

@@ -31,7 +31,7 @@ class Plug(ABC):
 
     @abstractmethod
     def connect(self) -> None:
-        """Have the interpreter call the event.
+        """Put in place what makes the interpreter call the event.
 
         Raises:
             MountError: The interpreter refuses; `disconnect` then leaves nothing behind.
@@ -43,7 +43,7 @@ class Plug(ABC):
 
     @property
     def displaced(self) -> bool:
-        """Whether others have replaced what we put there; for most plugs nobody can."""
+        """Whether others have replaced what we put there; for most plugs that is impossible."""
         return False
 
 
@@ -156,7 +156,7 @@ ToPlug = Callable[[Any], Plug]  # Any: an event, which no type of a plain functi
 def wired(plug: ToPlug, *, first: Literal[True], errors: Errors = "raise") -> ToAnswer: ...
 @overload
 def wired(plug: ToPlug, *, errors: Errors = "raise") -> ToEvent: ...
-# Any: the overloads say what is given; nobody outside sees this line.
+# Any: callers see the overloads, not this line.
 def wired(plug: ToPlug, *, first: bool = False, errors: Errors = "raise") -> Any:
     """Return a decorator that makes a stub an event, connected to the interpreter by a plug."""
 

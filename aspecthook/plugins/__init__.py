@@ -1,4 +1,4 @@
-"""Plugins on mount points: who registers what on a host, in which order; and registries that build from configs."""
+"""Plugins: objects whose marked methods are hooks on a host's events; and registries, which build from configs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
+    from ._config import load_toml
     from ._plugins import Plugin, Plugins
     from ._registry import Registry
 
-__all__ = ["Plugin", "Plugins", "Registry"]
+__all__ = ["Plugin", "Plugins", "Registry", "load_toml"]
 
-__getattr__ = lazy(__name__, {"Plugin": "_plugins", "Plugins": "_plugins", "Registry": "_registry"})
+__getattr__ = lazy(
+    __name__, {"Plugin": "_plugins", "Plugins": "_plugins", "Registry": "_registry", "load_toml": "_config"}
+)

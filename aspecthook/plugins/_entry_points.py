@@ -1,7 +1,7 @@
-"""Entry points: what installed distributions offer by name, with those that are malformed.
+"""Entry points: what installed distributions offer by name, malformed ones included.
 
 Since Python 3.15 a single malformed entry point, in any group of any distribution, keeps `importlib.metadata` from
-giving the others. Here each is read as it is written, and what is wrong with one is said when that one is loaded.
+returning the others. Here each is read as it is written, and one that is malformed fails when it is loaded.
 """
 
 from __future__ import annotations
@@ -25,17 +25,14 @@ class EntryPoint(NamedTuple):
 
     # Any: an entry point may be any object.
     def load(self) -> Any:
-        """Import what it names.
-
-        Raises:
-            Exception: It is malformed, or what its import raises.
-        """
+        """Import and return what it names, or raise a `ValueError` if it is malformed."""
         from importlib import metadata
 
         try:
             point = metadata.EntryPoint(self.name, self.value, self.group)
             _ = point.module
-        except Exception:  # Python says of which only since 3.15, and of a line without "=" nothing that helps
+        except Exception:
+            # Python names the entry point only since 3.15, and its message for a line without "=" does not help.
             raise ValueError(f"{self.value!r} is not of the form 'package.module:name'") from None
         return point.load()
 
@@ -44,13 +41,13 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points_of(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, without those that another one equals in all that is shown of it."""
+    """Return the entry points of a group, each once."""
     from importlib import metadata
 
     try:
         points = metadata.entry_points(group=group)
     except Exception:  # one of them is malformed
-        first: dict[str, Distribution] = {}  # on the path goes before others of its name
+        first: dict[str, Distribution] = {}  # the first one on the path hides others of its name
         for one in metadata.distributions():
             first.setdefault(str(one.name).lower().replace("_", "-").replace(".", "-"), one)
         found = [point for one in first.values() for point in _written(one, group)]

@@ -1,7 +1,9 @@
 """Plugins: objects whose marked methods are hooks on the events of a host.
 
-The host's events are its specification: any object that has some, of its own or of its class. A plugin is an object or
-a module. All its hooks bear its name, so that plugins are ordered among each other by ``before`` and ``after``.
+The host is any object, class or module that has events; these are its specification. A plugin is an object or a module.
+All its hooks have its name, so that ``before`` and ``after`` order plugins among each other.
+
+The invariant: a plugin is registered with all of its hooks or not at all, and calls in other threads see either.
 """
 
 from __future__ import annotations
@@ -19,16 +21,16 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._core.mount.who_answers import answers_of
 from aspecthook._errors import HookLookupError, PluginError, brief, nearest, printable
 
-from ._config import entries_of, load_toml, note, shown_path, string
+from ._config import add_note, entries_of, load_toml, shown_path, string
 from ._loading import Found, from_configs, from_entry_points, named, numbered
-from ._specification import Specification, Wish, flag_given, name_of_plugin, names_given
+from ._specification import PluginHook, Specification, name_of_plugin, read_flag, read_names
 
 if TYPE_CHECKING:
     from ._registry import Registry
 
 __all__ = ["Plugin", "Plugins"]
 
-# Who is disabled is not told of the past either.
+# Past calls are not replayed to a disabled plugin either.
 _CLOSED = Gate(lambda: False)
 
 
@@ -47,7 +49,7 @@ class Plugin:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """Its hooks, as far as they are on; those that have run as often as they may are not."""
+        """Its hooks, without those that are removed because they have run as often as they may."""
         return tuple([hook for _, mount, hook in self._rows if hook in mount.members])
 
     @property
@@ -75,7 +77,7 @@ class Plugin:
             mount.set_paused((hook,), paused=not enabled)
 
     def unregister(self) -> None:
-        """Take its hooks off; once it is off, do nothing."""
+        """Remove its hooks; if it was unregistered before, do nothing."""
         self._plugins._drop(self)
 
     def _detach(self) -> None:
@@ -83,20 +85,17 @@ class Plugin:
             hook.remove()
             mount.tidy()
 
-    def _attach_all(self, wishes: list[Wish]) -> None:
-        for wish in wishes:
-            self._attach(wish)
-
-    def _attach(self, wish: Wish) -> None:
-        """Put one hook on, and leave it as it is to be if the plugin was disabled or taken off meanwhile."""
-        mount, mark = wish.mount, wish.mark
-        hook = mount.admit(mark.kind, wish.method, mark.types, wish.options, wish.gate if self._enabled else _CLOSED)
-        self._note(wish, hook)
+    def _attach(self, rows: list[PluginHook]) -> None:
+        """Add hooks, in the state that they are to have if the plugin was disabled or unregistered meanwhile."""
+        for row in rows:
+            mount, mark = row.mount, row.mark
+            hook = mount.admit(mark.kind, row.method, mark.types, row.options, row.gate if self._enabled else _CLOSED)
+            self._keep(row, hook)
 
     @under_lock
-    def _note(self, wish: Wish, hook: Hook) -> None:
-        self._rows = (*self._rows, (wish.event, wish.mount, hook))
-        wish.mount.regate(hook, wish.gate, paused=not self._enabled)
+    def _keep(self, row: PluginHook, hook: Hook) -> None:
+        self._rows = (*self._rows, (row.event, row.mount, hook))
+        row.mount.regate(hook, row.gate, paused=not self._enabled)
         if self not in self._plugins:
             hook.remove()
 
@@ -109,14 +108,14 @@ class Plugin:
 
 @final
 class Plugins:
-    """The plugins of one host: register objects, modules, entry points or configs; look who is there, in which order.
+    """The plugins of one host: register objects, modules, entry points or configs, and see them in their order.
 
     Args:
-        spec: What has the events: an instance (its own subscribers), a class (those of every instance) or a module.
+        spec: The host of the events: an instance (plugins act for it alone), a class (for every instance) or a module.
         required: The names of events that every plugin must implement.
 
     Raises:
-        PluginError: It has no events, or none of a name that is required.
+        PluginError: The host has no events, or lacks a required one.
 
     Example:
         >>> from aspecthook import event, on
@@ -139,11 +138,11 @@ class Plugins:
 
     def __init__(self, spec: object, *, required: Iterable[str] = ()) -> None:
         self._spec = Specification(spec, required)
-        # Replaced as a whole, so that it can be iterated at any moment.
+        # Replaced, never changed, so that it can be iterated at any moment.
         self._registered: dict[str, Plugin] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As hooks of an instance do, plugins stay where they are: the copy of a host has none yet.
+        # Hooks of an instance do not travel with its copies, and neither do plugins: the copy of a host has none yet.
         return partial(Plugins, required=self._spec.required), (self._spec.host,)
 
     # Looking
@@ -176,12 +175,12 @@ class Plugins:
         return f"<plugins of {self._spec.label}: {', '.join(self._registered) or 'none'}>"
 
     def order(self, event: str) -> tuple[str, ...]:
-        """Give the names of what has subscribed to an event, in the order in which it is asked.
+        """Return the names of the subscribers of an event, in the order in which they run.
 
-        Of what is no event but hookable, it gives those of all hooks, kind by kind.
+        For a hookable that is not an event, return the names of all its hooks, kind by kind.
 
         Raises:
-            PluginError: There is no such event.
+            PluginError: The host has no such event.
         """
         mount = self._spec.mount(event)
         chain = mount.chain()
@@ -190,13 +189,13 @@ class Plugins:
 
     # Any: what subscribers answer.
     def answers(self, event: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Let an event happen, and give who answered what: pairs of a plugin's name and its answer, in their order.
+        """Call an event and return who answered what: pairs of a plugin's name and its answer, in order.
 
-        It is given what the event is given; where the specification is a class, an instance goes first. Of an async
-        event it gives an awaitable of the pairs. Answers of subscribers that are no plugins are there too.
+        The arguments are those of the event; where the host is a class, the instance comes first. For an async event,
+        return an awaitable of the pairs. Answers of subscribers that are not plugins are included.
 
         Raises:
-            PluginError: There is no such event.
+            PluginError: The host has no such event.
             Exception: What the event raises.
         """
         mount = self._spec.mount(event)
@@ -220,23 +219,24 @@ class Plugins:
         after: str | Iterable[str] | None = (),
         enabled: bool = True,
     ) -> Plugin:
-        """Put the marked methods of a plugin on the events that they name; all of them or, if one does not fit, none.
+        """Register a plugin: add its marked methods as hooks to the events that they name, either all or none.
 
         Args:
-            plugin: An object, or a module, with methods or functions marked by `on`, `pre`, `around` and so on. A mark
-                names an event; without one, the event of the method's own name is meant.
-            name: What all its hooks are called; else the name of a module, or an object's attribute ``name`` if it is a
-                string, or the name of its class.
-            priority: Wins over what its marks say, and these over its attribute ``priority``.
-            before: The names of plugins that are asked after it.
-            after: The names of plugins that are asked before it.
+            plugin: An object or a module with methods or functions marked by `on`, `pre`, `around` and so on. A mark
+                names an event; without a name it means the event called like the method.
+            name: The name of the plugin and of all its hooks; by default the name of the module, the attribute ``name``
+                of the object if that is a string, or the name of its class.
+            priority: The priority of all its hooks. It outranks those of its marks, and these its attribute
+                ``priority``.
+            before: The names of plugins that run after it.
+            after: The names of plugins that run before it.
             enabled: Whether it acts at once.
 
         Raises:
             PluginError: It does not fit the specification, or its name is taken.
-            HookSignatureError: A method asks for what its event does not offer.
-            HookTypeError: A method could never work on its event, as an async one on one that is not; or an option has
-                the wrong type.
+            HookSignatureError: A method asks for something that its event does not offer.
+            HookTypeError: A method could never work on its event, such as an async one on a sync event; or an option
+                has the wrong type.
             HookOptionError: An option has a value that it cannot have.
             HookOrderError: Its ``before`` and ``after`` contradict those of others.
         """
@@ -246,55 +246,45 @@ class Plugins:
             raise PluginError(f"{label}: a plugin has the name {brief(called)}; give a string")
         called = printable(called)
         who = f"{label}: plugin {called!r}"
-        given = Options(before=names_given(before, who, "before"), after=names_given(after, who, "after"))
+        given = Options(before=read_names(before, who, "before"), after=read_names(after, who, "after"))
         if priority is not None:
             given["priority"] = priority_of(priority, who)
-        wishes = self._spec.wishes(plugin, called, given)
-        made = Plugin(self, called, plugin, enabled=flag_given(enabled, who, "enabled"))
+        rows = self._spec.hooks_of(plugin, called, given)
+        made = Plugin(self, called, plugin, enabled=read_flag(enabled, who, "enabled"))
         try:
             self._add(made, who)
-            told = [wish for wish in wishes if wish.is_told]
-            others = [wish for wish in wishes if not wish.is_told]
-            # Calls of other threads wait until they can be linked: they see all of this, or nothing.
-            under_lock(made._attach_all)(others)
-            made._attach_all(told)  # which runs its code
+            # Calls of other threads wait until they can be linked: they see all of these hooks, or none.
+            under_lock(made._attach)([row for row in rows if not row.is_replayed_to])
+            made._attach([row for row in rows if row.is_replayed_to])  # not under the lock: it runs the plugin's code
         except BaseException:
             if made in self:
                 made.unregister()
-                for wish in wishes:
-                    wish.withdraw()
+                for row in rows:
+                    row.withdraw()
             raise
         return made
 
-    def _add(self, made: Plugin, who: str) -> None:
-        same, other = self._add_unless_there(made)
-        if same is not None:
-            raise PluginError(f"{who} is registered already, as {same.name!r}; unregister it first")
-        if other is not None:
-            raise PluginError(
-                f"{who} has a name that {brief(other.object)} has; give another by name=, or unregister that"
-            )
-
     @under_lock
-    def _add_unless_there(self, made: Plugin) -> tuple[Plugin | None, Plugin | None]:
-        """Return the plugin of that object and the one of that name; without either, add this one."""
-        same = next((one for one in self if one.object is made.object), None)
-        other = self._registered.get(made.name)
-        if same is None and other is None:
-            self._registered = {**self._registered, made.name: made}
-        return same, other
+    def _add(self, made: Plugin, who: str) -> None:
+        for one in self:
+            if one.object is made.object:
+                raise PluginError(f"{who} is registered already, as {one.name!r}; unregister it first")
+        if made.name in self._registered:
+            other = brief(self._registered[made.name].object)
+            raise PluginError(f"{who} has a name that {other} has; give another by name=, or unregister that")
+        self._registered = {**self._registered, made.name: made}
 
     @under_lock
     def _drop(self, plugin: Plugin) -> None:
         plugin._detach()
-        # Last: what an interrupt has left half done can be done again, by its name too.
-        self._registered = self._without(plugin)
-
-    def _without(self, plugin: Plugin) -> dict[str, Plugin]:
-        return {name: one for name, one in self._registered.items() if one is not plugin}
+        # Last, so that a plugin which an interrupt has left half removed can be unregistered again, by its name too.
+        self._registered = {name: one for name, one in self._registered.items() if one is not plugin}
 
     def unregister(self, plugin: object) -> None:
-        """Take a plugin off: its name, its object or its handle.
+        """Remove a plugin and its hooks.
+
+        Args:
+            plugin: Its name, its object or its handle.
 
         Raises:
             HookLookupError: It is not registered.
@@ -309,27 +299,27 @@ class Plugins:
         """Let the hooks of a plugin act again."""
         self[plugin].enable()
 
-    # Finding
+    # Loading
 
     def load_entry_points(self, group: str, *, exclude: str | Iterable[str] = ()) -> list[Plugin]:
         """Register the entry points of a group, each under its own name, in the order of their names.
 
-        Of a class, an object of it is registered, and of a function that makes a plugin what it gives. What is
-        registered under such a name already is left as it is. If one does not fit, none is registered.
+        A class, or a function that makes a plugin, is called without arguments. A plugin that is registered under such
+        a name already is left as it is. If one does not fit, none is registered.
 
         Raises:
-            PluginError: One cannot be loaded, or does not fit; or two have one name. The message says which, and of
-                which distributions.
+            PluginError: One cannot be loaded or does not fit, or two have the same name. The message names them and
+                their distributions.
         """
         return self._register_all(from_entry_points(group, exclude, self._registered, self._spec.label))
 
     def load_config(self, config: Iterable[Any], registry: Registry | None = None) -> list[Plugin]:
-        """Register plugins that a config lists, each a mapping with its ``type``, or the type alone.
+        """Register the plugins that a config lists, each a mapping with its ``type``, or the type alone.
 
-        The type is a name in the registry or a class, or where the registry's ``imports`` allows it
+        The type is a name in the registry, a class, or, where the registry's ``imports`` allows it, an import path:
         ``"package.module:Class"``, or ``"package.module:"`` for a module that is the plugin. ``name``, ``priority``,
-        ``before``, ``after`` and ``enabled`` are as in `register`; what else there is goes to the constructor. If one
-        does not fit, none is registered.
+        ``before``, ``after`` and ``enabled`` are as in `register`; all other keys go to the constructor. If one does
+        not fit, none is registered.
 
         Raises:
             ConfigError: One cannot be built.
@@ -341,13 +331,13 @@ class Plugins:
     def load_toml(
         self, path: str | PathLike[str], table: str = "plugins", registry: Registry | None = None
     ) -> list[Plugin]:
-        """Register the plugins that a TOML file lists: ``[[plugins]]`` for each, as in `load_config`.
+        """Register the plugins that a TOML file lists, as in `load_config`.
 
-        Or a table with a name: ``[plugins.sale]`` is called ``"sale"`` unless it gives a ``name``, and its name is the
-        type if it gives no ``type``.
+        The file has a table ``[[plugins]]`` for each; or a named table such as ``[plugins.sale]``, whose name is the
+        plugin's unless it gives a ``name``, and the type if it gives no ``type``.
 
         Raises:
-            ConfigError: It is no TOML, has no such table, or one cannot be built.
+            ConfigError: It is not valid TOML, has no such table, or one cannot be built.
             PluginError: One does not fit the specification.
             OSError: The file cannot be read.
         """
@@ -363,7 +353,7 @@ class Plugins:
                 try:
                     done.append(self.register(one.plugin, **one.options))
                 except Exception as error:
-                    note(error, one.source)
+                    add_note(error, one.source)
                     raise
         except BaseException:
             for plugin in done:

@@ -1,7 +1,7 @@
-"""Registries: names for classes and functions, by which configs (mappings, TOML files) say what is to be built.
+"""Registries: names for classes and functions, by which configs (mappings, TOML files) say what to build.
 
-What a registry knows is a dict and a tuple that are replaced, never changed, under the lock of the house; no code of a
-user runs there.
+The invariant: what a registry knows is a dict and a tuple that are replaced, never changed, under the one lock of the
+package; no user code runs there.
 """
 
 from __future__ import annotations
@@ -15,27 +15,9 @@ from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import ConfigError, HookLookupError, HookTypeError, brief, nearest
 
-from ._config import (
-    Factory,
-    callable_by,
-    check_given,
-    entries_of,
-    given_by,
-    imported,
-    imports_of,
-    listed,
-    load_toml,
-    loaded,
-    names_taken,
-    note,
-    outline,
-    place_of,
-    set_priority,
-    shown_path,
-    string,
-    strings,
-    takes_of,
-)
+from ._config import add_note, entries_of, listed, load_toml, outline, read_entry, shown_path, string, strings
+from ._factories import Factory, check_arguments, check_callable, defined_at, names_of, parameters_of, set_priority
+from ._import_paths import import_path, read_imports
 
 if TYPE_CHECKING:
     from ._entry_points import EntryPoint
@@ -45,20 +27,15 @@ Registered = TypeVar("Registered", bound=Factory)
 _ABSENT: Any = object()
 
 
-# Not in line: CPython 3.13 may handle a signal at a loop's jump back, and leave a `with` around it without its end.
-def _others(points: tuple[EntryPoint, ...], is_out: Callable[[EntryPoint], bool]) -> tuple[EntryPoint, ...]:
-    return tuple([point for point in points if not is_out(point)])
-
-
 @final
 class Registry:
-    """Names for classes and functions, in the order in which they were registered; those of entry points come last.
+    """Names for classes and functions, in the order of registration; those of entry points come last.
 
     Args:
-        name: What messages call it.
-        imports: Which import paths ``"package.module:Class"`` configs may name besides what is registered: none; those
-            whose module and definition are in one of some packages, as ``imports=("mypackage",)``; or with True all,
-            which lets a config run any code, so that it must be trusted as a script is.
+        name: The name of the registry, for messages.
+        imports: Which import paths ``"package.module:Class"`` a config may name besides what is registered: none
+            (False); those whose module and definition are in certain packages, as ``imports=("mypackage",)``; or all
+            (True), which lets a config run any code: trust it as you trust a script.
 
     Example:
         >>> HOOKS = Registry("hooks")
@@ -76,7 +53,7 @@ class Registry:
     def __init__(self, name: str, *, imports: bool | str | Iterable[str] = False) -> None:
         self.name = string(name, "a registry has the name")
         self._who = f"registry {self.name!r}"
-        self.imports = imports_of(imports, self._who)
+        self.imports = read_imports(imports, self._who)
         self._known: dict[str, Factory] = {}
         self._points: tuple[EntryPoint, ...] = ()
 
@@ -89,15 +66,15 @@ class Registry:
         self, /, *, name: str | Iterable[str] | None = ..., force: bool = ...
     ) -> Callable[[Registered], Registered]: ...
     def register(self, target: Any = _ABSENT, /, *, name: Any = None, force: bool = False) -> Any:
-        """Register a class or function, as a decorator or by a call, and give it back unchanged.
+        """Register a class or function, as a decorator or by a call, and return it unchanged.
 
         Args:
-            target: What is called to build; a decorator with options leaves it out.
-            name: The name, or several; else its own.
-            force: Take the name from what has it.
+            target: The class or function; left out where this is a decorator with options.
+            name: Its name in the registry, or several names; by default its own name.
+            force: Whether to take the name from whatever has it.
 
         Raises:
-            HookTypeError: It cannot be called, or has no name of its own and is given none.
+            HookTypeError: It is not callable, or has no name of its own and is given none.
             ConfigError: Something else has the name; of several names none is registered then.
 
         Example:
@@ -112,21 +89,28 @@ class Registry:
         names = None if name is None else strings(name, f"{self._who}: something is given the name")
 
         def add(target: Any) -> Any:
-            return self._add(target, names, force)
+            if not callable(target):
+                hint = f"; to give a name, write name={brief(target)}" if isinstance(target, str) else ""
+                raise HookTypeError(
+                    f"{self._who}: {brief(target)} is not callable; register a class or a function{hint}"
+                )
+            self._add(target, names or [self._own_name(target)], force)
+            return target
 
         return add if target is _ABSENT else add(target)
 
-    def _add(self, target: Any, names: list[str] | None, force: bool) -> Any:
-        if not callable(target):
-            hint = f"; a name is given as name={brief(target)}" if isinstance(target, str) else ""
-            raise HookTypeError(f"{self._who}: {brief(target)} cannot be called; register a class or a function{hint}")
-        names = names or [self._own_name(target)]
+    def _add(self, target: Factory, names: list[str], force: bool) -> None:
         while True:
             known = self._known
             for name in () if force else names:
-                self._check_free(name, known.get(name, target), target)
+                holder = known.get(name, target)
+                if identity(holder) != identity(target):
+                    raise ConfigError(
+                        f"{self._who}: {defined_at(target)} cannot have the name {name!r}: {defined_at(holder)} has "
+                        "it; give another by name=, or replace that one with force=True"
+                    )
             if self._replace(known, {**known, **dict.fromkeys(names, target)}):  # else another thread was faster
-                return target
+                return
 
     @under_lock
     def _replace(self, known: dict[str, Factory], by: dict[str, Factory]) -> bool:
@@ -135,24 +119,19 @@ class Registry:
         self._known = by
         return True
 
-    def _check_free(self, name: str, holder: Factory, target: Factory) -> None:
-        if identity(holder) != identity(target):
-            raise ConfigError(
-                f"{self._who}: {place_of(target)} cannot have the name {name!r}: {place_of(holder)} has it; give "
-                "another by name=, or replace that one with force=True"
-            )
-
     def _own_name(self, target: object) -> str:
         name = getattr(target, "__name__", None)
-        if not isinstance(name, str) or not name.isidentifier():  # a lambda's is none
+        if not isinstance(name, str) or not name.isidentifier():  # a lambda is called "<lambda>"
             raise HookTypeError(f"{self._who}: {brief(target)} has no name of its own; give one by name=")
         return str.__str__(name)
 
     def unregister(self, name: str) -> None:
-        """Take off what was registered by a name, so that an entry point of that name counts again; else that.
+        """Remove what was registered under a name; an entry point of that name then counts again.
+
+        Where nothing was registered under it, the entry points of that name are removed.
 
         Raises:
-            HookLookupError: There is nothing of that name.
+            HookLookupError: Nothing has that name.
 
         Example:
             >>> HOOKS = Registry("hooks")
@@ -161,7 +140,7 @@ class Registry:
             >>> "plain" in HOOKS
             False
         """
-        name = string(name, f"{self._who}: what is to be taken off has the name")
+        name = string(name, f"{self._who}: unregister is given the name")
         if not self._drop(name):
             raise HookLookupError(self._unknown(name, self._who))
 
@@ -169,15 +148,15 @@ class Registry:
     def _drop(self, name: str) -> bool:
         known, points = dict(self._known), self._points
         if known.pop(name, None) is None:
-            points = _others(points, lambda point: point.name == name)
+            points = tuple([point for point in points if point.name != name])
         found = len(known) < len(self._known) or len(points) < len(self._points)
         self._known, self._points = known, points
         return found
 
     def load_entry_points(self, group: str) -> tuple[str, ...]:
-        """Register the entry points of a group by their names, and give these; each is imported at its first use.
+        """Register the entry points of a group, and return their names; each is imported when it is first used.
 
-        What `register` registers goes before an entry point of the same name. Another call reads the group anew.
+        What `register` registers comes before an entry point of the same name. Another call reads the group anew.
 
         Example:
             >>> Registry("hooks").load_entry_points("a.group.that.no.package.has")
@@ -185,14 +164,14 @@ class Registry:
         """
         from ._entry_points import entry_points_of
 
-        group = string(group, f"{self._who}: entry points are asked for by the group")
+        group = string(group, f"{self._who}: load_entry_points is given the group")
         found = entry_points_of(group)
         self._replace_group(group, tuple(found))
         return tuple(dict.fromkeys(point.name for point in found))
 
     @under_lock
     def _replace_group(self, group: str, points: tuple[EntryPoint, ...]) -> None:
-        self._points = (*_others(self._points, lambda point: point.group == group), *points)
+        self._points = (*[point for point in self._points if point.group != group], *points)
 
     def build_from_config(self, config: Mapping[str, Any] | str, /, **defaults: Any) -> Any:
         """Build what a config says.
@@ -201,13 +180,13 @@ class Registry:
             config: Its ``"type"`` is a registered name, a callable, or, where ``imports`` allows it, an import path
                 ``"package.module:Class"``; the other keys are keyword arguments. A ``"priority"`` that the constructor
                 does not take is set on what it made. A string is the type alone.
-            **defaults: Used where the config has no such key.
+            **defaults: Arguments for keys that the config does not have.
 
         Raises:
-            ConfigError: The type or an argument is missing, unknown or unusable. What the constructor itself raises
-                passes, with a note that says what was being built.
-            HookTypeError: The priority to be set is neither an int nor a string.
-            HookOptionError: It is out of range, or no priority has that name.
+            ConfigError: The type or an argument is missing, unknown or unusable.
+            Exception: What the constructor raises, with a note that says what was being built.
+            HookTypeError: The priority to set is neither an int nor a string.
+            HookOptionError: The priority is out of range, or no priority has that name.
 
         Example:
             >>> Registry("numbers", imports="fractions").build_from_config(
@@ -215,16 +194,16 @@ class Registry:
             ... )
             Fraction(1, 3)
         """
-        return self._build(config, defaults, self._who)
+        return build(self, config, defaults, self._who)
 
     def build_from_toml(self, path: str | PathLike[str], table: str = "hooks") -> list[Any]:
         r"""Build each entry of a table in a TOML file, in the order of the file.
 
-        A table inside others is named with dots. It is an array, ``[[hooks]]``, or a table of tables, ``[hooks.Ema]``,
-        each named by its type unless it gives a ``type``.
+        The table is an array, ``[[hooks]]``, or a table of tables, ``[hooks.Ema]``, whose names are the types unless
+        they give a ``type``. A table inside others is named with dots.
 
         Raises:
-            ConfigError: It is no TOML, has no such table, or an entry cannot be built; the message says which.
+            ConfigError: It is not valid TOML, has no such table, or an entry cannot be built; the message says which.
             OSError: The file cannot be read.
 
         Example:
@@ -238,40 +217,7 @@ class Registry:
         """
         who = f"{self._who}, {shown_path(path)}"
         entries = entries_of(load_toml(path), string(table, f"{who}: the table is"), who)
-        return [self._build(config, {}, f"{who}, {place}") for place, config in entries]
-
-    def _build(self, config: object, defaults: dict[str, Any], who: str) -> Any:
-        given = given_by(config, defaults, who)
-        kind = given.pop("type")
-        what = f"{who}: the type {brief(kind)}"
-        factory = self._factory(kind, who)
-        takes = takes_of(factory)
-        apart = "priority" in given and "priority" not in names_taken(takes)
-        priority = given.pop("priority") if apart else None
-        if apart:
-            priority_of(priority, what)
-        check_given(takes, given, what)
-        try:
-            built = factory(**given)
-        except Exception as error:
-            note(error, f"{who}: while building {outline(config)}")
-            raise
-        if apart:
-            set_priority(built, priority, what)
-        return built
-
-    def _factory(self, kind: object, who: str) -> Factory:
-        if not isinstance(kind, str):
-            return callable_by(
-                kind, f"{who}: the type", "give a registered name, a class or function, or an import path"
-            )
-        found = self._find(kind, who)
-        if found is None and ":" not in kind:
-            raise ConfigError(self._unknown(kind, who))
-        if found is None:
-            made = imported(kind, self.imports, who)
-            found = callable_by(made, f"{who}: the type {brief(kind)}", "give the path of a class or function")
-        return found
+        return [build(self, config, {}, f"{who}, {place}") for place, config in entries]
 
     def _find(self, name: str, who: str) -> Factory | None:
         known = self._known.get(name)
@@ -280,16 +226,23 @@ class Registry:
         points = [point for point in self._points if point.name == name]
         if len(points) > 1:
             raise ConfigError(
-                f"{who}: {len(points)} entry points have one name: {'; '.join(map(str, points))}; uninstall "
-                f"all but one, or register {name!r} yourself, which goes before them"
+                f"{who}: {len(points)} entry points have the same name: {'; '.join(map(str, points))}; uninstall "
+                f"all but one, or register {name!r} yourself, which comes before them"
             )
-        return loaded(points[0], who) if points else None
+        if not points:
+            return None
+        try:
+            found = points[0].load()
+        except Exception as error:
+            raise ConfigError(f"{who}: {points[0]} fails with {brief(error, 200)}; fix or uninstall it") from error
+        return check_callable(found, f"{who}: {points[0]}", "fix or uninstall it")
 
     def _unknown(self, name: object, who: str) -> str:
         module, dot, attribute = str(name).rpartition(".")
         is_path = dot and attribute and self.imports is not False
         path = f"; an import path is written {brief(f'{module}:{attribute}')}" if is_path else ""
-        return f"{who}: {brief(name)} is not registered; what is: {listed(self)}{path}{nearest(str(name), list(self))}"
+        near = nearest(str(name), list(self))
+        return f"{who}: {brief(name)} is not registered; registered are: {listed(self)}{path}{near}"
 
     def __getitem__(self, name: str) -> Factory:
         found = self._find(name, self._who)
@@ -311,3 +264,38 @@ class Registry:
 
     def __repr__(self) -> str:
         return f"<Registry {self.name!r}: {listed(self)}>"
+
+
+def build(registry: Registry, config: object, defaults: dict[str, Any], who: str) -> Any:
+    """Build what a config says, by what a registry knows; `who` begins the messages."""
+    given = read_entry(config, defaults, who)
+    kind = given.pop("type")
+    what = f"{who}: the type {brief(kind)}"
+    factory = _factory(registry, kind, who)
+    takes = parameters_of(factory)
+    sets_priority = "priority" in given and "priority" not in names_of(takes)
+    priority = given.pop("priority") if sets_priority else None
+    if sets_priority:
+        priority_of(priority, what)
+    check_arguments(takes, given, what)
+    try:
+        built = factory(**given)
+    except Exception as error:
+        add_note(error, f"{who}: while building {outline(config)}")
+        raise
+    if sets_priority:
+        set_priority(built, priority, what)
+    return built
+
+
+def _factory(registry: Registry, kind: object, who: str) -> Factory:
+    if not isinstance(kind, str):
+        advice = "give a registered name, a class or function, or an import path"
+        return check_callable(kind, f"{who}: the type", advice)
+    found = registry._find(kind, who)
+    if found is not None:
+        return found
+    if ":" not in kind:
+        raise ConfigError(registry._unknown(kind, who))
+    what, advice = f"{who}: the type {brief(kind)}", "give the path of a class or function"
+    return check_callable(import_path(kind, registry.imports, who), what, advice)

@@ -1,4 +1,4 @@
-"""The specification of a host: its mount points by name, and what the marks of a plugin want of them."""
+"""The specification of a host: its events by name, and which hooks a plugin is to have on them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import PluginError, brief, nearest
-from aspecthook.weave._aspects import MARKS, Mark, attribute_names, marked
+from aspecthook.weave._aspects import Mark, attribute_names, marked, marks_of
 from aspecthook.weave._gates import Claim, Heir, gate
 
 
-class Wish(NamedTuple):
-    """One hook that a plugin wants on one event."""
+class PluginHook(NamedTuple):
+    """One hook that a plugin is to have on one event."""
 
     event: str
     mount: MountPoint
@@ -31,12 +31,12 @@ class Wish(NamedTuple):
     present: tuple[Hook, ...]
 
     @property
-    def is_told(self) -> bool:
-        """Whether it will be told of past calls as it is added."""
+    def is_replayed_to(self) -> bool:
+        """Whether past calls are replayed to it when it is added."""
         return self.mount.replays(self.mark.kind)
 
     def withdraw(self) -> None:
-        """Take off what an interrupt has left of it, before anybody else knew of it."""
+        """Remove what an interrupt has left of it, before anybody else knew of it."""
         method = identity(self.mount.unbound(self.method))
         for hook in self.mount.members:
             if hook not in self.present and {method, self.options.get("name")} <= {*hook.keys}:
@@ -46,7 +46,7 @@ class Wish(NamedTuple):
 
 @final
 class Specification:
-    """What has the events: an instance, a class or a module; it may get and lose some at any time."""
+    """The events of an instance, a class or a module, which may get and lose some at any time."""
 
     __slots__ = ("host", "label", "required")
 
@@ -56,9 +56,7 @@ class Specification:
         self.required = (required,) if isinstance(required, str) else tuple(required)
         mounts = self.mounts()
         if not mounts:
-            raise PluginError(
-                f"{self.label} has no events, so there is nothing that plugins could do; add @event stubs"
-            )
+            raise PluginError(f"{self.label} has no events, so plugins could do nothing; add @event stubs")
         for name in self.required:
             if name not in mounts:
                 raise PluginError(
@@ -66,37 +64,33 @@ class Specification:
                 )
 
     def mounts(self) -> dict[str, MountPoint]:
-        """Give the events, and what else is hookable, by their names."""
+        """Return the mount points of the host by name: its events, and what else is hookable."""
         found = {name: self._mount_at(name) for name in dir(self.host) if not name.startswith("_")}
         return {name: mount for name, mount in found.items() if mount is not None}
 
     def mount(self, event: str) -> MountPoint:
-        """Give the mount point of an event.
-
-        Raises:
-            PluginError: There is none.
-        """
+        """Return the mount point of an event, or raise a `PluginError` if the host has no such event."""
         mounts = self.mounts()
         if event not in mounts:
             raise PluginError(f"{self.label} has no event {brief(event)}; {self._events(event)}")
         return mounts[event]
 
     def _events(self, name: object) -> str:
-        """Say which events there are, and why one of a name is not among them, as the end of a message."""
+        """Return the end of a message: which events there are, and why none of them has this name."""
         names = list(self.mounts())
         shown = f"its events: {', '.join(names)}"
         owner = self.host if isinstance(self.host, type) else type(self.host)
         for base in owner.__mro__:
             if _is_mounted(_function(vars(base).get(cast("str", name)))):
                 if str(name).startswith("_"):
-                    return f"{shown}; what begins with an underscore is none of them"
+                    return f"{shown}; names that begin with an underscore are private"
                 return f"{shown}; {base.__name__} has it, but it is overridden: mark that @event too"
         return f"{shown}{nearest(str(name), names)}"
 
     def _mount_at(self, name: str) -> MountPoint | None:
         whole = isinstance(self.host, (type, ModuleType))
         shared: Any = getattr_static(self.host if whole else type(self.host), name, None)
-        if isinstance(shared, (property, cached_property)):  # to ask for it would run it
+        if isinstance(shared, (property, cached_property)):  # reading the attribute would run it
             getter: object = shared.fget if isinstance(shared, property) else shared.func
             mount = mount_of(getter) if isinstance(getter, FunctionType) else None
             return mount if mount is None or whole else for_instance(mount, self.host)
@@ -106,7 +100,7 @@ class Specification:
         return hooks(getattr(self.host, name)) if _is_mounted(function) else None
 
     def gate(self, name: str) -> Gate | None:
-        """Keep a plugin of a class from acting for the classes beside it, with which it shares what both inherit."""
+        """Return a gate that is open for the host's own class alone, where it shares an inherited event with others."""
         if not isinstance(self.host, type) or name in vars(self.host):
             return None
         static = getattr_static(self.host, name)
@@ -116,38 +110,34 @@ class Specification:
         return gate([Claim(heir, None)], self.mount(name).site().signature)
 
     def concerns(self, hook: Hook) -> bool:
-        """Say whether a hook on one of the events acts here, and not only for a class beside this one."""
+        """Whether a hook on one of the events acts for this host, and not only for another class that inherits it."""
         heir: object = getattr(hook.gate, "__self__", None)
         owner = self.host if isinstance(self.host, type) else type(self.host)
         return not isinstance(heir, Heir) or heir.cls() in owner.__mro__
 
-    # What a plugin wants
+    # The hooks of a plugin
 
-    def wishes(self, plugin: object, name: str, given: Options) -> list[Wish]:
-        """Give the hooks that a plugin wants.
-
-        Raises:
-            PluginError: It does not fit.
-        """
+    def hooks_of(self, plugin: object, name: str, given: Options) -> list[PluginHook]:
+        """Return the hooks that a plugin marks, or raise a `PluginError` if it does not fit the specification."""
         who = f"{self.label}: plugin {name!r}"
         if isinstance(plugin, type):
             raise PluginError(f"{who} is a class; register an object of it, as in register({plugin.__name__}())")
         mounts = self.mounts()
-        found: dict[int, Wish] = {}
+        found: dict[int, PluginHook] = {}
         for mark, method in marked(plugin):
             if _is_own(plugin, method):
                 whose = f"{who}: {who_is(mark.kind, method.__name__, method)}"
-                options = _merged(plugin, mark, given, name, whose)
-                # A method that goes by two names has one mark still.
-                found.setdefault(id(mark), self._wish(mark, method, options, mounts, whose))
-        wishes = list(found.values())
+                options = _options(plugin, mark, given, name, whose)
+                # A method with two names has only one mark.
+                found.setdefault(id(mark), self._hook(mark, method, options, mounts, whose))
+        rows = list(found.values())
         self._check_marked(plugin, who, mounts)
-        self._check_complete(plugin, who, wishes)
-        return wishes
+        self._check_complete(plugin, who, rows)
+        return rows
 
-    def _wish(
+    def _hook(
         self, mark: Mark, method: Callable[..., Any], options: Options, mounts: dict[str, MountPoint], whose: str
-    ) -> Wish:
+    ) -> PluginHook:
         event = mark.pointcut or method.__name__
         mount = mounts.get(event)
         if mount is None:
@@ -156,33 +146,33 @@ class Specification:
                 f"{whose} is for {event!r}, but {self.label} has no event of that name; {self._events(event)}{hint}"
             )
         if "name" in mark.options:
-            raise PluginError(f"{whose} has a name of its own; hooks of a plugin are called by the plugin's name")
-        return Wish(event, mount, mark, method, options, self.gate(event), mount.members)
+            raise PluginError(f"{whose} has name=; all hooks of a plugin have the plugin's name, so remove it")
+        return PluginHook(event, mount, mark, method, options, self.gate(event), mount.members)
 
     def _check_marked(self, plugin: object, who: str, mounts: dict[str, MountPoint]) -> None:
         for name, function in _methods(plugin).items():
-            if _has_marks(function):
+            if marks_of(function):
                 continue
             if name in mounts and mounts[name].function is not function:
-                raise PluginError(f"{who} has {name!r}, which is not marked; write @on above it, or call it otherwise")
+                raise PluginError(f"{who} has {name!r}, which is not marked; write @on above it, or rename it")
             for base in type(plugin).__mro__:
-                if _has_marks(_function(vars(base).get(name))):
+                if marks_of(vars(base).get(name)):
                     raise PluginError(
-                        f"{who} has {name!r}, which overrides a method that {base.__name__} marks, and is not marked; "
+                        f"{who} has {name!r}, which overrides a marked method of {base.__name__} and is not marked; "
                         f"mark it too, or set {name} = None"
                     )
 
-    def _check_complete(self, plugin: object, who: str, wishes: list[Wish]) -> None:
-        has = {wish.event for wish in wishes if wish.mark.kind == "on" or wish.mount.emission is None}
+    def _check_complete(self, plugin: object, who: str, rows: list[PluginHook]) -> None:
+        has = {row.event for row in rows if row.mark.kind == "on" or row.mount.emission is None}
         for name in self.required:
             if name not in has:
-                near = nearest(name, [other for other, one in _methods(plugin).items() if not _has_marks(one)])
+                near = nearest(name, [other for other, one in _methods(plugin).items() if not marks_of(one)])
                 what = "@on for" if self.mount(name).emission is not None else "hook on"
                 raise PluginError(f"{who} has no {what} {name!r}, as every plugin of {self.label} must{near}")
-        if not wishes:
+        if not rows:
             names = ", ".join(self.mounts())
             hint = "; a plugin is an object or a module" if isinstance(plugin, FunctionType) else ""
-            raise PluginError(f"{who} has no marked methods; write @on above those that are for {names}{hint}")
+            raise PluginError(f"{who} has no marked methods; write @on above its methods for {names}{hint}")
 
 
 def _function(static: Any) -> object:
@@ -193,23 +183,19 @@ def _is_mounted(function: object) -> bool:
     return isinstance(function, FunctionType) and mount_of(function) is not None
 
 
-def _has_marks(function: object) -> bool:
-    return isinstance(function, FunctionType) and MARKS in function.__dict__
-
-
 def _methods(plugin: object) -> dict[str, FunctionType]:
-    """Give the functions of a plugin by name; of a module, its own."""
+    """Return the functions of a plugin by name; of a module, those that it defines itself."""
     found = {name: _function(getattr_static(plugin, name, None)) for name in attribute_names(plugin)}
     return {name: one for name, one in found.items() if isinstance(one, FunctionType) and _is_own(plugin, one)}
 
 
 def _is_own(plugin: object, method: Callable[..., Any]) -> bool:
-    """Say whether a module, or the package that it is, defines a function itself; another plugin's may be imported."""
+    """Whether a plugin that is a module or package defines a function itself; it may import those of other plugins."""
     return not isinstance(plugin, ModuleType) or f"{method.__module__}.".startswith(f"{plugin.__name__}.")
 
 
 def name_of_plugin(plugin: object, label: str) -> object:
-    """Give the name of a plugin that was given none."""
+    """Return the name of a plugin that was registered without one."""
     if isinstance(plugin, ModuleType):
         return plugin.__name__
     name = _attribute(plugin, "name", f"{label}: a plugin of type {type(plugin).__name__}")
@@ -225,7 +211,7 @@ def _attribute(plugin: object, name: str, who: str) -> object:
         ) from error
 
 
-def _merged(plugin: object, mark: Mark, given: Options, name: str, who: str) -> Options:
+def _options(plugin: object, mark: Mark, given: Options, name: str, who: str) -> Options:
     options: dict[str, Any] = {**mark.options, "name": name}
     if "priority" in given:
         options["priority"] = given["priority"]
@@ -241,15 +227,15 @@ def _merged(plugin: object, mark: Mark, given: Options, name: str, who: str) -> 
     return cast("Options", options)
 
 
-def flag_given(value: object, who: str, word: str) -> bool:
-    """Read what is either true or false."""
+def read_flag(value: object, who: str, word: str) -> bool:
+    """Return an option, or raise a `PluginError` if it is neither True nor False."""
     if not isinstance(value, bool):
         raise PluginError(f"{who} has {word}={brief(value)}; give True or False")
     return value
 
 
-def names_given(value: object, who: str, word: str) -> list[str]:
-    """Read the names of other plugins, one or several."""
+def read_names(value: object, who: str, word: str) -> list[str]:
+    """Return the names of other plugins, given as one or several, or raise a `PluginError` if one is not a string."""
     several = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
     row: list[Any] = [] if value is None else list(cast("Iterable[Any]", value)) if several else [value]
     for one in row:

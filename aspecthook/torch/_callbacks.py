@@ -13,8 +13,9 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookAnswerError, described
+from aspecthook._foreign.places import ABSENT
 
-from ._carried import ABSENT, Module, ModuleSlot, Tensor, is_tensor, known_point, label_of, space_of, without
+from ._carried import Module, ModuleSlot, Tensor, is_tensor, known_point, label_of, space_of, without
 from ._forward import forward_point
 from ._own import OwnMountPoint
 
@@ -27,7 +28,7 @@ class CallbackSlot(ModuleSlot):
 
     def __init__(self, module: Module, place: str, name: str) -> None:
         super().__init__(module, place, name)
-        self._row = PLACES[place]
+        self._row = CALLBACKS[place]
         self._handle: Any = None
         self._was_full: object = ABSENT
         self._forward: OwnMountPoint | None = None
@@ -89,7 +90,7 @@ class TensorSlot:
 
     def __init__(self, tensor: Tensor, place: str) -> None:
         self.tensor: Callable[[], Tensor] = weakref.ref(tensor)
-        self._row = PLACES[place]
+        self._row = CALLBACKS[place]
         self._handle: Any = None
 
     def put(self, function: FunctionType) -> None:
@@ -116,28 +117,6 @@ class TensorSlot:
         if tensor is None or self._handle is None:
             return False
         return self._handle.id not in (getattr(tensor, self._row.kept_in) or ())
-
-
-# The stubs of the events have the parameters of PyTorch's callbacks, and `name` where there is a tensor alone.
-
-
-def _backward_pre(module: Any, grad_output: Any) -> Any: ...
-def _backward(module: Any, grad_input: Any, grad_output: Any) -> Any: ...
-def _state_dict_pre(module: Any, prefix: Any, keep_vars: Any) -> Any: ...
-def _state_dict(module: Any, state_dict: Any, prefix: Any, local_metadata: Any) -> Any: ...
-def _load_pre(
-    module: Any,
-    state_dict: Any,
-    prefix: Any,
-    local_metadata: Any,
-    strict: Any,
-    missing_keys: Any,
-    unexpected_keys: Any,
-    error_msgs: Any,
-) -> Any: ...
-def _load(module: Any, incompatible_keys: Any) -> Any: ...
-def _grad(grad: Any, name: Any) -> Any: ...
-def _accumulated(parameter: Any, name: Any) -> Any: ...
 
 
 def _shown(value: Any) -> str:
@@ -174,7 +153,7 @@ def _nothing(site: Site, function: object, answer: Any, _: object) -> Any:
     raise _unfit(site, function, answer, "it must answer None: change in place what you want to change")
 
 
-class Place(NamedTuple):
+class Callback(NamedTuple):
     """One kind of callback of PyTorch: how it is registered, where it is kept, and the event for hooks."""
 
     register: str
@@ -202,39 +181,59 @@ def _second(_: Any, second: Any, *_rest: Any) -> Any:
 _unchanged: dict[int | None, Callable[..., Any]] = {None: _silent, 0: _first, 1: _second}
 
 
-def _named(stub: Any, word: str) -> Any:
-    stub.__code__ = stub.__code__.replace(co_name=word, co_qualname=word)
-    return stub
+CALLBACKS: dict[str, Callback] = {}
 
 
-def _in_place(word: str, register: str, kept_in: str, stub: Any) -> Place:
-    """Return the row of a callback that changes things in place."""
-    return Place(register, kept_in, _named(stub, word), _nothing, Emission(gives="first", checked=True, word=word))
+# The stubs of the events have the parameters of PyTorch's callbacks, and `name` where there is a tensor alone.
 
 
-def _answered(word: str, register: str, kept_in: str, stub: Any, fits: Any, fold: int) -> Place:
-    """Return the row of a callback whose answer replaces one of its arguments."""
-    return Place(
-        register, kept_in, _named(stub, word), fits, Emission(gives="fold", fold=fold, checked=True, word=word)
-    )
+def _event(register: str, kept_in: str, fits: Any, emission: Emission) -> Callable[[Any], Any]:
+    def add(stub: Any) -> Any:
+        word = stub.__name__
+        CALLBACKS[word] = Callback(register, kept_in, stub, fits, emission._replace(checked=True, word=word))
+        return stub
+
+    return add
 
 
-_BACKWARD = [
-    _answered("backward_pre", "register_full_backward_pre_hook", "_backward_pre_hooks", _backward_pre, _several, 1),
-    _answered("backward", "register_full_backward_hook", "_backward_hooks", _backward, _several, 1),
-]
-_STATE = [
-    _in_place("state_dict_pre", "register_state_dict_pre_hook", "_state_dict_pre_hooks", _state_dict_pre),
-    _in_place("state_dict_post", "register_state_dict_post_hook", "_state_dict_hooks", _state_dict),
-    _in_place("load_state_dict_pre", "register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks", _load_pre),
-    _in_place("load_state_dict_post", "register_load_state_dict_post_hook", "_load_state_dict_post_hooks", _load),
-]
-_TENSOR = [
-    _answered("grad", "register_hook", "_backward_hooks", _grad, _one, 0),
-    _in_place("accumulated", "register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks", _accumulated),
-]
-PLACES = {place.emission.word: place for place in (*_BACKWARD, *_STATE, *_TENSOR)}
-OF_TENSORS = tuple([place.emission.word for place in _TENSOR])
+def _in_place(register: str, kept_in: str) -> Callable[[Any], Any]:
+    """Return a decorator for the stub of a callback that changes things in place."""
+    return _event(register, kept_in, _nothing, Emission(gives="first"))
+
+
+def _answered(register: str, kept_in: str, fits: Any, fold: int) -> Callable[[Any], Any]:
+    """Return a decorator for the stub of a callback whose answer replaces one of its arguments."""
+    return _event(register, kept_in, fits, Emission(gives="fold", fold=fold))
+
+
+@_answered("register_full_backward_pre_hook", "_backward_pre_hooks", _several, 1)
+def backward_pre(module: Any, grad_output: Any) -> Any: ...
+@_answered("register_full_backward_hook", "_backward_hooks", _several, 1)
+def backward(module: Any, grad_input: Any, grad_output: Any) -> Any: ...
+@_in_place("register_state_dict_pre_hook", "_state_dict_pre_hooks")
+def state_dict_pre(module: Any, prefix: Any, keep_vars: Any) -> Any: ...
+@_in_place("register_state_dict_post_hook", "_state_dict_hooks")
+def state_dict_post(module: Any, state_dict: Any, prefix: Any, local_metadata: Any) -> Any: ...
+@_in_place("register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks")
+def load_state_dict_pre(
+    module: Any,
+    state_dict: Any,
+    prefix: Any,
+    local_metadata: Any,
+    strict: Any,
+    missing_keys: Any,
+    unexpected_keys: Any,
+    error_msgs: Any,
+) -> Any: ...
+@_in_place("register_load_state_dict_post_hook", "_load_state_dict_post_hooks")
+def load_state_dict_post(module: Any, incompatible_keys: Any) -> Any: ...
+@_answered("register_hook", "_backward_hooks", _one, 0)
+def grad(grad: Any, name: Any) -> Any: ...
+@_in_place("register_post_accumulate_grad_hook", "_post_accumulate_grad_hooks")
+def accumulated(parameter: Any, name: Any) -> Any: ...
+
+
+OF_TENSORS = ("grad", "accumulated")
 
 
 def callback_point(module: Module, place: str, name: str) -> OwnMountPoint:
@@ -242,7 +241,7 @@ def callback_point(module: Module, place: str, name: str) -> OwnMountPoint:
     found = known_point(module, place, name)
     if found is not None:
         return found
-    row = PLACES[place]
+    row = CALLBACKS[place]
     return OwnMountPoint(
         module,
         row.stub,
@@ -263,7 +262,7 @@ def tensor_point(tensor: Tensor, place: str, name: str) -> OwnMountPoint:
     found = _of_tensors.get((id(tensor), place))
     if found is not None and found.owner() is tensor:
         return found
-    row = PLACES[place]
+    row = CALLBACKS[place]
     label = f"{name or f'a tensor of shape {tuple(tensor.shape)}'}, {place}"
     stub = FunctionType(row.stub.__code__, row.stub.__globals__, place, (name,))
     slot = TensorSlot(tensor, place)

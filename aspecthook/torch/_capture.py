@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, Unpack, cast, final
 
 from aspecthook._core.law.options import Options
@@ -114,28 +114,24 @@ class Capture(Watch[Seen]):
     gradients of calls inside the block are collected even after it.
     """
 
+    collected: dict[str, Seen]
+
     def __init__(self, inputs: bool, gradients: bool, keep: int | None, each: Callable[[Any], Any]) -> None:
-        self._seen: dict[str, Seen] = {}
+        super().__init__()
         self._inputs = inputs
         self._gradients = gradients
         self._keep = keep
         self._each = each
 
     def __getitem__(self, name: str) -> Seen:
-        if name not in self._seen:
-            known = ", ".join(map(repr, self._seen)) or "none"
+        if name not in self.collected:
+            known = ", ".join(map(repr, self.collected)) or "none"
             raise KeyError(f"no module {brief(name)} is captured; those that are: {known}")
-        return self._seen[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._seen)
-
-    def __len__(self) -> int:
-        return len(self._seen)
+        return self.collected[name]
 
     def clear(self) -> None:
         """Forget what was collected so far."""
-        for seen in self._seen.values():
+        for seen in self.collected.values():
             seen._calls.clear()
 
     def name_modules(self) -> Capture:
@@ -143,7 +139,7 @@ class Capture(Watch[Seen]):
         assert self.weaving is not None
         for mount in self.weaving.mounts:
             owner: Any = cast("OwnMountPoint", mount).owner()
-            self._seen[owner.__aspecthook__.name] = Seen(owner.__aspecthook__.name)
+            self.collected[owner.__aspecthook__.name] = Seen(owner.__aspecthook__.name)
         return self
 
     def note(self, name: str, call: Any, result: Any) -> None:
@@ -151,7 +147,7 @@ class Capture(Watch[Seen]):
         each = self._each
         given = {word: mapped(value, each) for word, value in call.arguments.items() if word != "self"}
         grads = mapped(result, lambda tensor: _Grad(each).follow(tensor)) if self._gradients else None
-        calls = self._seen[name]._calls
+        calls = self.collected[name]._calls
         calls.append(_Call(given if self._inputs else None, mapped(result, each), grads))
         if self._keep is not None:
             del calls[: -self._keep]
@@ -194,7 +190,7 @@ def capture(
         {'0': torch.Size([5, 3]), '2': torch.Size([5, 2])}
     """
     if not is_module(model):
-        raise HookTypeError(f"capture takes a module of PyTorch, and {brief(model)} is none")
+        raise HookTypeError(f"capture takes a module of PyTorch, and {brief(model)} is not one")
     if keep is not None and keep < 1:
         raise HookOptionError(f"capture: keep={brief(keep)}; give a whole number from 1 up, or None for all calls")
     if not callable(each):

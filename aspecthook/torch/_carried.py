@@ -1,4 +1,4 @@
-"""What a module of PyTorch carries in its `__dict__` while it is woven, and how copies and replicas come without it.
+"""What a woven module of PyTorch carries in its `__dict__`, and how copies and replicas are made without it.
 
 The invariant: while there are hooks, the `__dict__` has `forward` or callbacks, put there by slots, and a few
 attributes of ours; once the last hook is removed, it is as it was.
@@ -15,14 +15,13 @@ from typing import Any, TypeAlias, cast, final
 from aspecthook._core.compile.copies import MARK, carried_by
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError
+from aspecthook._foreign.places import ABSENT, put_back
 
 from ._own import OwnMountPoint
 
 # Any: PyTorch may not be installed, and then its types are unknown.
 Module: TypeAlias = Any
 Tensor: TypeAlias = Any
-
-ABSENT: Any = object()
 
 
 def torch() -> Any:
@@ -121,16 +120,8 @@ def _is_ours(value: object) -> bool:
     )
 
 
-def put_back(space: dict[str, Any], word: str, before: Any) -> None:
-    """Restore one entry of a `__dict__`."""
-    if before is ABSENT:
-        space.pop(word, None)
-    else:
-        space[word] = before
-
-
 def carried(module: Module) -> Carried | None:
-    """Return what a module carries, unless it has come with a copy of another module's `__dict__`."""
+    """Return what a module carries, unless it came with a copy of another module's `__dict__`."""
     found: object = space_of(module).get(MARK)
     return found if isinstance(found, Carried) and found.owner() is module else None
 
@@ -144,7 +135,7 @@ def known_point(module: Module, place: str, name: str) -> OwnMountPoint | None:
 
 
 def _of_class(module: Module, word: str) -> Any:
-    """Call the method that one of ours stands in front of."""
+    """Call the method that one of ours has replaced."""
     found = carried(module)
     before = found._before.get(word, ABSENT) if found is not None else ABSENT
     return getattr(type_of(module), word)(module) if before is ABSENT else before()

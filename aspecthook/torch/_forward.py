@@ -17,8 +17,9 @@ from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import WeaveError, qualified
 from aspecthook._foreign.carrier import carrier
+from aspecthook._foreign.places import ABSENT, Entry, put_back
 
-from ._carried import ABSENT, Module, ModuleSlot, known_point, label_of, put_back, space_of, without
+from ._carried import Module, ModuleSlot, known_point, label_of, space_of, without
 from ._own import OwnMountPoint
 
 
@@ -26,81 +27,49 @@ from ._own import OwnMountPoint
 class ForwardSlot(ModuleSlot):
     """The name `forward` in the `__dict__` of a module."""
 
-    __slots__ = ("_before", "_flag", "_function", "_left", "bypassed")
+    __slots__ = ("_entry", "_flag", "bypassed")
 
     def __init__(self, module: Module, name: str, *, bypassed: bool) -> None:
         super().__init__(module, "forward", name)
         # Whether it is in a TransformerEncoderLayer, which calls it only if it has hooks of PyTorch's own.
         self.bypassed = bypassed
         self._flag: Any = None
-        self._before: Any = ABSENT
-        self._function: FunctionType | None = None
-        # Our function, if somebody else's had replaced it when the hooks were removed.
-        self._left: FunctionType | None = None
+        self._entry = Entry(self.module, "forward", ABSENT)
 
     def put(self, function: FunctionType) -> None:
         module = self.enroll(function)
         if module is None:
             return
-        space = space_of(module)
-        if self._function is None:
-            self._before, self._left = space.get("forward", ABSENT), None
-        elif not self._stands(space):
-            return  # somebody else's has replaced ours, and may call it
-        self._function = function
-        space["forward"] = MethodType(function, module)
-        self.raise_flag()
+        if not self._entry.opened:
+            self._entry = Entry(self.module, "forward", space_of(module).get("forward", ABSENT))
+        if self._entry.occupy(MethodType(function, module)):
+            self.raise_flag()
 
     def raise_flag(self) -> None:
         """Make a `TransformerEncoderLayer` call the module."""
         module = self.module()
-        if self.bypassed and self._flag is None and module is not None and self._function is not None:
+        if self.bypassed and self._flag is None and module is not None and self._entry.opened:
             self._flag = module.register_forward_pre_hook(_no_change)
 
     def leave(self) -> None:
-        module = self.module()
-        if module is not None and self._function is not None:
-            if self._stands(space_of(module)):
-                put_back(space_of(module), "forward", self._before)
-            else:
-                self._left = self._function
+        self._entry.leave()
         if self._flag is not None:
             self._flag.remove()
-        self._function = self._flag = None
-        self._before = ABSENT if self._left is None else self._before
+        self._flag = None
+        self._entry.opened = False
 
     def is_displaced(self) -> bool:
-        module = self.module()
-        if module is None:
-            return False
-        if self._function is not None:
-            return not self._stands(space_of(module))
-        if self._left is None:
-            return False
-        now = space_of(module).get("forward", ABSENT)
-        if _holds(now, self._left):  # they have put ours back since
-            put_back(space_of(module), "forward", self._before)
-            now = self._before
-        if now is self._before:
-            self._left, self._before = None, ABSENT
-        return self._left is not None
+        return self._entry.displaced
 
     def clean(self, space: dict[str, Any]) -> None:
-        if self._stands(space):
-            put_back(space, "forward", self._before)
+        if self._entry.opened and self._entry.is_ours(space.get("forward")):
+            put_back(space, "forward", self._entry.before)
         if self._flag is not None:
             without(space, "_forward_pre_hooks", self._flag)
-
-    def _stands(self, space: dict[str, Any]) -> bool:
-        return self._function is not None and _holds(space.get("forward"), self._function)
 
 
 def _no_change(module: Module, args: object) -> None:
     """Do nothing, as a hook of PyTorch's own."""
-
-
-def _holds(value: object, function: FunctionType) -> bool:
-    return isinstance(value, MethodType) and value.__func__ is function
 
 
 def forward_point(module: Module, name: str, *, bypassed: bool) -> OwnMountPoint:

@@ -86,39 +86,35 @@ class _Counter:
 class HistogramWatch(Watch[Histogram]):
     """What `watch_histograms` returns: for each module, by its name, the histogram of its outputs so far."""
 
+    collected: dict[str, _Counter]
+
     def __init__(self, bins: int) -> None:
+        super().__init__()
         self._bins = bins
-        self._counters: dict[str, _Counter] = {}
 
     def note(self, name: str, result: Any) -> None:
         """Count the output of one call, as a hook of a module."""
-        counter = self._counters.setdefault(name, _Counter())
+        counter = self.collected.setdefault(name, _Counter())
         for tensor in tensors(result):
             counter.add(tensor)
 
     def __getitem__(self, name: str) -> Histogram:
-        return self._counters[name].histogram(self._bins)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._counters)
-
-    def __len__(self) -> int:
-        return len(self._counters)
+        return self.collected[name].histogram(self._bins)
 
     def clear(self) -> None:
         """Forget what was counted so far."""
-        self._counters.clear()
+        self.collected.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was counted so far, as numbers and arrays."""
         return {
             name: {"counts": one.counts.numpy(), "span": one.span, "zeros": one.zeros, "odd": one.odd}
-            for name, one in self._counters.items()
+            for name, one in self.collected.items()
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` has returned."""
-        self._counters = {name: _Counter(**row) for name, row in state.items()}
+        self.collected = {name: _Counter(**row) for name, row in state.items()}
 
 
 def _leaves(model: Any) -> Iterator[Any]:
@@ -186,7 +182,7 @@ def drawn(found: Mapping[str, Histogram], *, columns: int = 3) -> Any:
         columns: The number of panels in a row.
 
     Returns:
-        A ``matplotlib.figure.Figure``; it is not known to pyplot, so that nobody has to close it.
+        A ``matplotlib.figure.Figure``; pyplot does not know it, so that it need not be closed.
 
     Example:
         >>> figure = drawn({"relu": Histogram((3, 1), (0.0, 1.0, 2.0), 0, 0)})

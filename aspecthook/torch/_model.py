@@ -13,7 +13,7 @@ from aspecthook.weave._libraries import Library
 from aspecthook.weave._members import subclasses
 from aspecthook.weave._spots import Chosen, Spot
 
-from ._callbacks import OF_TENSORS, PLACES, callback_point, tensor_point
+from ._callbacks import CALLBACKS, OF_TENSORS, callback_point, tensor_point
 from ._carried import Module, is_module, is_tensor, label_of, space_of, torch
 from ._forward import forward_point
 from ._names import Names, modules_of, parameters_of, select, shown
@@ -153,7 +153,7 @@ def _module(module: Module, name: str, word: str, *, bypassed: bool) -> Spot:
     key = (id(module), word)
     if "state_dict" not in word:
         _refuse_never_called(module, name)
-    if word in PLACES:
+    if word in CALLBACKS:
         return Spot(key, module, lambda: callback_point(module, word, name))
     return Spot(key, module, lambda: forward_point(module, name, bypassed=bypassed))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Unpack, final
 
 from aspecthook._core.law.options import Options
@@ -37,10 +37,10 @@ class NeuronWatch(Watch[Neurons]):
     """What `watch_neurons` returns: for each module, by its name, the units that have not fired so far."""
 
     def __init__(self, threshold: float, dim: int, activation: Callable[[Any], Any] | None) -> None:
+        super().__init__()
         self._threshold = threshold
         self._dim = dim
         self._activation = activation
-        self.fired: dict[str, Any] = {}
 
     def note(self, name: str, result: Any) -> None:
         """Count the output of one call, as a hook of a module."""
@@ -48,26 +48,20 @@ class NeuronWatch(Watch[Neurons]):
         dim = self._dim if values.dim() > self._dim else -1
         units = values.abs().movedim(dim, 0).flatten(1)
         fired = (units > self._threshold).any(1)
-        before = self.fired.get(name)
-        self.fired[name] = fired if before is None else before.to(fired.device) | fired
+        before = self.collected.get(name)
+        self.collected[name] = fired if before is None else before.to(fired.device) | fired
 
     def __getitem__(self, name: str) -> Neurons:
-        fired = self.fired[name]
+        fired = self.collected[name]
         return Neurons(len(fired), tuple((~fired).nonzero().flatten().tolist()))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.fired)
-
-    def __len__(self) -> int:
-        return len(self.fired)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what has fired so far, as arrays."""
-        return {name: fired.cpu().numpy() for name, fired in self.fired.items()}
+        return {name: fired.cpu().numpy() for name, fired in self.collected.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` has returned."""
-        self.fired = {name: torch.tensor(fired) for name, fired in state.items()}
+        self.collected = {name: torch.tensor(fired) for name, fired in state.items()}
 
 
 def _relus(model: Any) -> list[type[Any]]:

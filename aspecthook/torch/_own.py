@@ -46,13 +46,13 @@ class Slot(Protocol):
         ...
 
     def is_displaced(self) -> bool:
-        """Whether somebody else's callable is there, or was there when ours should have been taken away."""
+        """Whether somebody else's callable is there, or was there when ours should have been removed."""
         ...
 
 
 @final
 class Opening:
-    """The time from the first acting hook to the last, and the function of that time."""
+    """The function in the slot, from the first hook that acts until none does."""
 
     __slots__ = ("__weakref__", "_mount", "_moved", "function", "stale", "target")
 
@@ -64,7 +64,7 @@ class Opening:
         self.stale = True
 
     def hold(self) -> None:
-        """Have the function pass its calls on to us, as a change begins."""
+        """Pass the calls of the function on to us, as a change begins."""
         self.stale = True
         self._moved.run = self._enter
 
@@ -114,13 +114,13 @@ class OwnMountPoint(MountPoint):
 
     __slots__ = (
         "_codes",
+        "_find_target",
         "_fits",
         "_linker",
         "_model",
         "_opening",
         "_pins",
-        "_reach",
-        "_says",
+        "_stub",
         "owner",
         "slot",
     )
@@ -143,8 +143,8 @@ class OwnMountPoint(MountPoint):
         self.slot = slot
         found = mount_of(model)
         self._model = model.__code__ if found is None else found.code()
-        self._says = model
-        self._reach = target
+        self._stub = model
+        self._find_target = target
         self._opening: Opening | None = None
         self._linker: Linker | None = None
         self._pins = 0
@@ -162,18 +162,18 @@ class OwnMountPoint(MountPoint):
 
     def inner(self) -> Callable[..., Any]:
         """Return the target, which runs inside all hooks."""
-        return self._reach() if self._opening is None else self._opening.target
+        return self._find_target() if self._opening is None else self._opening.target
 
     def function_of(self, moved: Moved, target: Callable[..., Any]) -> FunctionType:
         """Return a new function that runs the present chain."""
         site, chain = self.site(), self.chain()
         if self._linker is None:
             facts: dict[str, object] = {"site": site, "record": site.record}
-            self._linker = Linker(site.signature, self._model, self.name, facts, self._says.__globals__)
+            self._linker = Linker(site.signature, self._model, self.name, facts, self._stub.__globals__)
         found = template(site.signature, chain, cells=True)
         made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
-        function = dressed(made, self._says)
-        Attributes.put(function, self).wrap(self._says)
+        function = dressed(made, self._stub)
+        Attributes.put(function, self).wrap(self._stub)
         return function
 
     def site(self) -> Site:
@@ -212,7 +212,7 @@ class OwnMountPoint(MountPoint):
         opening = self._opening
         if self.owner() is not None and self._is_needed():
             if opening is None:
-                opening = self._opening = Opening(self, self._reach())
+                opening = self._opening = Opening(self, self._find_target())
             if len(self.members) <= _AT_ONCE or opening.function is None:
                 opening.link()
         elif opening is not None:

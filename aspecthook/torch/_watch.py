@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,6 +16,16 @@ class Watch(Mapping[str, T]):
     """Results by the names of modules. A context manager: the hooks are removed at the end of the block."""
 
     weaving: Weaving | None = None
+
+    def __init__(self) -> None:
+        # Any: what each watch collects of a module, of which `__getitem__` makes the result.
+        self.collected: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.collected)
+
+    def __len__(self) -> int:
+        return len(self.collected)
 
     # Any: a hook asks for any arguments by name.
     def begin(self, model: Any, names: Names | None, note: Callable[..., None], options: Options) -> Self:

@@ -92,7 +92,9 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
     def decorate(method: Any) -> Any:
         function = _function_of(method)
         if not isinstance(function, FunctionType):
-            raise WeaveError(f"{brief(method)} cannot be marked {kind!r}: it is no method; put the mark on a function")
+            raise WeaveError(
+                f"{brief(method)} cannot be marked {kind!r}: it is not a method; put the mark on a function"
+            )
         # Decorators run from the inside out; marks are read from the top down.
         function.__dict__[MARKS] = (Mark(kind, pointcut, types, options), *marks_of(function))
         return method

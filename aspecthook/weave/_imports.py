@@ -94,7 +94,7 @@ def _set(spec: machinery.ModuleSpec, name: str, value: Any) -> None:
 def _patch_specs() -> None:
     global _in_specs, _set_before  # noqa: PLW0603  # under the lock
     now = vars(machinery.ModuleSpec).get("__setattr__")
-    # If ours is in already and another is there now, somebody has patched over ours and calls it.
+    # If ours is installed and another is there now, other code has patched over ours, and calls it.
     if now is None or (now is not _set and not _in_specs):
         _set_before = machinery.ModuleSpec.__setattr__
         setattr(machinery.ModuleSpec, "__setattr__", _set)  # type checkers allow no assignment to a method
@@ -111,7 +111,7 @@ def _restore_specs() -> None:
         _in_specs = False
 
 
-# The end of a reload, and of an import by a loader older than specs, is known to nobody but the loader.
+# Only the loader knows when a reload ends, or an import by a loader that is older than specs.
 
 
 @final
@@ -122,14 +122,14 @@ class _Finder:
     it skips the next finder.
     """
 
-    _first: Any = None  # for copies made without `__init__`: `__getattr__` would look it up for ever
+    _first: Any = None  # copies are made without `__init__`, and `__getattr__` would recurse without end
 
     def __init__(self, first: Any, finders: list[Any]) -> None:
         self._first = first
         self._finders = finders
         self._asking: set[tuple[int, str]] = set()
 
-    # It passes for the first finder, as the code that installed that one looks for it in order to remove it.
+    # `isinstance` takes it for the first finder: the code that installed that one looks for it in order to remove it.
     __class__: Any = property(lambda self: type_of(self._first))
 
     def __getattr__(self, name: str) -> Any:
@@ -148,7 +148,7 @@ class _Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
         if self is not _finder:
-            _put_back(self, sys.meta_path)  # somebody has restored an old copy of the list
+            _put_back(self, sys.meta_path)  # other code has restored an old copy of the list
         elif any(watcher.wants(name) for watcher in _watchers):
             return self._find(name, path, target)
         return self._ask_first(name, path, target)
@@ -235,7 +235,7 @@ class _Loader:
         else:
             self.load_module = self._load_module
 
-    # It passes for the loader to whoever asks what loader a spec has.
+    # `isinstance` takes it for the loader that it wraps.
     __class__: Any = property(lambda self: type_of(self._loader))
 
     def __getattr__(self, name: str) -> Any:

@@ -9,7 +9,7 @@ from aspecthook._core.law.callables import type_of
 
 from ._members import ACCESSORS, Member, function_in, member_of
 
-# All calls are meant; those whose first argument is of the class; or those through a proxy that stands in the class.
+# All calls are meant; those whose first argument is of the class; or those through a proxy in the class.
 Calls: TypeAlias = Literal["all", "by first argument", "through the class"]
 _FIRST = frozenset(("self", "cls", "mcs", "mcls", "metacls"))
 

@@ -207,7 +207,7 @@ def _is_function(value: Any) -> bool:
 
 def function_in(value: Any, accessor: str) -> FunctionType | None:
     """Return the Python function that a member is, or is made of."""
-    kind = type_of(value)  # not its `__class__`, by which a wrapper of wrapt passes for what it wraps
+    kind = type_of(value)  # not its `__class__`: a wrapper of wrapt shows the class of what it wraps
     if issubclass(kind, (classmethod, staticmethod)):
         value = value.__func__
     elif issubclass(kind, (property, DynamicClassAttribute)):

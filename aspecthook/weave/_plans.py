@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.asks import KINDS, Kind
 from aspecthook._core.law.hook import check_options
@@ -23,6 +23,16 @@ from ._weaving import Scope, Weaving
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _SCOPES = ("everywhere", "context")
+
+
+class _Given(NamedTuple):
+    """The hooks, and what holds for all of them."""
+
+    kinds: Mapping[str, Any]
+    words: Mapping[str, Any]  # the hooks of kinds that only a library's objects take
+    options: Options
+    aspect: object
+    where: Where | None
 
 
 def begin(
@@ -46,59 +56,49 @@ def begin(
     words = {word: given for word, given in more.items() if word in WORDS and given is not None}
     options = cast("Options", {word: given for word, given in more.items() if word not in WORDS})
     _check(options, scope, where)
+    given = _Given(kinds, words, options, aspect, where)
     library = library_of(target)
     if library is not None and (aspect is not None or names is not None or words or any(kinds.values())):
-        plans = _of_library(library, target, names, kinds, words, options, aspect=aspect, where=where)
+        plans = _of_library(library, target, names, given)
     else:
         refuse_words(target, names, words)
-        plans = _of_functions(target, kinds, options, aspect=aspect, where=where)
+        plans = _of_functions(target, given)
     return Weaving(tuple(plans), scope=scope, again=again).begin()
 
 
-def _of_functions(
-    target: object, kinds: Mapping[str, Any], options: Options, *, aspect: object, where: Where | None
-) -> list[Plan]:
+def _of_functions(target: object, given: _Given) -> list[Plan]:
     """Return the plans for whatever holds functions, or for an aspect given alone."""
     label = shown(target)
-    wanted = _wanted(kinds, options, label)
-    if aspect is None and not wanted:
-        plans = _of_aspect(target, None, where, options)
+    wanted = _wanted(given.kinds, given.options, label)
+    if given.aspect is None and not wanted:
+        plans = _of_aspect(target, None, given)
         if not plans:
             raise WeaveError(_why_no_hooks(target, label))
         return plans
     aimed = _aim(target)
-    plans = [Plan(aimed, tuple(wanted), where)] if wanted else []
-    return plans if aspect is None else plans + _of_given_aspect(aspect, aimed, where, options)
+    plans = [Plan(aimed, tuple(wanted), given.where)] if wanted else []
+    return plans if given.aspect is None else plans + _of_given_aspect(aimed, given)
 
 
-def _of_library(
-    library: Library,
-    target: object,
-    names: Any,
-    kinds: Mapping[str, Any],
-    words: Mapping[str, Any],
-    options: Options,
-    *,
-    aspect: object,
-    where: Where | None,
-) -> list[Plan]:
+def _of_library(library: Library, target: object, names: Any, given: _Given) -> list[Plan]:
     """Return the plans for an object of a library: for each word the spots that the library chooses."""
     label = f"an object of type {kind_of(target)}"
-    wanted = {"call": _wanted(kinds, options, label)}
-    for word, given in words.items():
-        wanted[word] = _wanted({"on": given}, options, f"{label}, {word}", word)
-    marks = _of_given_aspect(aspect, target, where, options) if aspect is not None else []
+    wanted = {"call": _wanted(given.kinds, given.options, label)}
+    for word, hooks in given.words.items():
+        wanted[word] = _wanted({"on": hooks}, given.options, f"{label}, {word}", word)
+    marks = _of_given_aspect(target, given) if given.aspect is not None else []
     wanted["call"] += [one for plan in marks if plan.target is target for one in plan.wanted]
-    if not any(wanted.values()):
+    wanted = {word: hooks for word, hooks in wanted.items() if hooks}
+    if not wanted:
         raise WeaveError(f"no hooks are given for {label}; name them, as in weave(target, post=hook)")
-    chosen = library.choose(target, names, [word for word, hooks in wanted.items() if hooks], where)
-    plans = [Plan(chosen[word], tuple(hooks), None) for word, hooks in wanted.items() if hooks]
+    chosen = library.choose(target, names, list(wanted), given.where)
+    plans = [Plan(chosen[word], tuple(hooks), None) for word, hooks in wanted.items()]
     return plans + [plan for plan in marks if plan.target is not target]
 
 
 def _check(options: Options, scope: object, where: object) -> None:
     if scope not in _SCOPES:
-        raise WeaveError(f"scope={brief(scope)} is none of 'everywhere', 'context'")
+        raise WeaveError(f"scope={brief(scope)}; give 'everywhere' or 'context'")
     if where is not None and not callable(where):
         raise WeaveError(f"where={brief(where)} is not callable; give a predicate on functions")
     known = [*(one for one in OPTIONS if one != "weak"), *KINDS, *WORDS, "aspect", "where", "scope", "again"]
@@ -128,54 +128,57 @@ def _aim(target: object) -> object:
     return target
 
 
-def _wanted(kinds: Mapping[str, Any], options: Options, label: str, called: str = "") -> list[Wanted]:
+def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = "") -> list[Wanted]:
+    """Return the hooks that are given by kind, or by a word of a library."""
     found: list[Wanted] = []
-    for word, given in kinds.items():
-        kind = cast("Kind", word)
-        if isinstance(given, Mapping):
-            if kind != "exception":
-                raise WeaveError(
-                    f"{called or kind}= takes a hook or a list of hooks; only exception= takes a mapping from types"
-                )
-            rows: Mapping[Any, Any] = cast("Any", given)
-            if () in rows:
-                raise WeaveError(
-                    f"exception= on {label} has a hook for no types at all, (); name some, such as KeyError"
-                )
-            for types, hooks in rows.items():
-                row = _row(types)
-                found += [Wanted(kind, hook, row, options) for hook in _several(hooks)]
-        elif given is not None:
-            found += [Wanted(kind, hook, (), options) for hook in _several(given)]
-    for wanted in found:
-        if not callable(wanted.function):
-            raise WeaveError(
-                f"{called or wanted.kind}={brief(wanted.function)} is not callable, and cannot be a hook on {label}; "
-                f"give a function"
-            )
-        # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
-        check_types(wanted.kind, wanted.types, label)
-        check_options(wanted.kind, wanted.function, wanted.options, label)
+    for key, given in kinds.items():
+        kind = cast("Kind", key)
+        called = word or kind
+        for types, hooks in _by_types(given, called, label):
+            for hook in _several(hooks):
+                if not callable(hook):
+                    raise WeaveError(
+                        f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; give a function"
+                    )
+                found.append(_checked(kind, hook, types, options, label))
     return found
 
 
-def _row(types: object) -> tuple[Any, ...]:
-    row: Any = types
-    return row if isinstance(types, tuple) else (row,)
+def _checked(
+    kind: Kind, hook: Callable[..., Any], types: tuple[type[BaseException], ...], options: Options, label: str
+) -> Wanted:
+    # Some targets may be imported later, but a hook that is wrong anywhere is refused now.
+    check_types(kind, types, label)
+    check_options(kind, hook, options, label)
+    return Wanted(kind, hook, types, options)
+
+
+def _by_types(given: Any, called: str, label: str) -> list[tuple[tuple[Any, ...], Any]]:
+    """Return hooks with the exception types they are given for."""
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        return [((), given)]
+    if called != "exception":
+        raise WeaveError(f"{called}= takes a hook or a list of hooks; only exception= takes a mapping from types")
+    rows: Mapping[Any, Any] = cast("Any", given)
+    if () in rows:
+        raise WeaveError(f"exception= on {label} has a hook for no types at all, (); name some, such as KeyError")
+    return [(types if isinstance(types, tuple) else (types,), hooks) for types, hooks in rows.items()]
 
 
 def _several(hooks: Any) -> list[Any]:
     return list(cast("Any", hooks)) if isinstance(hooks, (list, tuple, set, frozenset)) else [hooks]
 
 
-def _of_given_aspect(aspect: Any, target: object, where: Where | None, options: Options) -> list[Plan]:
-    plans = _of_aspect(aspect, target, where, options)
+def _of_given_aspect(target: object, given: _Given) -> list[Plan]:
+    plans = _of_aspect(given.aspect, target, given)
     if not plans:
-        raise WeaveError(f"the aspect {shown(aspect)} has no marked methods; write @pre(...) above some")
+        raise WeaveError(f"the aspect {shown(given.aspect)} has no marked methods; write @pre(...) above some")
     return plans
 
 
-def _of_aspect(aspect: Any, target: object, where: Where | None, options: Options) -> list[Plan]:
+def _of_aspect(aspect: Any, target: object, given: _Given) -> list[Plan]:
     """Return the plans for the marked methods of an aspect; those whose marks name no pointcut go on `target`."""
     if isinstance(aspect, (str, type, ModuleType)):
         if isinstance(aspect, type) and has_marks(aspect):
@@ -189,12 +192,10 @@ def _of_aspect(aspect: Any, target: object, where: Where | None, options: Option
                 f"the method {method.__name__!r} of {label} is marked {mark.kind!r} without a pointcut; name one in "
                 f"the mark, or give the target: weave(target, aspect=...)"
             )
-        own = cast("Options", {**options, **mark.options})
+        own = cast("Options", {**given.options, **mark.options})
         _refuse_weak(own)
-        check_types(mark.kind, mark.types, label)
-        check_options(mark.kind, method, own, label)
         aimed = target if mark.pointcut is None else Pointcut(mark.pointcut)
-        plans.append(Plan(aimed, (Wanted(mark.kind, method, mark.types, own),), where))
+        plans.append(Plan(aimed, (_checked(mark.kind, method, mark.types, own, label),), given.where))
     return plans
 
 

@@ -61,13 +61,13 @@ def refuse_no_module(term: Term) -> None:
     if loaded is not None and not issubclass(type_of(loaded), ModuleType):
         kind = kind_of(loaded)
         raise WeaveError(
-            f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is no module, it is of type {kind}; pass "
+            f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is not a module but of type {kind}; pass "
             f"its functions themselves, as in weave({term.module}.f, ...)"
         )
 
 
 def why_unknown(term: Term) -> str | None:
-    """Return why the module of a term can never be imported; None if it can, or if nobody knows.
+    """Return why the module of a term can never be imported; None if it can, or if that is unknown.
 
     Only the top-level package is looked for: to look for a module below a package is to import the package.
     """
@@ -78,7 +78,7 @@ def why_unknown(term: Term) -> str | None:
         # Not by `importlib.util.find_spec`, which up to Python 3.13 holds a lock that other threads may wait for.
         if any(one.find_spec(top, None) is not None for one in list(sys.meta_path) if hasattr(one, "find_spec")):
             return None
-    except Exception:  # whatever somebody's finder raises
+    except Exception:  # a finder may raise anything
         return None
     return f"there is no module {top!r} to import{nearest(top, _top_level(top), _ALIKE)}"
 
@@ -90,7 +90,7 @@ _ALIKE = 0.7
 def _top_level(top: str) -> list[str]:
     """Return the top-level modules that can be imported, as far as they are known without importing."""
     names = {*sys.stdlib_module_names, *(name.partition(".")[0] for name in list(sys.modules))}
-    with suppress(Exception):  # whatever somebody's finder raises
+    with suppress(Exception):  # a finder may raise anything
         names.update(one.name for one in iter_modules())
     return sorted(name for name in names if name.startswith("_") == top.startswith("_"))
 
@@ -107,7 +107,7 @@ def why_waiting(term: Term) -> str:
     if term.exact_module and parent in sys.modules:
         try:
             there = find_spec(term.module) is not None
-        except Exception:  # whatever somebody's finder raises
+        except Exception:  # a finder may raise anything
             there = False
         if not there:
             near = nearest(term.module, [name for name in list(sys.modules) if name != term.module])

@@ -21,7 +21,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 @final
 class Wanted:
-    """One hook that somebody wants woven. Two with an equal `key` are one hook on a mount point."""
+    """One hook that is to be woven. Two with an equal `key` are one hook on a mount point."""
 
     __slots__ = ("function", "key", "kind", "options", "types")
 
@@ -52,13 +52,14 @@ def _comparable(name: str, value: Any) -> object:
 class SharedHook:
     """One hook on a mount point, and the claims of the weavings that hold it."""
 
-    __slots__ = ("__weakref__", "_claims", "_paused", "_signature", "_watches", "hook", "key", "mount")
+    __slots__ = ("__weakref__", "_claims", "_function", "_paused", "_signature", "_watches", "hook", "key", "mount")
 
     def __init__(self, key: object, mount: MountPoint, hook: Hook) -> None:
         self.key = key
         self.mount = weakref.ref(mount)
         self.hook = hook
-        self._signature = mount.site().signature
+        site = mount.site()
+        self._signature, self._function = site.signature, site.function
         self._claims: dict[object, Claim] = {}
         self._paused: set[object] = set()
         self._watches: dict[object, weakref.ref[type[Any]]] = {}
@@ -72,8 +73,7 @@ class SharedHook:
     @property
     def alive(self) -> bool:
         """Whether the function that the hook was put on still exists."""
-        mount = self.mount()
-        return mount is not None and mount._ref() is not None
+        return self.mount() is not None and self._function() is not None
 
     def hold(self, holder: object, claim: Claim, *, paused: bool) -> None:
         """Add the claim of one more weaving; under the lock."""

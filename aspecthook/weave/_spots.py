@@ -103,7 +103,7 @@ def spot_of(member: Member) -> Spot:
         raise _looks_back(member)
     mount = proxied(member.value)
     if mount is not None and mount.owner() is (member.heir or member.owner):
-        return _standing(mount)
+        return _of_proxied(mount)
     if mount is not None:  # our proxy stands elsewhere for this member: the original is meant
         member = member._replace(value=mount.original)
     function = function_in(member.value, member.accessor)
@@ -125,8 +125,8 @@ def _refuse_ours(module: object, label: str) -> None:
         raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
 
 
-def _standing(mount: ProxyMountPoint) -> Spot:
-    """Return the spot of a callable that a proxy stands for already; its key is that from before the proxy."""
+def _of_proxied(mount: ProxyMountPoint) -> Spot:
+    """Return the spot of a callable that has a proxy already; its key is the one from before the proxy."""
     key = (id(mount.owner()), mount.short) if mount.short else id(mount.original)
     return Spot(key, mount.original, lambda: mount, loose=True)
 
@@ -165,10 +165,10 @@ def _refuse_streams(value: Any, member: Member) -> None:
     try:
         style = style_of(value)
     except Exception as error:  # a proxy without a target, such as `flask.request` outside of a request
-        why = f"stands for something that is not available now ({error!r:.60})"
-        raise _refusal(member.label, why, "weave what it stands for, or the functions that call it") from None
+        why = f"refers to something that is not available now ({error!r:.60})"
+        raise _refusal(member.label, why, "weave what it refers to, or the functions that call it") from None
     if style == "async generator":
-        raise _refusal(member.label, "returns an async generator, which no proxy can stand for", _inner(value))
+        raise _refusal(member.label, "returns an async generator, which no proxy can replace", _inner(value))
 
 
 def _instance(value: Any, label: str) -> Spot | None:
@@ -242,9 +242,10 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
 def _refuse_unread(value: property, member: Member) -> None:
     if getattr(value, member.accessor) is None:
         has = next((word for word in ACCESSORS if getattr(value, word) is not None), "")
-        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{member.label}.{has}'")
+        name = member.label.removesuffix(f".{member.accessor}")
+        raise _refusal(member.label, f"has no {member.accessor}", f"name what it has: '{name}.{has}'")
     if member.accessor != "fget":
-        raise _refusal(member.label, "is no Python function", "weave the functions that call it")
+        raise _refusal(member.label, "is not a Python function", "weave the functions that call it")
 
 
 def _binding(value: Any, member: Member) -> Binding:
@@ -298,7 +299,7 @@ def spot_of_object(target: Any) -> Spot | None:
     """
     mount = proxied(target)
     if mount is not None:
-        return _standing(mount)
+        return _of_proxied(mount)
     _refuse_made_anew(target)
     if isinstance(target, MethodType):
         return _method(target)

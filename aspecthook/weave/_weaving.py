@@ -71,7 +71,7 @@ class Weaving:
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
         self._excluded: set[Term] = set()  # the terms of which `!` has left nothing
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
-        self._holder = object()  # stands for this weaving in shared hooks, which must not keep it alive
+        self._holder = object()  # represents this weaving in shared hooks, which must not keep it alive
         self._removed = False  # or being removed
         self._gone = False
         self._paused = False
@@ -100,8 +100,8 @@ class Weaving:
         """The state of the weaving.
 
         ``waiting``: part of the target is not imported yet, or the scope is ``"context"`` and no ``with`` block of it
-        has been entered; ``woven``; ``removed``, also when the target is gone; ``displaced``: somebody else has put
-        theirs where the hooks were, and it is left alone.
+        has been entered; ``woven``; ``removed``, also when the target is gone; ``displaced``: other code has
+        replaced what we had put there, and is left alone.
         """
         if self._find_displaced({*self.mounts, *self._displaced}):
             return "displaced"
@@ -189,7 +189,7 @@ class Weaving:
 
     # Typed as Never, so that a type checker reports the call.
     def __call__(self, function: object, /) -> Never:
-        """Refuse to decorate a function, and remove the hooks: nobody would have the weaving to remove them.
+        """Refuse to decorate a function, and remove the hooks: no other code would have the weaving to remove them.
 
         Raises:
             WeaveError: Always.
@@ -197,9 +197,9 @@ class Weaving:
         self.remove()
         name = getattr(function, "__name__", "f")
         raise WeaveError(
-            f"weave is no decorator, and the weaving of {self._shown} is removed again: to have it during each call of "
-            f"{name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable above it, "
-            f"and @{name}.pre and so on above the hooks"
+            f"weave is not a decorator, and the weaving of {self._shown} is removed again: to have it during each call "
+            f"of {name}, write `with weave(...):` inside {name}; to put hooks on {name} itself, write @hookable above "
+            f"it, and @{name}.pre and so on above the hooks"
         )
 
     def __enter__(self) -> Weaving:
@@ -246,7 +246,7 @@ class Weaving:
             for term in self._missing():
                 unknown = why_unknown(term)
                 if unknown is not None:
-                    # It waits all the same: somebody may add a path, or a finder.
+                    # It waits all the same: a path or a finder may be added.
                     warn(f"{term.text!r} waits: {unknown}", WeaveWarning)
         except BaseException:
             self.remove()

@@ -35,8 +35,7 @@ from aspecthook import (
 )
 from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import is_changing
-from aspecthook.plugins import Registry
-from aspecthook.plugins._config import load_toml
+from aspecthook.plugins import Registry, load_toml
 from tests.threads import at_once
 
 
@@ -276,7 +275,7 @@ def test_no_bytes_do_anything_but_read_or_be_refused_by_file(
     path.write_bytes(raw)
     read, error = attempt(lambda: load_toml(path))
     if error is not None:
-        assert str(error).startswith(f"{path} is no TOML: ")
+        assert str(error).startswith(f"{path} is not valid TOML: ")
     else:
         assert type(read) is dict
 
@@ -332,13 +331,13 @@ def test_what_has_no_file_is_told_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda r: r.register(5), "5 cannot be called; register a class or a function"),
-        (lambda r: r.register(None), "None cannot be called; register a class or a function"),
+        (lambda r: r.register(5), "5 is not callable; register a class or a function"),
+        (lambda r: r.register(None), "None is not callable; register a class or a function"),
         (
             lambda r: r.register("ema"),
-            "'ema' cannot be called; register a class or a function; a name is given as name='ema'",
+            "'ema' is not callable; register a class or a function; to give a name, write name='ema'",
         ),
-        (lambda r: r.register(name="ema")(5), "5 cannot be called; register a class or a function"),
+        (lambda r: r.register(name="ema")(5), "5 is not callable; register a class or a function"),
         (lambda r: r.register(Ema, name=""), "something is given the name ''; give a string that is not empty"),
         (lambda r: r.register(name=7), "something is given the name 7; give a string that is not empty"),
         (lambda r: r.register(Ema, name=()), "something is given the name (); give a string that is not empty"),
@@ -348,11 +347,11 @@ def test_what_has_no_file_is_told_by_its_name() -> None:
         ),
         (
             lambda r: r.unregister(5),
-            "what is to be taken off has the name 5; give a string that is not empty",
+            "unregister is given the name 5; give a string that is not empty",
         ),
         (
             lambda r: r.load_entry_points(""),
-            "entry points are asked for by the group ''; give a string that is not empty",
+            "load_entry_points is given the group ''; give a string that is not empty",
         ),
     ],
 )
@@ -379,12 +378,14 @@ def test_a_registry_has_a_name(name: Any) -> None:
 
 
 def test_a_name_that_is_not_there_is_answered_with_the_nearest_and_with_all(registry: Registry) -> None:
-    expected = "registry 'hooks': 'Emma' is not registered; what is: 'Ema', 'Ranked', 'Saver'; did you mean 'Ema'?"
+    expected = (
+        "registry 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you mean 'Ema'?"
+    )
     assert message(HookLookupError, lambda: registry["Emma"]) == expected
     assert message(HookLookupError, lambda: registry.unregister("Emma")) == expected
     assert message(ConfigError, lambda: registry.build_from_config("Emma")) == expected
     assert message(HookLookupError, lambda: Registry("empty")["x"]) == (
-        "registry 'empty': 'x' is not registered; what is: nothing"
+        "registry 'empty': 'x' is not registered; registered are: nothing"
     )
 
 
@@ -590,7 +591,7 @@ def test_a_priority_that_cannot_be_set_is_one_clear_error(kind: Callable[[], obj
     with pytest.raises(ConfigError) as caught:
         Registry("hooks").build_from_config({"type": kind, "priority": 3})
     assert re.fullmatch(
-        r"registry 'hooks': the type <.+> made .+, whose attribute 'priority' cannot be set; take 'priority' out of "
+        r"registry 'hooks': the type <.+> made .+, whose attribute 'priority' cannot be set; remove 'priority' from "
         r"the config, or have the constructor take it",
         str(caught.value),
     )
@@ -643,22 +644,21 @@ def typed(type: str) -> None: ...
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (None, "None is no config; give a mapping with a 'type', or a name alone"),
-        ([("type", "Ema")], "a list of 1 item is no config; give a mapping with a 'type', or a name alone"),
+        (None, "None is not a config; give a mapping with a 'type', or a name alone"),
+        ([("type", "Ema")], "a list of 1 item is not a config; give a mapping with a 'type', or a name alone"),
         ({}, "the config has no 'type'; what it has: nothing; say what to build"),
         ({"typ": "Ema", "x": 1}, "the config has no 'type'; what it has: 'typ', 'x'; say what to build"),
         (
             {"type": "Ema", 3: 1},
-            "the config has the key 3; its keys are names of arguments, strings",
+            "the config has the key 3; keys name arguments and must be strings",
         ),
         (
             {"type": 5},
-            "the type is an int, which cannot be called; give a registered name, a class or function, or an import "
-            "path",
+            "the type is an int, which is not callable; give a registered name, a class or function, or an import path",
         ),
         (
             {"type": "shop.hooks.Ema"},
-            "'shop.hooks.Ema' is not registered; what is: 'Ema', 'Ranked', 'Saver'; an import path is written "
+            "'shop.hooks.Ema' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; an import path is written "
             "'shop.hooks:Ema'",
         ),
         (
@@ -670,18 +670,18 @@ def typed(type: str) -> None: ...
         ({"type": "Saver", "folder": "x"}, "the type 'Saver' needs 'every', which the config does not give; add it"),
         (
             {"type": f"{__name__}:positional", "folder": "x"},
-            f"the type '{__name__}:positional' needs 'folder', which no config can give; register a function that "
-            "gives it",
+            f"the type '{__name__}:positional' needs 'folder', which a config cannot give; register a function that "
+            "passes it",
         ),
         (
             {"type": f"{__name__}:typed"},
-            f"the type '{__name__}:typed' needs 'type', which no config can give; register a function that gives it",
+            f"the type '{__name__}:typed' needs 'type', which a config cannot give; register a function that passes it",
         ),
-        ("", "'' is not registered; what is: 'Ema', 'Ranked', 'Saver'"),
-        ("x.", "'x.' is not registered; what is: 'Ema', 'Ranked', 'Saver'"),
-        (":Ema", "the type ':Ema' is not registered, and no import path 'package.module:Class'"),
-        ("a:b:c", "the type 'a:b:c' is not registered, and no import path 'package.module:Class'"),
-        ("..a:b", "the type '..a:b' is not registered, and no import path 'package.module:Class'"),
+        ("", "'' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
+        ("x.", "'x.' is not registered; registered are: 'Ema', 'Ranked', 'Saver'"),
+        (":Ema", "the type ':Ema' is neither registered nor an import path of the form 'package.module:Class'"),
+        ("a:b:c", "the type 'a:b:c' is neither registered nor an import path of the form 'package.module:Class'"),
+        ("..a:b", "the type '..a:b' is neither registered nor an import path of the form 'package.module:Class'"),
         ("fractionz:F", "there is no module 'fractionz' for the type 'fractionz:F'; did you mean 'fractions'?"),
         (
             "collections.abd:F",
@@ -690,7 +690,7 @@ def typed(type: str) -> None: ...
         ("fractions.x.y:F", "there is no module 'fractions.x' for the type 'fractions.x.y:F'"),
         (
             "sys:maxsize",
-            "the type 'sys:maxsize' is an int, which cannot be called; give the path of a class or function",
+            "the type 'sys:maxsize' is an int, which is not callable; give the path of a class or function",
         ),
     ],
 )
@@ -778,11 +778,11 @@ def test_a_table_may_be_empty_or_a_list_in_one_line(
 @pytest.mark.parametrize(
     ("text", "table", "expected"),
     [
-        ("", "hooks", ": there is no table 'hooks'; what there is: nothing"),
+        ("", "hooks", ": there is no table 'hooks'; its tables: nothing"),
         (
             "[[train.hooks]]\n[model]\nsize = 1",
             "hooks",
-            ": there is no table 'hooks'; what there is: 'train', 'train.hooks', 'model'; did you mean 'train.hooks'?",
+            ": there is no table 'hooks'; its tables: 'train', 'train.hooks', 'model'; did you mean 'train.hooks'?",
         ),
         (
             "[[hooks]]",
@@ -792,7 +792,8 @@ def test_a_table_may_be_empty_or_a_list_in_one_line(
         (
             "hooks = ['Ema', 'Emma']",
             "hooks",
-            ", entry 2 of 'hooks': 'Emma' is not registered; what is: 'Ema', 'Ranked', 'Saver'; did you mean 'Ema'?",
+            ", entry 2 of 'hooks': 'Emma' is not registered; registered are: 'Ema', 'Ranked', 'Saver'; did you "
+            "mean 'Ema'?",
         ),
         (
             "[hooks.Ema]\nmomentun = 1",
@@ -800,14 +801,18 @@ def test_a_table_may_be_empty_or_a_list_in_one_line(
             ", table 'hooks.Ema': the type 'Ema' takes no 'momentun'; what it takes: 'momentum', 'warmup'; did you "
             "mean 'momentum'?",
         ),
-        ("hooks = 5", "hooks", ": 'hooks' is no table; write [[hooks]], each with its type, or [hooks.TYPE]"),
+        ("hooks = 5", "hooks", ": 'hooks' is not a table; write [[hooks]], each with its type, or [hooks.TYPE]"),
         (
             "[a.hooks]\ntype = 'Ema'",
             "a.hooks",
-            ": 'a.hooks.type' is no table; write [[a.hooks]], each with its type, or [a.hooks.TYPE]",
+            ": 'a.hooks.type' is not a table; write [[a.hooks]], each with its type, or [a.hooks.TYPE]",
         ),
-        ("[[hooks.Ema]]", "hooks", ": 'hooks.Ema' is no table; write [[hooks]], each with its type, or [hooks.TYPE]"),
-        ("[a]\nb = 1", "a.b.c", ": there is no table 'a.b.c'; what there is: 'a'"),
+        (
+            "[[hooks.Ema]]",
+            "hooks",
+            ": 'hooks.Ema' is not a table; write [[hooks]], each with its type, or [hooks.TYPE]",
+        ),
+        ("[a]\nb = 1", "a.b.c", ": there is no table 'a.b.c'; its tables: 'a'"),
     ],
 )
 def test_what_a_file_has_wrong_is_told_with_its_place(
@@ -850,7 +855,7 @@ def test_what_is_no_toml_is_told_with_file_and_line(tmp_path: Path, raw: bytes, 
     path = tmp_path / "bad.toml"
     path.write_bytes(raw)
     for read in (load_toml, Registry("hooks").build_from_toml):
-        assert message(ConfigError, partial(read, path)).startswith(f"{path} is no TOML: {expected}")
+        assert message(ConfigError, partial(read, path)).startswith(f"{path} is not valid TOML: {expected}")
 
 
 def test_a_file_may_begin_with_a_byte_order_mark_and_have_lines_of_windows(tmp_path: Path) -> None:
@@ -955,7 +960,7 @@ def test_a_broken_package_breaks_only_who_uses_it_and_is_named(registry: Registr
             use("Broken")
         text = str(caught.value)
         assert text.startswith(f"registry 'hooks': entry point Broken = {value} of wreck 1.2 fails with ")
-        assert text.endswith("; mend or uninstall it")
+        assert text.endswith("; fix or uninstall it")
         assert isinstance(caught.value.__cause__, cause)
 
 
@@ -983,7 +988,7 @@ def test_an_entry_point_that_cannot_be_called_is_refused(registry: Registry, ins
     install("wreck", {"Five": "registry_plugin_b:A"}, {"registry_plugin_b": "A = 5"})
     registry.load_entry_points(GROUP)
     assert message(ConfigError, lambda: registry["Five"]) == (
-        "registry 'hooks': entry point Five = registry_plugin_b:A of wreck 1.2 is an int, which cannot be called; mend "
+        "registry 'hooks': entry point Five = registry_plugin_b:A of wreck 1.2 is an int, which is not callable; fix "
         "or uninstall it"
     )
 
@@ -994,9 +999,10 @@ def test_one_name_of_two_distributions_is_refused_when_it_is_used(registry: Regi
     assert registry.load_entry_points(GROUP) == registry.load_entry_points(f"{GROUP}.more") == ("Cosine",)
     assert list(registry)[3:] == ["Cosine"]
     assert message(ConfigError, lambda: registry["Cosine"]) == (
-        "registry 'hooks': 2 entry points have one name: entry point Cosine = registry_plugin_a:Cosine of one 1.2; "
+        "registry 'hooks': 2 entry points have the same name: entry point Cosine = registry_plugin_a:Cosine of "
+        "one 1.2; "
         "entry point Cosine = registry_plugin_b:Cosine of two 1.2; uninstall all but one, or register 'Cosine' "
-        "yourself, which goes before them"
+        "yourself, which comes before them"
     )
     assert not {"registry_plugin_a", "registry_plugin_b"} & set(sys.modules)
     registry.register(Ema, name="Cosine")
@@ -1077,19 +1083,19 @@ def test_a_registry_imports_what_it_is_told_to(imports: Any) -> None:
 @pytest.mark.parametrize(
     ("imports", "kind", "says"),
     [
-        ("parts", "os:system", "is of 'os', and only what is defined in 'parts' may be imported"),
-        ("parts", "parts_of_others:Own", "is of 'parts_of_others', and only"),
-        ("parts.inner", "parts:make", "is of 'parts', and only"),
+        ("parts", "os:system", "is defined in 'os', and only what is defined in 'parts' may be imported"),
+        ("parts", "parts_of_others:Own", "is defined in 'parts_of_others', and only"),
+        ("parts.inner", "parts:make", "is defined in 'parts', and only"),
         # A module has what it has imported, and every object leads to others.
-        ("parts", "parts:system", f"is of '{os.system.__module__}', and only"),
-        ("parts", "parts:os.system", f"is of '{os.system.__module__}', and only"),
-        ("parts", "parts:Fraction", "is of 'fractions', and only"),
-        ("parts", "parts.inner:bound", "is of 'functools', and only"),
-        ("parts", "parts.inner:Own.__class__", "is of 'builtins', and only"),
-        ("parts", "parts.inner:Own.__subclasses__", "is of None, and only"),
-        ("parts", "parts.inner:make.__globals__.get", "is of None, and only"),
-        ("parts", "parts.inner:make.__call__", "is of None, and only"),
-        ("parts", "parts:__loader__.get_data", "is of "),
+        ("parts", "parts:system", f"is defined in '{os.system.__module__}', and only"),
+        ("parts", "parts:os.system", f"is defined in '{os.system.__module__}', and only"),
+        ("parts", "parts:Fraction", "is defined in 'fractions', and only"),
+        ("parts", "parts.inner:bound", "is defined in 'functools', and only"),
+        ("parts", "parts.inner:Own.__class__", "is defined in 'builtins', and only"),
+        ("parts", "parts.inner:Own.__subclasses__", "is defined in None, and only"),
+        ("parts", "parts.inner:make.__globals__.get", "is defined in None, and only"),
+        ("parts", "parts.inner:make.__call__", "is defined in None, and only"),
+        ("parts", "parts:__loader__.get_data", "is defined in "),
     ],
 )
 def test_a_registry_builds_only_what_is_defined_where_it_may_import_from(imports: str, kind: str, says: str) -> None:
@@ -1162,7 +1168,7 @@ def test_what_is_no_path_is_one_line(path: str) -> None:
         with pytest.raises((ConfigError, FileNotFoundError)) as caught:
             read(path)
         if isinstance(caught.value, ConfigError):
-            assert "is no path of a file: " in str(caught.value) and str(caught.value).isprintable()
+            assert "cannot be the path of a file: " in str(caught.value) and str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -1181,7 +1187,7 @@ def test_a_file_that_is_nested_too_deeply_is_one_line(tmp_path: Path, text: str)
     path.write_text(text)
     for read in (load_toml, Registry("hooks").build_from_toml):
         text = message(ConfigError, partial(read, path))
-        assert text == f"{path} is no TOML: its values are nested too deeply; correct it"
+        assert text == f"{path} is not valid TOML: its values are nested too deeply; correct it"
 
 
 # What it costs

@@ -189,4 +189,4 @@ class Removal(RuleBasedStateMachine):
 
 
 TestRemoval = Removal.TestCase
-TestRemoval.settings = settings(max_examples=100, stateful_step_count=15, deadline=None)
+TestRemoval.settings = settings(stateful_step_count=15)  # as many examples as the profile says

@@ -92,7 +92,7 @@ class Many(nn.Module):
         return (x * 2, [x * 3, None]), {"pair": Pair(x * 4, "right")}
 
 
-def test_what_is_no_tensor_alone_keeps_its_form() -> None:
+def test_nested_outputs_keep_their_form() -> None:
     x = torch.ones(2, requires_grad=True)
     with capture(Many(), gradients=True) as seen, weave(Many.forward, post=lambda: None):
         pass
@@ -134,7 +134,7 @@ def test_conditions_hold_and_it_sees_what_other_hooks_have_made() -> None:
     seen.remove()
 
 
-def test_what_was_seen_can_be_forgotten() -> None:
+def test_clear_forgets_what_was_captured() -> None:
     net = made()
     with capture(net, "*") as seen:
         net(inputs())
@@ -176,7 +176,7 @@ def test_a_capture_keeps_no_graph_and_no_model() -> None:
         (
             lambda: capture(print),
             HookTypeError,
-            "capture takes a module of PyTorch, and <built-in function print> is none",
+            "capture takes a module of PyTorch, and <built-in function print> is not one",
         ),
         (lambda: capture(made(), "third"), WeaveError, "'third' chooses no module of Net"),
         (lambda: capture(made(), keep=0), HookOptionError, "keep=0; give a whole number from 1 up"),
@@ -184,7 +184,7 @@ def test_a_capture_keeps_no_graph_and_no_model() -> None:
         (lambda: capture(made(), evry=3), WeaveError, "did you mean 'every'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(call: Any, error: type[Exception], said: str) -> None:
+def test_capture_refused(call: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert said in str(caught.value)

@@ -80,7 +80,7 @@ def test_hooks_are_compiled_into_one_graph(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_breaks_the_graph_is_right(case: str) -> None:
+def test_graph_breaks_give_right_results(case: str) -> None:
     net, x = made(), inputs()
     compiled = torch.compile(net, backend="eager")
     plain = gone_through(net, x)
@@ -145,7 +145,7 @@ def test_every_change_of_a_chain_is_noticed() -> None:
         assert agrees()
 
 
-def test_what_a_hook_reads_may_change() -> None:
+def test_variables_that_a_compiled_hook_reads_may_change() -> None:
     class Knob:
         by = 1.0
 
@@ -203,7 +203,7 @@ def test_a_compiled_model_is_captured() -> None:
         assert torch.allclose(got[name].gradient, want[name].gradient)
 
 
-def test_what_hooks_do_is_exported() -> None:
+def test_hooks_are_in_exported_models() -> None:
     net, x = made(), inputs().detach()
     with weave(net, "first", post=lambda result: result * 2):
         want, exported = net(x), torch.export.export(net, (x,))

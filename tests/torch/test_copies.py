@@ -115,7 +115,7 @@ def test_a_graph_calls_the_hooks_of_its_modules() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_what_hooks_do_is_in_what_is_traced() -> None:
+def test_hooks_are_in_traced_models() -> None:
     net, x = made(), inputs().detach()
     with weave(net, "first", post=lambda result: result * 2):
         want, traced = net(x), torch.jit.trace(net, x)

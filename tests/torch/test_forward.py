@@ -338,7 +338,7 @@ def test_a_forward_of_the_instance_is_called_inside_and_put_back() -> None:
     assert vars(net.first)["forward"] is theirs
 
 
-def test_what_somebody_put_over_ours_is_left_alone_and_ours_goes_inert() -> None:
+def test_forward_of_others_over_ours_is_left_alone() -> None:
     net, x = made(), inputs()
     plain = net.first(x)
     weaving = weave(net, "first", post=lambda result: result * 2)
@@ -480,7 +480,7 @@ def test_importing_the_library_does_not_import_torch() -> None:
         (Net, "*", {"where": lambda module: False, "post": print}, WeaveError, "`where` refuses all 2"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_nothing_is_woven(
+def test_refused_and_nothing_is_woven(
     cls: Any, names: Any, kinds: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     net = made(cls)

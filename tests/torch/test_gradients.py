@@ -139,7 +139,7 @@ def test_a_wrong_answer_says_which_module_and_which_hook(answer: Any, said: str)
     assert "first (Linear), backward" in str(caught.value) and said in str(caught.value)
 
 
-def test_what_a_hook_asks_for_and_is_not_there_is_refused() -> None:
+def test_hook_that_asks_for_an_unknown_name_is_refused() -> None:
     net = made()
     with pytest.raises(
         HookSignatureError, match="asks for 'grad', but first .Linear., backward_pre offers module, grad_output, name"

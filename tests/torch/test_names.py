@@ -69,7 +69,7 @@ def test_names_go_through_data_parallel() -> None:
     assert chosen(nn.DataParallel(made(Deep)), "conv*") == ["conv_in"]
 
 
-def test_what_wraps_a_module_inside_of_a_model_has_the_name_of_the_module() -> None:
+def test_wrapper_inside_a_model_has_the_name_of_its_module() -> None:
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
     net = nn.Sequential(checkpoint_wrapper(nn.Linear(2, 2)), nn.DataParallel(nn.Linear(2, 2)), nn.Linear(2, 2))

@@ -98,7 +98,7 @@ def test_a_histogram_counts_each_value_once_and_in_its_place(batches: list[list[
         assert sum(value < edge - fine for value in values) <= below <= sum(value <= edge + fine for value in values)
 
 
-def test_what_is_not_finite_is_counted_apart() -> None:
+def test_infinite_values_and_nan_are_counted_apart() -> None:
     found = histograms(nn.Sequential(nn.Identity()), [torch.tensor([math.nan, math.inf, 1.0, 0.0])])["0"]
     assert (found.odd, found.zeros, found.total) == (2, 1, 2)
 

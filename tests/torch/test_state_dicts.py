@@ -95,7 +95,7 @@ def test_an_answer_is_refused(kind: str) -> None:
         net.load_state_dict(net.state_dict())
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(
         HookSignatureError, match="offers module, incompatible_keys, name .*did you mean 'incompatible_keys'"
     ):

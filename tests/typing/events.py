@@ -145,8 +145,39 @@ def calls_that_are_wrong() -> None:
     warmed.off  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
-# One that is said to give a list gives that list. mypy asks for a body where None is not among what is given; what a
-# call gives when nobody listens is the one that says the same.
+# A stub with any other return type says what one subscriber answers, so a call returns a list of those.
+@event
+def measured(celsius: float) -> str | None: ...
+
+
+@event(errors="group")
+def measured_in_group(celsius: float) -> str | None: ...
+
+
+@event(replay=True)
+def rows(n: int) -> list[int] | None: ...
+
+
+@event
+def whatever(n: int) -> Any: ...
+
+
+assert_type(measured(20.0), list[str])
+assert_type(measured_in_group(celsius=20.0), list[str])
+assert_type(rows(1), list[list[int]])
+assert not (measured(20.0) or measured_in_group(20.0) or rows(1) or whatever(1))
+
+
+@measured.post
+def sorted_texts(result: list[str]) -> list[str]:
+    return sorted(result)
+
+
+assert_type(sorted_texts(["b", "a"]), list[str])
+
+
+# Or it has the type of the whole list. mypy asks for a body where the return type has no None; without subscribers, a
+# call returns what the body returns.
 @event
 def texts(n: int) -> list[str]:
     return []
@@ -276,6 +307,7 @@ def number(result: object) -> int:
 
 
 def wrong_hooks() -> None:
+    measured.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
     warmed.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
     greeting.post(number)  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue, reportArgumentType]
     trimmed.pre(number)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -302,6 +334,22 @@ async def welcome(who: str) -> str:
     return f"welcome {who}"
 
 
+@event
+async def judged(who: str) -> int | None: ...
+
+
+@event(gather=True)
+async def judged_at_once(who: str) -> int | None: ...
+
+
+@event
+async def judges(who: str) -> list[int]:
+    return []
+
+
+assert_type(asyncio.run(judged("ann")), list[int])
+assert_type(asyncio.run(judged_at_once("ann")), list[int])
+assert_type(asyncio.run(judges("ann")), list[int])
 assert_type(came("ann"), Coroutine[Any, Any, list[Any]]).close()
 assert_type(asyncio.run(shutdown("done")), list[Any])
 assert_type(asyncio.run(asked("ann")), str | None)
@@ -365,6 +413,28 @@ def calls_of_methods_that_are_wrong() -> None:
     meter.warmed("hot")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Meter.warmed(20.0)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
     Meter.opened("early")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+# Those without annotations bind too.
+class Door:
+    @event
+    def opened(self, who): ...  # type: ignore[no-untyped-def]  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
+
+    @event(first=True)
+    def asked(self, who): ...  # type: ignore[no-untyped-def]  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
+
+
+door = Door()
+assert door.opened("ann") == [] and door.asked(who="ann") is None  # pyright: ignore[reportUnknownMemberType]
+
+
+@door.opened.on  # pyright: ignore[reportUnknownMemberType]
+def greeted(who: str) -> str:
+    return f"hello {who}"
+
+
+assert_type(greeted("ann"), str)
+assert Door.opened(door, "ann") == ["hello ann"]  # pyright: ignore[reportUnknownMemberType]
 
 
 # Abstract ones, and those of a protocol, need no body.

@@ -66,12 +66,17 @@ class Shop:
     def label(self) -> str:
         return "shop"
 
+    @hookable  # type: ignore[prop-decorator]  # mypy has no decorators on properties; put it below, as above
+    @property
+    def other_label(self) -> str:
+        return "shop"
+
     @cached_property
     @hookable
     def number(self) -> int:
         return 3
 
-    @hookable  # type: ignore[prop-decorator]  # mypy has no decorators on properties, but calls of them
+    @hookable  # type: ignore[prop-decorator]
     @cached_property
     def other_number(self) -> int:
         return 4
@@ -161,6 +166,7 @@ assert Shop.make(0.5).rebate == 0.0
 
 # Properties
 assert_type(shop.label, str)
+assert_type(shop.other_label, str)
 assert_type(shop.number, int)
 assert_type(shop.other_number, int)
 
@@ -196,7 +202,8 @@ def a_wrong_swap() -> None:
 
 
 # Whole classes, and methods that are there already, stay what they are for a type checker: functions that can be
-# overridden, special methods, properties with setters. `hooks` reaches their mount points.
+# overridden, special methods, properties with setters. No decorator of a class can change the types of its methods, so
+# `hooks(Till.add).pre` reaches their mount points, and `Till.add.pre` is an error.
 
 
 @hookable
@@ -238,6 +245,7 @@ def never_negative(amount: float) -> Args:
 
 
 assert_type(never_negative(3.0), Args)
+Till.add.pre(never_negative)  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
 assert CountingTill().add(-2.0).total == 0.0
 
 # Called with a method of another sort, hookable gives that back.

@@ -116,7 +116,7 @@ with pytest.raises(HookTypeError, match="async"):
 with pytest.raises(HookTypeError, match="async"):
     price.pre(later_args)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]
 with pytest.raises(HookTypeError, match="item"):
-    price.item(count_items)  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
+    price.item(count_items)  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
 with pytest.raises(HookTypeError, match="prio"):
     price.post(number, prio=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 

@@ -347,7 +347,7 @@ def test_a_mark_stands_above_a_class_method_too(shop: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [property(lambda self: None), 3, len, functools.cached_property(lambda self: None)])
-def test_what_is_no_method_cannot_be_marked(value: object) -> None:
+def test_mark_on_something_else_than_a_method_is_refused(value: object) -> None:
     with pytest.raises(WeaveError):
         pre("shop:save")(value)
 

@@ -71,7 +71,7 @@ def uses() -> list[object]:
 
 @pytest.mark.parametrize("name", ["of", "same", "make", "pair"])
 @pytest.mark.parametrize("cls", [Neg, More])
-def test_what_stands_around_a_class_or_static_method_binds_as_that_does(cls: type, name: str) -> None:
+def test_wrapper_around_a_class_or_static_method_binds_as_that_does(cls: type, name: str) -> None:
     # The instance, or nothing, was passed on as if the inner method took `self`.
     plain = uses()
     with weave(f"{__name__}:{cls.__name__}.{name}", pre=note):
@@ -125,7 +125,7 @@ class Special(functools.partial):  # type: ignore[type-arg]
 special = Special(int, "3")
 
 
-def test_what_copyreg_pickles_is_pickled_so_while_woven() -> None:
+def test_copyreg_is_used_while_woven() -> None:
     copyreg.pickle(Special, lambda one: (Special, (int, "4")))  # type: ignore[arg-type]
     try:
         plain = pickle.dumps(special)
@@ -154,13 +154,13 @@ def test_a_stand_in_for_what_is_not_there_is_passed_over_by_globs_and_refused_by
 
 
 @pytest.mark.parametrize("name", ["__class__", "__dict__"])
-def test_what_python_itself_looks_at_is_refused(name: str) -> None:
+def test_attributes_that_python_reads_are_refused(name: str) -> None:
     with pytest.raises(WeaveError, match="is read by Python itself"):
         weave(f"{__name__}:Neg.{name}", pre=note)
 
 
 @pytest.mark.parametrize("name", ["builtins:locals", "builtins:globals", "builtins:eval", "sys:_getframe"])
-def test_what_looks_at_its_caller_and_does_nothing_else_is_refused(name: str) -> None:
+def test_builtins_that_look_at_their_caller_are_refused(name: str) -> None:
     with pytest.raises(WeaveError, match="looks at its caller"):
         weave(name, pre=note)
 
@@ -169,7 +169,7 @@ def test_what_looks_at_its_caller_and_does_nothing_else_is_refused(name: str) ->
     "pointcut",
     ["typing:cast", "contextlib:_GeneratorContextManager.__enter__, contextlib:_GeneratorContextManager.__exit__"],
 )
-def test_what_linking_itself_calls_can_be_woven(pointcut: str) -> None:
+def test_functions_that_linking_calls_can_be_woven(pointcut: str) -> None:
     # Each link called it, which had to be linked first, and so on.
     with (
         weave(pointcut, pre=lambda: None, post=lambda result: None),
@@ -279,7 +279,7 @@ def test_compiled_functions_of_any_type_are_chosen_by_globs() -> None:
         del sys.modules["ahw_compiled"]
 
 
-def test_what_is_built_on_mount_points_can_be_woven_and_what_runs_them_cannot() -> None:
+def test_modules_built_on_mount_points_can_be_woven() -> None:
     import aspecthook.testing._trace as kit
 
     with weave("json:dumps", pre=note), weave("aspecthook.testing._trace:draw_chain", post=lambda result: "drawn"):

@@ -138,7 +138,7 @@ Pair: Any = None
 
 
 @pytest.mark.parametrize("kind", ["pre", "proceed", "two"])
-def test_what_a_woven_object_without_python_code_calls_sees_the_module_that_has_it(kind: str) -> None:
+def test_callee_of_a_woven_c_function_sees_the_module_that_has_it(kind: str) -> None:
     # What has no Python code has no frame: without us its caller is seen, and most often that is the module which
     # has it. A named tuple that is made through a woven partial took no module, or ours, and could not be pickled.
     global Pair

@@ -147,7 +147,7 @@ def test_a_weaving_waits_until_its_module_is_imported(write: Write, woven: Weave
     assert_clean(a)
 
 
-def test_who_imports_the_module_sees_it_woven_at_once(write: Write, woven: Weave) -> None:
+def test_importing_code_sees_the_module_woven_at_once(write: Write, woven: Weave) -> None:
     write({"ahw_a.py": ONE, "ahw_user.py": "from ahw_a import one\nseen = one()\n"})
     weaving = woven("ahw_a:one", post=ten)
     user = load("ahw_user")
@@ -342,7 +342,7 @@ def test_a_weaving_removed_by_the_module_that_is_being_imported_is_not_woven(wri
     assert_clean(a)
 
 
-def test_what_was_found_under_way_goes_when_the_module_itself_removes_the_weaving(write: Write, woven: Weave) -> None:
+def test_weaving_removed_by_the_module_during_its_import(write: Write, woven: Weave) -> None:
     source = """
         from ahw_box import begin
         def one():
@@ -627,7 +627,7 @@ def test_an_import_that_fails_and_then_succeeds_is_woven(write: Write, woven: We
     assert_clean(a)
 
 
-def test_what_was_woven_of_a_module_whose_import_then_fails_comes_clean(write: Write, woven: Weave) -> None:
+def test_module_whose_import_fails_is_unwoven(write: Write, woven: Weave) -> None:
     source = """
         from ahw_box import kept, begin, fine
         def one():
@@ -1357,7 +1357,7 @@ def test_a_module_with_a_loader_of_its_own_is_woven(
 
 
 @pytest.mark.filterwarnings("ignore:.* waits. there is no module")
-def test_what_a_finder_in_front_finds_is_woven(woven: Weave) -> None:
+def test_module_found_by_a_finder_in_front_is_woven(woven: Weave) -> None:
     finder = OwnFinder(OwnLoader())
     weaving = woven("ahw_own:one", post=ten)
     sys.meta_path.insert(0, finder)
@@ -1604,7 +1604,7 @@ def test_the_warning_is_of_the_line_that_weaves_also_for_an_aspect(woven: Weave)
         assert [one.filename for one in caught] == [__file__]
 
 
-def test_what_was_warned_of_is_woven_once_it_can_be_imported(write: Write, woven: Weave) -> None:
+def test_module_that_was_warned_of_is_woven_once_it_can_be_imported(write: Write, woven: Weave) -> None:
     with pytest.warns(WeaveWarning):
         weaving = woven("ahw_later:one", post=ten)
     write({"ahw_later.py": ONE})
@@ -1643,7 +1643,7 @@ class Failing:
         return None
 
 
-def test_what_can_be_imported_in_whatever_way_is_not_warned_of_and_not_imported(
+def test_importable_module_is_not_warned_of_and_not_imported(
     write: Write, woven: Weave, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write({"ahw_space/inner/mod.py": ONE, "ahw_a.py": ONE, "ahw_broken.py": "1 / 0", "ahw_lazy.py": "1 / 0"})
@@ -1966,7 +1966,7 @@ PART = """
 
 
 @pytest.mark.parametrize("pointcut", ["ahw_a:K.m", "ahw_a:L.m", "ahw_a:K.*", "ahw_a:*"])
-def test_what_another_thread_is_importing_is_waited_for(write: Write, woven: Weave, pointcut: str) -> None:
+def test_import_in_another_thread_is_waited_for(write: Write, woven: Weave, pointcut: str) -> None:
     write({"ahw_a.py": PART + "    L = K\n", "ahw_box.py": ""})
     weavings: list[Weaving] = []
     load("ahw_box").go = lambda: at_once(lambda: weavings.append(woven(pointcut, post=ten)))

@@ -391,6 +391,8 @@ def names(text: str) -> set[str]:
         ("wov:*,!wov:A", {"wov:f", "wov:fa"}),
         ("!wov:fa,wov:*", {"wov:f", "wov:A.m"}),
         ("wov:A+,!wov.a:*", {"wov:A.m"}),
+        ("wov:A+,!wov:A+.mn", {"wov:A.m"}),
+        ("wov*:*,!wov:A+.m*", {"wov:f", "wov:fa", "wov.a:f"}),
         ("wov:f,wov.a:f", {"wov:f", "wov.a:f"}),
     ],
 )

@@ -554,7 +554,7 @@ def test_a_thread_may_enter_the_block_that_it_was_started_in() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="threads inherit no context")
-def test_what_is_under_way_is_not_inherited_by_threads_though_the_context_is() -> None:
+def test_threads_that_inherit_the_context_do_not_inherit_running_calls() -> None:
     program = """
 import threading
 from aspecthook import events, hookable, hooks, weave
@@ -1307,7 +1307,7 @@ def test_hooks_of_an_async_generator_run_in_the_task_of_each_step() -> None:
     assert seen == [("pre", "first"), (0, "first"), (1, "second"), ("post", "third"), ("always", "third")]
 
 
-def test_what_an_item_hook_sets_is_seen_by_the_consumer_and_by_the_generator() -> None:
+def test_context_set_by_an_item_hook_is_seen_by_consumer_and_generator() -> None:
     async def main() -> list[object]:
         found: list[object] = []
         async for _ in acount(2):

@@ -385,7 +385,7 @@ class Ice:
     size: int
 
 
-def test_what_dataclasses_share_acts_for_the_class_that_was_named() -> None:
+def test_method_shared_by_dataclasses_acts_for_the_named_class() -> None:
     get: Any = Ice(1)
     mine: Any = Frozen(1)
     with weave(f"{HERE}:Frozen.__getstate__", pre=note):

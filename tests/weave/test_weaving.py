@@ -492,7 +492,7 @@ def test_a_block_gives_its_weaving_and_takes_it_off_at_the_end() -> None:
     assert weaving.state == "removed"
 
 
-def test_what_is_raised_in_the_block_leaves_it_as_it_is_and_the_hooks_are_off() -> None:
+def test_exception_in_the_block_is_unchanged_and_the_hooks_are_removed() -> None:
     error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt) as caught, weave(double, pre=note):
         raise error
@@ -1162,7 +1162,9 @@ def test_exception_takes_a_hook_a_list_and_a_mapping_with_types_and_tuples() -> 
     ],
     ids=lambda value: str(value).partition(" at ")[0],
 )
-def test_what_is_no_hook_is_refused_and_nothing_is_woven(kinds: dict[str, Any], error: type[Exception]) -> None:
+def test_hook_that_is_not_callable_is_refused_and_nothing_is_woven(
+    kinds: dict[str, Any], error: type[Exception]
+) -> None:
     with pytest.raises(error):
         weave(f"{__name__}:triple, {__name__}:double", **kinds)
     assert noted() == []

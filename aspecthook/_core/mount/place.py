@@ -20,6 +20,7 @@ from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
 
 from .lock import under_lock
+from .occupancy import GONE, Occupancy
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -127,7 +128,7 @@ def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
 
 
 @final
-class Place:
+class Place(Occupancy):
     """One function and the code that is in it."""
 
     __slots__ = (
@@ -145,12 +146,10 @@ class Place:
         "function",
         "instances",
         "moved",
-        "opened",
         "original",
         "ours",
         "plain",
         "site",
-        "stranded",
         "under",
         "weak",
     )
@@ -158,6 +157,7 @@ class Place:
     def __init__(
         self, function: FunctionType, plain: CodeType, site: Site, target: Callable[..., Any] | None = None
     ) -> None:
+        super().__init__()
         self._ref = weakref.ref(function)
         self.plain = plain
         self.ours = plain
@@ -167,9 +167,6 @@ class Place:
         self._space = function.__globals__, function.__name__, None, function.__closure__
         # Whether its code must not hold hooks as constants; decided when it is opened.
         self.weak = True
-        self.opened = False
-        # A stranger's code was in the function when ours was removed: a copy of ours may live on in theirs.
-        self.stranded = False
         # All code that we have put in and that is still alive; and the length from which on the list is cleaned.
         self._put_in: list[weakref.ref[CodeType]] = []
         self._most = 16
@@ -208,7 +205,7 @@ class Place:
     def close(self) -> None:
         """Stop carrying hooks: put the original back, unless a stranger has put something there."""
         function = self._ref()
-        self.stranded = not self._put(self.plain)
+        self.leave()
         self._slot.links = (0,)
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.unwrap()
@@ -228,21 +225,37 @@ class Place:
         self.moved.run = self._enter
         if FREE_THREADED:
             hide(self.ours)
-        self._put(self._stub())
+        self.occupy(self._stub())
         self._slot.links = (0,)
 
+    # The place, as all places that others may take too
+
     @property
-    def displaced(self) -> bool:
-        """Whether a stranger's code is where ours was put, or has been since ours was removed."""
+    def before(self) -> CodeType:
+        """The original code."""
+        return self.plain
+
+    def now(self) -> object:
+        """Return the code that is in the function."""
         function = self._ref()
-        return function is not None and (self.opened or self.stranded) and not self._is_ours(function.__code__)
+        return GONE if function is None else function.__code__
+
+    def put(self, value: Any) -> None:
+        """Put code into the function."""
+        function = self._ref()
+        if function is None:
+            return
+        if value is not self.plain:
+            self._note(value)
+        function.__code__ = self.ours = value
+
+    def is_ours(self, value: object) -> bool:
+        """Whether we have ever put this code into the function, and it is not the original."""
+        return value is not self.plain and (value is self.ours or any(one() is value for one in self._put_in))
 
     def is_own(self, code: CodeType) -> bool:
         """Whether this code is the original, or has ever been put in its place by us."""
-        return code is self.plain or self._is_ours(code)
-
-    def _is_ours(self, code: CodeType) -> bool:
-        return code is self.ours or any(one() is code for one in self._put_in)
+        return code is self.plain or self.is_ours(code)
 
     def lingering(self) -> Place | None:
         """Drop the places, from this one down, whose code nobody holds any more; return the newest of the others."""
@@ -268,23 +281,6 @@ class Place:
             above = above.under
         above.under, older.under = older.under, self
         return older
-
-    def heal(self) -> None:
-        """Put the original back where somebody has put our code back after the last hook was removed."""
-        function = self._ref()
-        if function is None or self.opened or function.__code__ is self.plain or not self._is_ours(function.__code__):
-            return
-        function.__code__ = self.ours = self.plain
-        self.stranded = False
-
-    def _put(self, code: CodeType) -> bool:
-        function = self._ref()
-        if function is None or not self.is_own(function.__code__):
-            return False
-        if code is not self.plain:
-            self._note(code)
-        function.__code__ = self.ours = code
-        return True
 
     def _note(self, code: CodeType) -> None:
         """Remember code of which others may make copies from now on."""
@@ -328,7 +324,7 @@ class Place:
             code = self._link(chain, moved)
             if moved is self.moved and moved.run is None:
                 break
-        self._put(code)
+        self.occupy(code)
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _link(self, chain: Chain, moved: Moved) -> CodeType:

@@ -129,7 +129,7 @@ class DeadNeuronHook(_Watching):
 
     def end(self, runner: Run, watch: NeuronWatch) -> None:
         """Log the shares of dead units."""
-        watch.fired = _on_any_rank(watch.fired, runner.world_size)
+        watch.collected = _on_any_rank(watch.collected, runner.world_size)
         self.neurons = dict(watch)
         for name, found in self.neurons.items():
             runner.logs[f"dead/{name}"] = found.share

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.callables import Parameter
 from aspecthook._errors import ConfigError, brief, described
-from aspecthook.plugins._config import check_depth, check_given, load_toml, read_config, shown_path
+from aspecthook.plugins._config import check_depth, load_toml, read_config, shown_path
+from aspecthook.plugins._factories import check_arguments
 
 # Any: the values that TOML has.
 Settings: TypeAlias = dict[str, Any]
@@ -117,7 +118,7 @@ def _value(text: str) -> object:
 
 def _with_changes(settings: Settings, changes: Mapping[str, Any], who: str, known: Mapping[str, Settings]) -> Settings:
     """Return the settings with changes, which are checked."""
-    check_given(_keys(_SECTIONS), dict(changes), f"{who}: the config")
+    check_arguments(_keys(_SECTIONS), dict(changes), f"{who}: the config")
     for section, given in changes.items():
         if _has_nul(given):
             raise ConfigError(
@@ -151,7 +152,7 @@ def _section(name: str, old: Any, given: Any, who: str, known: Mapping[str, Sett
 
 
 def _check(what: str, section: Settings, defaults: Settings) -> None:
-    check_given(_keys(defaults), section, what)
+    check_arguments(_keys(defaults), section, what)
     for key, value in section.items():
         kind = cast("type[object]", type(defaults[key]))
         if type(value) is not kind and not (kind is float and type(value) is int):

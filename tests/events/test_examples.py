@@ -1,4 +1,4 @@
-"""The examples of events, each run as a program on its real input and on other input: what they say is true."""
+"""The examples of events, each run as a program on its real input and on other input."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(name: str, *args: object, env: dict[str, str] = ALONE) -> str:
 
 
 def halves(out: str) -> tuple[str, str]:
-    """Give what was printed of the hand-written version, and of that with events."""
+    """Return what was printed of the hand-written version, and of that with events."""
     by_hand, _, events = out.partition("\n\nWith ")
     assert events
     return by_hand, events
@@ -72,7 +72,7 @@ def load(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_help_says_what_can_be_given(name: str) -> None:
+def test_help(name: str) -> None:
     text = run(name, "--help")
     assert ("folder" if name == "content_pipeline" else "path") in text
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -80,7 +80,7 @@ def test_help_says_what_can_be_given(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("content", [None, b"", b"\x00\xff\xfe nothing that it knows\n"])
-def test_input_that_cannot_be_used_is_said_in_one_line(name: str, content: bytes | None, tmp_path: Path) -> None:
+def test_unusable_input_is_one_line(name: str, content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "input"
     if content is not None:
         path.write_bytes(content)
@@ -90,7 +90,7 @@ def test_input_that_cannot_be_used_is_said_in_one_line(name: str, content: bytes
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_run_prints_the_same(name: str) -> None:
+def test_output_is_the_same_in_every_run(name: str) -> None:
     assert run(name) == run(name)
 
 
@@ -108,7 +108,7 @@ def mounts(module: ModuleType) -> Iterator[Any]:
         ("daily_routine", ["--day-off"]),
     ],
 )
-def test_a_run_leaves_nothing_behind(name: str, args: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_run_leaves_nothing(name: str, args: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setenv("REDIS_URL", ALONE["REDIS_URL"])
     module = load(name)
     logger = logging.getLogger("aspecthook")
@@ -141,14 +141,14 @@ def coldest(out: str) -> tuple[str, float]:
     return found[1], float(found[2])
 
 
-def test_the_readings_are_all_there() -> None:
+def test_temperature_has_all_readings() -> None:
     lines = SEATTLE.read_text(encoding="utf-8").splitlines()
     assert all(line.startswith("#") for line in lines[:4]) and lines[4] == "date,temp_max,temp_min"
     assert len(nights()) == 31 + 30 + 31 + 30 == len({day for day, _ in nights()})
     assert all(float(line.split(",")[1]) > float(line.split(",")[2]) for line in lines[5:])
 
 
-def test_an_observer_that_goes_costs_the_next_one_a_reading_only_by_hand() -> None:
+def test_temperature_observer_that_leaves_skips_no_reading() -> None:
     by_hand, events = halves(run("temperature"))
     frost = next((day, celsius) for day, celsius in nights() if celsius < 0)
     assert coldest(events) == min(nights(), key=lambda night: night[1]) == frost
@@ -157,14 +157,14 @@ def test_an_observer_that_goes_costs_the_next_one_a_reading_only_by_hand() -> No
         assert out.count("the alarm rings") == 1 and f"{frost[0]}  frost, {frost[1]} °C" in out
 
 
-def test_a_closed_display_lives_on_only_by_hand() -> None:
+def test_temperature_closed_display_is_freed() -> None:
     by_hand, events = halves(run("temperature"))
     late = sum(not day.startswith("2012/08") for day, _ in nights())
     assert f"was told of {late} later readings; is it alive? True" in by_hand
     assert "was told of 0 later readings; is it alive? False" in events
 
 
-def test_one_who_comes_during_a_reading_is_told_from_the_next() -> None:
+def test_temperature_observer_added_during_a_reading() -> None:
     days = [day for day, _ in nights()]
     frost = next(n for n, (_, celsius) in enumerate(nights()) if celsius < 0)
     cold = sum(celsius < 5 for _, celsius in nights()[frost + 1 :])
@@ -175,14 +175,14 @@ def test_one_who_comes_during_a_reading_is_told_from_the_next() -> None:
 
 
 @pytest.mark.parametrize("frost", [-20.0, 2.0, 11.5])
-def test_another_threshold(frost: float) -> None:
+def test_temperature_with_another_threshold(frost: float) -> None:
     _, events = halves(run("temperature", "--frost", frost))
     rung = next((day for day, celsius in nights() if celsius < frost), None)
     assert re.findall(r"(\S+)  frost", events) == ([rung] if rung else [])
     assert coldest(events) == min(nights(), key=lambda night: night[1])
 
 
-def test_other_readings(tmp_path: Path) -> None:
+def test_temperature_with_other_readings(tmp_path: Path) -> None:
     path = tmp_path / "one.csv"
     path.write_text("temp_min,date,temp_max\n-3.5,2024-01-01,1\n-9,2024-02-01,0\n", encoding="utf-8")
     by_hand, events = halves(run("temperature", path))
@@ -190,7 +190,7 @@ def test_other_readings(tmp_path: Path) -> None:
     assert "2024-01-01  frost" in events and "told of 0 later" in events and "told of 1 later" in by_hand
 
 
-def test_a_line_that_is_no_reading_is_shown(tmp_path: Path) -> None:
+def test_temperature_names_a_bad_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("date,temp_max,temp_min\n2024-01-01,1,-3.5\n2024-01-02,?,1\n", encoding="utf-8")
     done = start("temperature", path)
@@ -210,7 +210,7 @@ def days(out: str) -> list[str]:
     return parts
 
 
-def test_nothing_hooked_does_every_step_by_its_default() -> None:
+def test_routine_without_hooks() -> None:
     plain, *_, end = days(run("daily_routine"))
     entries = [line.split(maxsplit=1)[0] for line in agenda() if not line.startswith("#")]
     assert re.findall(r"^  (\d\d:\d\d)", plain, re.MULTILINE) == entries
@@ -222,7 +222,7 @@ def agenda() -> list[str]:
     return (EXAMPLES / "data" / "agenda.txt").read_text(encoding="utf-8").splitlines()
 
 
-def test_a_helper_that_fails_ends_the_day_only_by_hand() -> None:
+def test_routine_goes_on_after_a_failing_helper() -> None:
     _, by_hand, events, _ = days(run("daily_routine"))
     assert by_hand.endswith("the day ended at 07:30: KeyError('porridge'); 9 of 11 steps not done")
     assert at(by_hand, "07:30") == ["wash up"]  # in the order of registration, and not set
@@ -231,19 +231,19 @@ def test_a_helper_that_fails_ends_the_day_only_by_hand() -> None:
     assert at(events, "22:30") == ["sleep"]
 
 
-def test_the_first_who_knows_a_way_is_asked_before_the_default() -> None:
+def test_routine_asks_subscribers_before_the_default() -> None:
     *_, events, _ = days(run("daily_routine"))
     assert at(events, "08:20") == ["leave for work, 5 km: by bicycle, 20 minutes"]
     assert at(events, "16:40") == ["leave for the dentist, round the corner: on foot"]
 
 
-def test_on_a_day_off_there_is_no_work() -> None:
+def test_routine_on_a_day_off() -> None:
     plain, _, events, _ = days(run("daily_routine", "--day-off"))
     assert at(plain, "09:00") == ["work on the report"] and not at(events, "09:00") and not at(events, "13:00")
     assert at(events, "22:30") == ["sleep"]
 
 
-def test_another_agenda(tmp_path: Path) -> None:
+def test_routine_with_another_agenda(tmp_path: Path) -> None:
     path = tmp_path / "sunday.txt"
     path.write_text("# sunday\n\n10:00 wake\n  11:00 eat pancakes\n23:00 sleep late", encoding="utf-8")
     plain, by_hand, events, _ = days(run("daily_routine", path))
@@ -260,7 +260,7 @@ def test_another_agenda(tmp_path: Path) -> None:
         ("09:00 dance", "line 2: there is no step 'dance'; there are wake"),
     ],
 )
-def test_a_line_that_is_no_step_is_named(line: str, message: str, tmp_path: Path) -> None:
+def test_routine_names_a_bad_line(line: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "agenda.txt"
     path.write_text(f"07:00 wake\n{line}\n", encoding="utf-8")
     done = start("daily_routine", path)
@@ -271,12 +271,12 @@ def test_a_line_that_is_no_step_is_named(line: str, message: str, tmp_path: Path
 
 
 def log(out: str, rate: str) -> list[tuple[int, float, bool]]:
-    """Give epoch, accuracy and whether it was saved, of each line that the log of one run has printed."""
+    """Return epoch, accuracy and whether it was saved, of each line that the log of one run has printed."""
     lines = re.findall(rf"^  rate {rate} +epoch +(\d+)  loss \d\.\d+  right ([\d.]+)%(  saved)?$", out, re.MULTILINE)
     return [(int(epoch), float(right), bool(saved)) for epoch, right, saved in lines]
 
 
-def test_hooks_of_a_finished_run_stop_the_next_ones_only_by_hand() -> None:
+def test_epochs_hooks_of_a_finished_run_are_gone() -> None:
     by_hand, events = halves(run("epochs"))
     for rate in ("0.1", "0.01"):
         assert f"  rate {rate}: stopped after epoch 1: rate 1 got no better" in by_hand
@@ -286,7 +286,7 @@ def test_hooks_of_a_finished_run_stop_the_next_ones_only_by_hand() -> None:
     assert "still alive: 3\n" in by_hand + "\n" and "still alive: 0\n" in events
 
 
-def test_the_log_is_added_first_and_knows_what_was_saved() -> None:
+def test_epochs_log_shows_what_was_saved() -> None:
     _, events = halves(run("epochs"))
     for rate in ("1", "0.1", "0.01"):
         best, lines = 0.0, log(events, rate)
@@ -296,7 +296,7 @@ def test_the_log_is_added_first_and_knows_what_was_saved() -> None:
             best = max(best, right)
 
 
-def test_the_checkpoint_that_is_read_is_the_best(tmp_path: Path) -> None:
+def test_epochs_reads_the_best_checkpoint(tmp_path: Path) -> None:
     out = run("epochs", "--keep", tmp_path / "new")
     _, events = halves(out)
     best = {rate: max(right for _, right, _ in log(events, rate)) for rate in ("1", "0.1", "0.01")}
@@ -308,7 +308,7 @@ def test_the_checkpoint_that_is_read_is_the_best(tmp_path: Path) -> None:
     assert all(len(json.loads(path.read_text())) == 5 for path in (tmp_path / "new").iterdir())
 
 
-def test_other_rates_and_fewer_epochs() -> None:
+def test_epochs_with_other_rates() -> None:
     _, events = halves(run("epochs", "--rates", "0.05", "0.5", "--epochs", "2"))
     assert events.count(": all 2 epochs") == 2 and len(log(events, "0.05")) == len(log(events, "0.5")) == 2
     assert start("epochs", "--epochs", "0").returncode == 2
@@ -316,7 +316,7 @@ def test_other_rates_and_fewer_epochs() -> None:
     assert done.returncode == 1 and done.stderr == f"epochs.py: cannot use {SEATTLE}: File exists\n"
 
 
-def test_other_birds(tmp_path: Path) -> None:
+def test_epochs_with_other_birds(tmp_path: Path) -> None:
     path = tmp_path / "gentoo.csv"
     header, *rows = (EXAMPLES / "data" / "penguins-raw.csv").read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join([header, *(row for row in rows if "Gentoo" in row)]), encoding="utf-8")
@@ -326,7 +326,7 @@ def test_other_birds(tmp_path: Path) -> None:
     assert "it lacks measurements: Culmen Length" in start("epochs", path).stderr
 
 
-def test_the_runner_is_thirty_lines() -> None:
+def test_epochs_runner_is_thirty_lines() -> None:
     tree = ast.parse((EXAMPLES / "epochs.py").read_text(encoding="utf-8"))
     (runner,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Runner"]
     assert runner.end_lineno is not None and runner.end_lineno - runner.lineno < 30
@@ -345,7 +345,7 @@ def stored(path: Path) -> list[tuple[str, str, str, int]]:
         connection.close()
 
 
-def test_a_filter_that_fails_loses_documents_only_by_hand() -> None:
+def test_pipeline_failing_filter_loses_no_document() -> None:
     by_hand, events = halves(run("content_pipeline"))
     found = re.search(r"stopped at README\.md#\d+, ValueError\(.*\)\n  (\d+) of (\d+) documents never come", by_hand)
     assert found is not None and 0 < int(found[1]) < int(found[2])
@@ -354,13 +354,13 @@ def test_a_filter_that_fails_loses_documents_only_by_hand() -> None:
     assert f"opened again, and done: {told[2]}; was every document? True" in events
 
 
-def test_shortened_before_redacted_lets_halves_of_links_through_only_by_hand() -> None:
+def test_pipeline_redacts_before_it_shortens() -> None:
     by_hand, events = halves(run("content_pipeline"))
     assert re.search(r"halves of links that came through: .*<https://doi\.org/\S*…", by_hand)
     assert "halves of links that came through: none\n" in events
 
 
-def test_the_pages_of_this_repository() -> None:
+def test_pipeline_with_the_pages_of_this_repository() -> None:
     _, events = halves(run("content_pipeline", EXAMPLES.parent / "docs"))
     assert "came through: none\n" in events and "was every document? True" in events
     assert all(f"{name}.md " in events for name in ("guide", "weaving", "testing"))
@@ -381,7 +381,7 @@ def folder(path: Path, copies: int = 1) -> Path:
     return path
 
 
-def test_what_comes_to_the_queue_is_filtered_in_order(tmp_path: Path) -> None:
+def test_pipeline_filters_in_order(tmp_path: Path) -> None:
     out = run("content_pipeline", folder(tmp_path / "texts"), "--queue", tmp_path / "queue.db")
     assert "refused as too short: 1, put into the queue: 4" in out and "although a filter failed: 0\n" in out
     cut = f"- {LONG}(link)"[:140] + "…"
@@ -393,7 +393,7 @@ def test_what_comes_to_the_queue_is_filtered_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_a_queue_that_is_kept_does_nothing_twice(tmp_path: Path) -> None:
+def test_pipeline_with_a_kept_queue(tmp_path: Path) -> None:
     where = tmp_path / "queue.db"
     run("content_pipeline", folder(tmp_path / "texts"), "--queue", where)
     first = stored(where)
@@ -403,7 +403,7 @@ def test_a_queue_that_is_kept_does_nothing_twice(tmp_path: Path) -> None:
     assert [row for row in stored(where) if row[0] != "more.md#1"] == first
 
 
-def test_two_workers_never_claim_the_same(tmp_path: Path) -> None:
+def test_pipeline_two_workers_never_claim_the_same(tmp_path: Path) -> None:
     queue_type, where = load("content_pipeline").SqliteQueue, str(tmp_path / "queue.db")
     queue = queue_type(where)
     for n in range(500):
@@ -424,7 +424,7 @@ def test_two_workers_never_claim_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["README.md", "no/such/folder/queue.db"])
-def test_a_queue_that_cannot_be_opened_is_said_in_one_line(where: str) -> None:
+def test_pipeline_queue_that_cannot_be_opened(where: str) -> None:
     done = start("content_pipeline", "--queue", where)
     assert done.returncode == 1 and done.stdout == ""
     assert re.fullmatch(rf"content_pipeline\.py: cannot use {where}: .+\n", done.stderr)
@@ -457,7 +457,7 @@ with weave("sqlite3:connect", post=watch):
 
 
 def die(statements: int, *args: object, env: dict[str, str] = ALONE) -> bool:
-    """Run the pipeline, killed before one of its statements, and say whether it was."""
+    """Run the pipeline, killed before one of its statements; return whether it was."""
     command = [sys.executable, "-c", KILLED, str(statements), str(EXAMPLES / "content_pipeline.py"), *map(str, args)]
     done = subprocess.run(command, capture_output=True, check=False, env=env)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -465,7 +465,7 @@ def die(statements: int, *args: object, env: dict[str, str] = ALONE) -> bool:
 
 
 def mark(where: Path, before: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Change the results that are there, so that doing a document again would show, and say which they are."""
+    """Change the results that are there, so that doing a document again would show; return their keys."""
     rows = stored(where)
     assert before <= {key for key, _, _, words in rows if words == -1}  # none of these was done again
     connection = sqlite3.connect(where)
@@ -479,7 +479,7 @@ def mark(where: Path, before: frozenset[str] = frozenset()) -> frozenset[str]:
 
 
 def check(where: Path, whole: Path, marked: frozenset[str]) -> None:
-    """Say that each document has been done, and none of those that were marked again."""
+    """Check that each document has been done, and none of those that were marked again."""
     expected = [(key, text, state, -1 if key in marked else words) for key, text, state, words in stored(whole)]
     assert stored(where) == expected
 
@@ -488,7 +488,7 @@ kills = pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 
 
 @kills
-def test_killed_before_any_statement_nothing_is_lost_and_nothing_done_twice(tmp_path: Path, capsys: Any) -> None:
+def test_pipeline_killed_before_any_statement(tmp_path: Path, capsys: Any) -> None:
     texts, seen, main = folder(tmp_path / "texts"), set[str](), load("content_pipeline").main
     (texts / "part0" / "page.md").write_text("one more, [linked](https://example.org/a)", encoding="utf-8")
     run("content_pipeline", texts, "--queue", tmp_path / "whole.db")
@@ -507,7 +507,7 @@ def test_killed_before_any_statement_nothing_is_lost_and_nothing_done_twice(tmp_
 @kills
 @settings(max_examples=5)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=4))
-def test_killed_again_and_again_nothing_is_lost_and_nothing_done_twice(points: list[int]) -> None:
+def test_pipeline_killed_again_and_again(points: list[int]) -> None:
     with TemporaryDirectory() as temporary:
         texts, where, whole = folder(Path(temporary, "texts")), Path(temporary, "queue.db"), Path(temporary, "whole.db")
         run("content_pipeline", texts, "--queue", whole)
@@ -520,7 +520,7 @@ def test_killed_again_and_again_nothing_is_lost_and_nothing_done_twice(points: l
 
 
 @kills
-def test_killed_from_outside_nothing_is_lost_and_nothing_done_twice(tmp_path: Path) -> None:
+def test_pipeline_killed_from_outside(tmp_path: Path) -> None:
     texts, where = folder(tmp_path / "texts", copies=100), tmp_path / "queue.db"
     run("content_pipeline", texts, "--queue", tmp_path / "whole.db")
     command = [sys.executable, str(EXAMPLES / "content_pipeline.py"), str(texts), "--queue", str(where)]
@@ -540,7 +540,7 @@ def test_killed_from_outside_nothing_is_lost_and_nothing_done_twice(tmp_path: Pa
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[Any]:
-    """Give a client of a server that is ours alone."""
+    """Return a client of a server that is ours alone."""
     client = pytest.importorskip("redis")
     server = shutil.which("redis-server")
     if server is None:
@@ -570,19 +570,19 @@ def address(redis: Any) -> str:
 
 
 def kept(redis: Any) -> dict[str, Any]:
-    """Give all that the queue has stored, with the keys of those that wait or are claimed sorted."""
+    """Return all that the queue has stored, with the keys of those that wait or are claimed sorted."""
     read = {"hash": redis.hgetall, "list": lambda key: sorted(redis.lrange(key, 0, -1))}
     return {key: read[redis.type(key)](key) for key in redis.scan_iter()}
 
 
-def test_a_redis_that_answers_is_the_queue_and_is_left_as_it_was(redis: Any) -> None:
+def test_redis_is_the_queue_and_is_left_as_it_was(redis: Any) -> None:
     redis.set("mine", "1")
     out = run("content_pipeline", env={**ALONE, "REDIS_URL": address(redis)})
     assert out.replace("RedisQueue", "SqliteQueue") == run("content_pipeline")
     assert "RedisQueue" in out and redis.keys() == ["mine"]
 
 
-def test_a_queue_in_redis_that_is_kept_does_nothing_twice(redis: Any, tmp_path: Path) -> None:
+def test_redis_with_a_kept_queue(redis: Any, tmp_path: Path) -> None:
     texts = folder(tmp_path / "texts")
     first = run("content_pipeline", texts, "--queue", address(redis))
     before = kept(redis)
@@ -592,7 +592,7 @@ def test_a_queue_in_redis_that_is_kept_does_nothing_twice(redis: Any, tmp_path: 
 
 
 @kills
-def test_killed_before_any_command_redis_loses_nothing_and_does_nothing_twice(redis: Any, tmp_path: Path) -> None:
+def test_redis_killed_before_any_command(redis: Any, tmp_path: Path) -> None:
     texts = folder(tmp_path / "texts")
     run("content_pipeline", texts, "--queue", address(redis))
     whole, seen = kept(redis), set[str]()
@@ -610,7 +610,7 @@ def test_killed_before_any_command_redis_loses_nothing_and_does_nothing_twice(re
     assert 20 < commands < 99 and seen == {f"aspecthook:{one}" for one in ("text", "new", "now", "done")}
 
 
-def test_a_redis_that_does_not_answer_is_said_in_one_line() -> None:
+def test_redis_that_does_not_answer() -> None:
     pytest.importorskip("redis")
     done = start("content_pipeline", "--queue", "redis://127.0.0.1:1")
     assert done.returncode == 1 and done.stdout == ""

@@ -1,0 +1,147 @@
+"""Events of classes and of single instances."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import enum
+import gc
+import typing
+import weakref
+from typing import Any
+
+import pytest
+
+from aspecthook import Args, event, hooks
+from tests.events.samples import failing
+
+
+def test_event_of_a_class_acts_for_one_instance_and_for_all() -> None:
+    class Sensor:
+        name = "kitchen"
+
+        @event
+        def changed(self, celsius: float) -> None: ...
+
+    kitchen, cellar = Sensor(), Sensor()
+    cellar.name = "cellar"
+    Sensor.changed.on(lambda self, celsius: ("all", self.name, celsius))
+    hooks(kitchen.changed).on(lambda celsius: ("kitchen", celsius), priority="HIGH")
+    assert kitchen.changed(20.0) == [("kitchen", 20.0), ("all", "kitchen", 20.0)]
+    assert cellar.changed(8.0) == [("all", "cellar", 8.0)]
+    assert [hook.kind for hook in hooks(kitchen.changed)] == ["on"] and "changed" not in vars(kitchen)
+    gone = weakref.ref(kitchen)
+    del kitchen
+    gc.collect()
+    assert gone() is None and cellar.changed(8.0) == [("all", "cellar", 8.0)]
+    hooks(Sensor.changed).clear()
+    assert cellar.changed(8.0) == []
+
+
+def test_event_as_static_and_class_method() -> None:
+    class Shop:
+        @staticmethod
+        @event
+        def opened(hour: int) -> None: ...
+
+        @classmethod
+        @event
+        def closed(cls, hour: int) -> None: ...
+
+    hooks(Shop.opened).on(lambda hour: hour)
+    hooks(Shop.closed).on(lambda cls, hour: (cls, hour))
+    assert Shop.opened(8) == [8] and Shop().opened(9) == [9] and Shop.closed(20) == [(Shop, 20)]
+
+
+def test_subclass_shares_the_event_of_its_base() -> None:
+    class Base:
+        @event
+        def changed(self) -> None: ...
+
+    class Derived(Base): ...
+
+    Base.changed.on(lambda self: type(self).__name__)
+    assert Derived().changed() == ["Derived"] and Derived.changed is Base.changed
+
+
+def test_abstract_event() -> None:
+    class Base(abc.ABC):
+        @event
+        @abc.abstractmethod
+        def one(self, n: int) -> None: ...
+
+        @abc.abstractmethod
+        @event
+        def two(self, n: int) -> None: ...
+
+    with pytest.raises(TypeError, match="abstract"):
+        Base()  # type: ignore[abstract]
+
+    class Derived(Base):
+        def one(self, n: int) -> Any:
+            return super().one(n)  # type: ignore[safe-super]
+
+        def two(self, n: int) -> Any:
+            return super().two(n)  # type: ignore[safe-super]
+
+    Base.one.on(lambda self, n: n)
+    assert Derived().one(3) == [3] and Derived().two(3) == []  # type: ignore[comparison-overlap]
+
+
+def test_event_in_dataclass_enum_metaclass_and_protocol() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Data:
+        size: int = 0
+
+        @event
+        def changed(self, n: int) -> None: ...
+
+    class Color(enum.Enum):
+        RED = 1
+
+        @event
+        def changed(self, n: int) -> None: ...
+
+    class Meta(type):
+        @event
+        def changed(cls, n: int) -> None: ...
+
+    class Made(metaclass=Meta): ...
+
+    @typing.runtime_checkable
+    class Like(typing.Protocol):
+        @event
+        def changed(self, n: int) -> None: ...
+
+    for one in (Data(), Color.RED, Made):
+        assert one.changed(1) == []  # type: ignore[attr-defined]
+        hooks(one.changed).on(lambda n: n)  # type: ignore[attr-defined]
+        assert one.changed(1) == [1]  # type: ignore[attr-defined]
+    assert [field.name for field in dataclasses.fields(Data)] == ["size"] and isinstance(Data(), Like)
+    hooks(Color.changed).clear()
+
+
+@pytest.mark.usefixtures("no_logging")
+def test_hooks_of_every_kind_on_the_events_of_one_instance() -> None:
+    class Sensor:
+        @event
+        def listed(self, n: int) -> None: ...
+
+        @event(fold="n")
+        def folded(self, n: int) -> None: ...
+
+        @event(errors="isolate")
+        def safe(self, n: int) -> None: ...
+
+    one, other = Sensor(), Sensor()
+    mount = hooks(one.listed)
+    mount.pre(lambda n: Args(n=n + 1))
+    mount.around(lambda proceed: [*proceed(), "around"])
+    mount.post(lambda result: [*result, "post"])
+    mount.add("on", lambda self, n: (self is one, n))
+    assert one.listed(1) == [(True, 2), "around", "post"] and other.listed(1) == []
+    hooks(one.folded).on(lambda n: n * 2)
+    Sensor.folded.on(lambda n: n + 1)
+    assert one.folded(3) == 7 and other.folded(3) == 4  # type: ignore[comparison-overlap]
+    hooks(one.safe).on(failing)
+    assert one.safe(1) == []

@@ -1,0 +1,127 @@
+"""Exceptions of subscribers: raised, isolated, grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from aspecthook import Return, event, hooks
+from tests.events.samples import failing, fails, made, rang
+
+
+def test_raise_ends_the_event() -> None:
+    error, heard = ValueError("one"), list[int]()
+    rang.on(fails(error))
+    rang.on(lambda: heard.append(1))
+    with pytest.raises(ValueError, match="one") as caught:
+        rang("ann")
+    assert caught.value is error and not heard
+
+
+def test_isolate_logs_and_counts_failures(caplog: pytest.LogCaptureFixture) -> None:
+    said = made(errors="isolate")
+    said.on(fails(ValueError("one")), name="bad")
+    said.on(lambda: "good")
+    said.on(fails(KeyError("strict")), isolate=False, when=lambda: strict, name="strict")
+    strict = False
+    assert said() == ["good"] and hooks(said)["bad"].failures == 1
+    assert "on hook 'bad'" in caplog.text
+    strict = True
+    with pytest.raises(KeyError):
+        said()
+
+
+def test_group_raises_all_failures_after_all_have_run() -> None:
+    said = made(errors="group")
+    one, two, heard = ValueError("one"), KeyError("two"), list[int]()
+    said.on(fails(one))
+    said.on(lambda: heard.append(1))
+    said.on(fails(two))
+    with pytest.raises(ExceptionGroup, match="said: 2 subscribers failed") as caught:
+        said()
+    assert caught.value.exceptions == (one, two) and heard == [1]
+    with pytest.raises(ExceptionGroup) as again:
+        said()
+    assert again.value is not caught.value
+
+
+def test_keyboard_interrupt_is_not_kept_for_the_group() -> None:
+    said = made(errors="group")
+    said.on(fails(ValueError()))
+    said.on(fails(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        said()
+
+
+def test_base_exception_group_is_not_kept_for_the_group() -> None:
+    said = made(errors="group")
+
+    @said.on
+    def interrupted() -> None:
+        raise BaseExceptionGroup("several", [KeyboardInterrupt()])
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        said()
+    assert not isinstance(caught.value, ExceptionGroup)
+
+
+def test_group_goes_through_exception_hooks() -> None:
+    said = made(errors="group")
+    said.on(fails(ValueError("one")))
+    said.exception(lambda exc: Return([str(one) for one in exc.exceptions]))
+    assert said() == ["one"]
+
+
+def test_groups_of_nested_calls_nest() -> None:
+    said = made(errors="group")
+    said.on(lambda n: said(n - 1) if n else failing(n))
+    with pytest.raises(ExceptionGroup) as caught:
+        said(3)
+    depth, error = 0, caught.value
+    while isinstance(error, ExceptionGroup):
+        depth, error = depth + 1, error.exceptions[0]
+    assert depth == 4 and isinstance(error, ValueError)
+
+
+@event(first=True, errors="group")
+def asked() -> str:
+    raise KeyError("body")
+
+
+def test_failure_of_the_body_alone_is_in_no_group() -> None:
+    for _ in range(2):
+        with pytest.raises(KeyError, match="body"):
+            asked()
+        asked.on(lambda: None)
+
+
+def test_failures_of_subscriber_and_body_are_both_raised() -> None:
+    asked.on(lambda: 1 / 0)
+    with pytest.raises((KeyError, ExceptionGroup)) as caught:
+        asked()
+    seen: list[BaseException | None] = [caught.value, caught.value.__context__, caught.value.__cause__]
+    seen += [one for error in seen if isinstance(error, ExceptionGroup) for one in error.exceptions]
+    assert {ZeroDivisionError, KeyError} <= {type(one) for one in seen}
+
+
+def test_exception_context_is_that_of_plain_python() -> None:
+    said, grouped = made(), made(errors="group")
+    for one in (said, grouped):
+        one.on(failing)
+
+    def call(function: Callable[[int], object]) -> BaseException:
+        try:
+            try:
+                raise KeyError("outer")
+            except KeyError:
+                function(1)
+        except (ValueError, ExceptionGroup) as error:
+            return error
+        raise AssertionError
+
+    for function in (failing, said, grouped):
+        error = call(function)
+        assert isinstance(error.__context__, KeyError) and error.__cause__ is None and not error.__suppress_context__
+        inner = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+        assert isinstance(inner.__context__, KeyError)

@@ -1,0 +1,149 @@
+"""What an event keeps alive: not its arguments, nor its subscribers, nor itself."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aspecthook import Return, hooks
+from tests.events.samples import Listener, amade, failing, made
+
+
+async def passed_on_later(proceed: Callable[[], Any]) -> Any:
+    return await proceed()
+
+
+@pytest.mark.usefixtures("no_gc", "no_logging")
+@pytest.mark.parametrize("other", ["", "exception", "handled", "around", "always", "call", "interrupt"])
+@pytest.mark.parametrize("make", [made, amade])
+@pytest.mark.parametrize("errors", ["raise", "isolate", "group"])
+@pytest.mark.parametrize("gives", [{}, {"first": True}, {"fold": "n"}])
+def test_failing_event_frees_its_argument(
+    gives: dict[str, Any], errors: str, make: Callable[..., Any], other: str
+) -> None:
+    # The list of failures was in the frame, which was in their tracebacks.
+    said = make(errors=errors, **gives)
+    said.on(failing)
+    said.on(lambda: None)
+    add: dict[str, Callable[[], Any]] = {
+        "exception": lambda: said.exception(lambda exc: None),
+        "handled": lambda: said.exception(lambda exc: Return(1)),
+        "around": lambda: said.around(passed_on_later if make is amade else lambda proceed: proceed()),
+        "always": lambda: said.always(lambda exc, result: None),
+        "call": lambda: said.post(lambda call: None),
+        "interrupt": lambda: said.on(interrupted),
+    }
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    if other:
+        add[other]()
+    argument: Any = Listener()
+    ref = weakref.ref(argument)
+    try:
+        answer = said(argument)
+        if make is amade:
+            answer.send(None)
+    except (Exception, KeyboardInterrupt):
+        pass
+    answer = argument = None
+    assert ref() is None
+
+
+@pytest.mark.usefixtures("no_gc")
+@pytest.mark.parametrize("errors", ["raise", "group"])
+def test_subscriber_that_fails_in_replay_is_freed(errors: str) -> None:
+    said = made(replay=True, errors=errors)
+    said(1)
+    listener = Listener()
+    ref = weakref.ref(listener)
+
+    def subscribe(listener: Listener) -> None:
+        said.on(lambda n: failing(listener))
+
+    try:
+        subscribe(listener)
+    except (ValueError, ExceptionGroup):
+        pass
+    del listener
+    assert ref() is None and len(hooks(said)) == 0
+
+
+@pytest.mark.usefixtures("no_gc")
+def test_gathered_failures_are_freed_with_their_group() -> None:
+    # With errors="raise" the group is asyncio's own, which in 3.11 keeps its errors.
+    async def main() -> bool:
+        said = amade(gather=True, errors="group")
+
+        async def fail(n: Any) -> None:
+            raise ValueError("failing")
+
+        said.on(fail)
+        argument: Any = Listener()
+        ref = weakref.ref(argument)
+        try:
+            await said(argument)
+        except ExceptionGroup:
+            pass
+        argument = None
+        await asyncio.sleep(0)
+        return ref() is None
+
+    assert asyncio.run(main())
+
+
+def test_history_does_not_keep_the_event_alive() -> None:
+    def make() -> weakref.ref[Any]:
+        said = made(replay=True)
+        said.on(lambda n: said)
+        said(said)
+        return weakref.ref(said)
+
+    ref = make()
+    gc.collect()
+    assert ref() is None
+
+
+def test_event_that_dies_frees_its_subscribers() -> None:
+    def make() -> list[weakref.ref[Any]]:
+        said = made()
+
+        def hear() -> object:
+            return said
+
+        said.on(hear)
+        said()
+        return [weakref.ref(said), weakref.ref(hear)]
+
+    refs = make()
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+def test_many_subscriptions_leave_no_objects() -> None:
+    said, listener = made(), Listener()
+
+    def churn(count: int) -> None:
+        for n in range(count):
+            handle = hooks(said).add("on", listener.hear if n % 2 else (lambda: n), weak=bool(n % 2))
+            if n % 50 == 0:
+                said()
+            handle.remove()
+
+    def collect() -> None:
+        for _ in range(3):  # without the GIL, what one round frees another one finds
+            gc.collect()
+
+    churn(200)
+    collect()
+    before = len(gc.get_objects())
+    churn(10_000)
+    collect()
+    # Without the GIL, code lives until it is collected, and a list of references to code is looked through seldom.
+    assert len(gc.get_objects()) - before < 500

@@ -1,0 +1,454 @@
+"""Plugins that are disabled, enabled and unregistered at any moment, and that leave no trace."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import itertools
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from aspecthook import HookLookupError, HookSignatureError, PluginError, event, hooks, on, post, pre
+from aspecthook.plugins import Plugin, Plugins
+from tests.plugins.shop import Seller, Shop, fresh_host, make_event, message, module_of, trace_left, unchanged
+from tests.threads import at_once
+
+
+def test_a_disabled_plugin_keeps_its_place(shop: Any, plugins: Plugins) -> None:
+    for name in "abc":
+        plugins.register(Seller(name), name=name)
+    plugins.disable("b")
+    assert shop.sold("tea") == ["a", "c"] and plugins["b"].implements == ("sold",)
+    assert repr(plugins) == "<plugins of Shop: a, b, c>"
+    assert repr(plugins["b"]) == "<plugin 'b' of Shop: sold, disabled>" and [one.enabled for one in plugins] == [
+        True,
+        False,
+        True,
+    ]
+    plugins.disable(plugins["b"])
+    plugins.enable(plugins["b"].object)
+    assert shop.sold("tea") == ["a", "b", "c"] and all(one.enabled for one in plugins)
+    assert repr(plugins["b"]) == "<plugin 'b' of Shop: sold>"
+
+
+def test_enabled_cannot_be_set_as_that_would_change_nothing_else(shop: Any, plugins: Plugins) -> None:
+    """It could, and did not."""
+    plugin: Any = plugins.register(Seller())
+    with pytest.raises(AttributeError):
+        plugin.enabled = False
+    assert plugin.enabled and shop.sold("tea") == ["seller"]
+
+
+def test_a_plugin_may_be_registered_disabled(shop: Any, plugins: Plugins) -> None:
+    plugin = plugins.register(Seller("one"), name="one", enabled=False)
+    plugins.register(Seller("two"), name="two")
+    assert shop.sold("tea") == ["two"] and plugins.order("sold") == ("two",) and not plugin.enabled
+    plugin.enable()
+    assert shop.sold("tea") == ["one", "two"]
+
+
+def test_a_plugin_is_found_by_its_name_its_object_and_its_handle(plugins: Plugins) -> None:
+    seller = Seller()
+    plugin = plugins.register(seller, name="seller")
+    assert [type(plugin), plugin.object, plugin.name] == [Plugin, seller, "seller"]
+    for key in ("seller", seller, plugin):
+        assert key in plugins and plugins[key] is plugin
+    other = Plugins(Shop())
+    assert plugin not in other and list(plugins) == [plugin] and len(plugins) == 1
+    assert message(HookLookupError, lambda: plugins["sellr"]) == (
+        "Shop has no plugin 'sellr'; its plugins: seller; did you mean 'seller'?"
+    )
+    assert message(HookLookupError, lambda: other.unregister(plugin)) == (
+        "Shop has no plugin 'seller'; its plugins: none at all"
+    )
+    for act in (plugins.disable, plugins.enable, plugins.unregister):
+        with pytest.raises(HookLookupError):
+            act("nobody")
+
+
+def test_what_is_off_stays_off(shop: Any, plugins: Plugins) -> None:
+    with unchanged():
+        plugin = plugins.register(Seller())
+        plugins.unregister(plugin)
+        plugin.unregister()
+        plugin.disable()
+        plugin.enable()
+        assert shop.sold("tea") == [] and plugin.implements == () and "no events" in repr(plugin)
+        with pytest.raises(HookLookupError):
+            plugins.unregister(plugin)
+
+
+def test_a_handle_does_not_take_off_another_of_its_name(shop: Any, plugins: Plugins) -> None:
+    first = plugins.register(Seller("first"), name="seller")
+    first.unregister()
+    plugins.register(Seller("second"), name="seller")
+    first.unregister()
+    assert shop.sold("tea") == ["second"] and "seller" in plugins
+
+
+def test_hooks_that_are_spent_or_cleared_are_hooks_no_more(shop: Any, plugins: Plugins) -> None:
+    class Once(Seller):
+        @on(once=True)
+        def sold(self) -> Any:
+            return self.answer
+
+        @on
+        def quote(self) -> None: ...
+
+    with unchanged():
+        plugin = plugins.register(Once())
+        assert shop.sold("tea") == ["seller"] and shop.sold("tea") == []
+        assert list(plugin.implements) == ["quote"]
+        plugin.disable()
+        plugin.enable()
+        assert shop.sold("tea") == []
+        hooks(shop.quote).clear()
+        assert not plugin.implements and plugin in plugins
+        plugin.unregister()
+
+
+def test_other_subscribers_stay_as_they_are(shop: Any, plugins: Plugins) -> None:
+    hooks(shop.sold).on(lambda: "mine", name="Seller")
+    plugin = plugins.register(Seller())
+    assert shop.sold("tea") == ["mine", "seller"]
+    plugin.disable()
+    assert shop.sold("tea") == ["mine"]
+    plugin.unregister()
+    assert shop.sold("tea") == ["mine"]
+
+
+# While the event happens
+
+
+def test_a_plugin_may_register_others_while_the_event_happens(shop: Any, plugins: Plugins) -> None:
+    class Parent:
+        @on
+        def sold(self) -> str:
+            if "child" not in plugins:
+                plugins.register(Seller("child"), name="child")
+            return "parent"
+
+    plugins.register(Parent())
+    assert shop.sold("tea") == ["parent"] and shop.sold("tea") == ["parent", "child"]
+
+
+@pytest.mark.parametrize("act", ["unregister", "disable"])
+def test_what_a_plugin_does_to_others_and_itself_holds_from_the_next_call_on(
+    shop: Any, plugins: Plugins, act: str
+) -> None:
+    class Bad:
+        @on
+        def sold(self) -> str:
+            for name in ("bad", "other"):
+                if name in plugins:
+                    getattr(plugins, act)(name)
+            return "bad"
+
+    plugins.register(Bad(), name="bad")
+    plugins.register(Seller("other"), name="other")
+    assert shop.sold("tea") == ["bad", "other"]
+    assert shop.sold("tea") == [] and len(plugins) == (0 if act == "unregister" else 2)
+
+
+def test_plugins_can_be_looked_through_while_they_come_and_go(plugins: Plugins) -> None:
+    for name in "abc":
+        plugins.register(Seller(), name=name)
+    for plugin in plugins:
+        plugin.unregister()
+    assert len(plugins) == 0
+
+
+def test_a_call_in_another_thread_sees_all_hooks_of_a_plugin_or_none() -> None:
+    """It saw the first ones of a plugin that was refused for its third."""
+
+    class Pair:
+        @on("sold")
+        def one(self) -> int:
+            return 1
+
+        @on("sold")
+        def two(self) -> int:
+            return 2
+
+        @post("sold")
+        def checked(self, result: list[int]) -> None:
+            seen.append(tuple(result))
+
+    class Broken(Pair):
+        @on("sold")
+        def wrong(self, itme: str) -> None: ...
+
+    host: Any = Shop()
+    plugins = Plugins(host)
+    seen: list[tuple[int, ...]] = []
+    given: list[tuple[int, ...]] = []
+    done = threading.Event()
+
+    def change() -> None:
+        try:
+            for _ in range(200):
+                plugin = plugins.register(Pair())
+                plugin.disable()
+                plugin.enable()
+                plugin.unregister()
+                with pytest.raises(HookSignatureError):
+                    plugins.register(Broken())
+        finally:
+            done.set()
+
+    def call() -> None:
+        while not done.is_set():
+            given.append(tuple(host.sold("tea")))
+
+    at_once(change, call)
+    assert set(given) <= {(), (1, 2)} and set(seen) <= {(1, 2)}
+
+
+def test_of_threads_that_register_one_name_one_succeeds(shop: Any, plugins: Plugins) -> None:
+    taken: list[str] = []
+
+    def register(answer: int) -> None:
+        try:
+            plugins.register(Seller(answer), name="seller")
+        except PluginError as error:
+            taken.append(str(error))
+
+    at_once(*[partial(register, answer) for answer in range(4)])
+    assert len(taken) == 3 and len(plugins) == 1 and len(shop.sold("tea")) == 1
+
+
+def test_threads_that_register_and_unregister_leave_nothing() -> None:
+    host: Any = Shop()
+    plugins = Plugins(host)
+
+    def work(number: int) -> None:
+        for turn in range(25):
+            plugin = plugins.register(Seller(number), name=f"{number} {turn}")
+            assert host.sold("tea").count(number) == 1
+            plugins.unregister(plugin)
+            assert number not in host.sold("tea")
+
+    with unchanged():
+        at_once(*[partial(work, number) for number in range(4)])
+        assert len(plugins) == 0
+
+
+# Interrupted
+
+
+def strike_at(entry: int) -> Callable[..., Any]:
+    """Give a trace function that interrupts the library as it enters a function for the so-manieth time.
+
+    There Python itself looks for signals; at the lines around a lock it does not. What strikes in a generator that is
+    being closed is swallowed.
+    """
+    left = entry
+
+    def trace(frame: FrameType, what: str, _: object) -> None:
+        nonlocal left
+        code = frame.f_code
+        if f"{os.sep}aspecthook{os.sep}" in code.co_filename and not code.co_flags & inspect.CO_GENERATOR:
+            left -= 1
+            if not left:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+
+    return trace
+
+
+class Thrice:
+    @on
+    def sold(self) -> int:
+        return 1
+
+    @pre("sold")
+    def first(self) -> None: ...
+
+    @on
+    def authenticate(self) -> int:
+        return 3
+
+
+@pytest.mark.parametrize("of_class", [True, False])
+@pytest.mark.parametrize("act", ["register", "unregister", "disable"])
+def test_an_interrupt_leaves_a_plugin_on_or_off_and_what_can_be_done_again(act: str, of_class: bool) -> None:
+    """Hooks stayed that nobody could take off, or code that waited for some."""
+    cls = fresh_host()
+    outcomes: set[tuple[bool, bool]] = set()
+    gc.collect()  # what strikes in a finalizer is swallowed too
+    for entry in itertools.count(1):
+        host: Any = cls()
+        plugins = Plugins(cls if of_class else host)
+        before, traced = trace_left(cls), sys.gettrace()
+        work = partial(plugins.register, Thrice())
+        if act != "register":
+            work()
+            work = partial(getattr(plugins, act), "Thrice")
+        struck = False
+        sys.settrace(strike_at(entry))
+        try:
+            work()
+        except KeyboardInterrupt:
+            struck = True
+        finally:
+            sys.settrace(traced)
+        there = "Thrice" in plugins
+        if act == "register":
+            assert (host.sold("tea"), host.authenticate("ann")) == (([1], 3) if there else ([], None))
+        if act == "disable":
+            plugins.disable("Thrice")
+            assert host.sold("tea") == []
+            plugins.enable("Thrice")
+            assert (host.sold("tea"), host.authenticate("ann")) == ([1], 3)
+        outcomes.add((struck, there))
+        if there:
+            plugins.unregister("Thrice")
+        assert (host.sold("tea"), host.authenticate("ann")) == ([], None) and trace_left(cls) == before
+        if not struck:
+            break
+    at_once(lambda: Plugins(cls()).register(Thrice()))  # no lock is held
+    assert (
+        outcomes
+        == {
+            "register": {(True, False), (False, True)},
+            "unregister": {(True, True), (False, False)},
+            "disable": {(True, True), (False, True)},
+        }[act]
+    )
+
+
+# Replayed events
+
+
+def make_replay(**options: Any) -> Any:
+    def said(word: str) -> None: ...
+
+    return event(replay=True, **options)(said)
+
+
+class Hears:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    @on
+    def said(self, word: str) -> str:
+        self.heard.append(word)
+        return word
+
+
+def test_a_plugin_is_told_of_the_past_as_it_is_registered() -> None:
+    said = make_replay()
+    host = module_of(said=said)
+    plugins = Plugins(host)
+    said("a")
+    hears, late = Hears(), Hears()
+    with unchanged(host):
+        plugin = plugins.register(hears)
+        assert plugins.answers("said", "b") == [("Hears", "b")] and hears.heard == ["a", "b"]
+        assert [one["word"] for one in said.history] == ["a", "b"]
+        disabled = plugins.register(late, name="late", enabled=False)
+        said("c")
+        assert late.heard == []
+        disabled.enable()
+        said("d")
+        assert late.heard == ["d"] and hears.heard == ["a", "b", "c", "d"]
+        plugin.unregister()
+        disabled.unregister()
+    assert plugins.answers("said", "e") == [] and len(said.history) == 5
+
+
+def test_a_plugin_that_fails_on_the_past_is_not_registered() -> None:
+    said, sold = make_replay(), make_event()
+    host = module_of(said=said, sold=sold)
+    plugins = Plugins(host)
+    said("a")
+
+    class Fails(Seller):
+        @on
+        def said(self, word: str) -> None:
+            assert sold("tea") == ["seller"]
+            raise ValueError(word)
+
+        @post("said")
+        def never(self) -> None: ...
+
+    with unchanged(host):
+        with pytest.raises(ValueError, match="a"):
+            plugins.register(Fails())
+        assert len(plugins) == 0 and sold("tea") == []
+
+
+def test_a_plugin_is_told_of_nothing_if_another_hook_of_it_is_wrong() -> None:
+    said, sold = make_replay(), make_event()
+    host = module_of(said=said, sold=sold)
+    said("a")
+
+    class Wrong(Hears):
+        @on
+        def sold(self, itme: str) -> None: ...
+
+    wrong = Wrong()
+    with unchanged(host), pytest.raises(HookSignatureError):
+        Plugins(host).register(wrong)
+    assert wrong.heard == []
+
+
+@pytest.mark.parametrize("act", ["unregister", "disable"])
+def test_a_plugin_may_be_taken_off_while_it_is_registered(act: str) -> None:
+    """Its hooks were put on all the same, and nobody could take them off."""
+    said, sold = make_replay(), make_event()
+    host = module_of(said=said, sold=sold)
+    plugins = Plugins(host)
+    said("a")
+    heard: list[str] = []
+
+    class Leaves(Seller):
+        @on
+        def said(self, word: str) -> None:
+            heard.append(word)
+            getattr(plugins, act)("Leaves")
+
+    plugin = plugins.register(Leaves())
+    assert said("b") == [] and sold("tea") == [] and heard == ["a"]
+    assert (plugin in plugins) is (act == "disable") and len(plugin.hooks) == (2 if act == "disable" else 0)
+    if act == "disable":
+        assert not plugin.enabled
+        plugin.enable()
+        assert sold("tea") == ["seller"] and said("c") == [] and heard == ["a", "c"]
+
+
+def test_user_code_that_is_told_of_the_past_does_not_run_under_the_lock() -> None:
+    said = make_replay()
+    host, other = module_of(said=said), Plugins(Shop())
+    said("a")
+    done: list[str] = []
+
+    class Waits:
+        @on
+        def said(self, word: str) -> None:
+            thread = threading.Thread(target=lambda: done.append(other.register(Seller()).name), daemon=True)
+            thread.start()
+            thread.join(60)
+            assert not thread.is_alive()
+
+    Plugins(host).register(Waits())
+    assert done == ["Seller"]
+    other.unregister("Seller")  # now: a thread that has ended may keep its frames for a moment
+
+
+def test_a_plugin_that_is_off_is_not_kept(plugins: Plugins) -> None:
+    seller = Seller()
+    ref = weakref.ref(seller)
+    plugins.register(seller)
+    plugins.unregister(seller)
+    del seller
+    gc.collect()
+    assert ref() is None
