@@ -87,7 +87,7 @@ class Given(NamedTuple):
         )
 
 
-# Any: what is awaited gives whatever it gives.
+# Any: an awaitable of anything.
 async def finished(awaitable: Awaitable[Any]) -> Any:
     """Make a coroutine of an awaitable."""
     return await awaitable

@@ -1,4 +1,4 @@
-"""What a `HookMachine` may put on its mount point: the user's hooks, or small ones of the kit's own."""
+"""Candidates: the hooks that a `HookMachine` may add, and the options that may be drawn for them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Candidate:
         self.types = types
         self.options = options
         self.origin = self  # what this one is a variant of
-        self.of: str | None = None  # "class": it is put on the class of the instance
+        self.of: str | None = None  # "class": it is added to the class of the instance
         self._drawn: frozenset[str] = frozenset()
 
     @property
@@ -133,7 +133,7 @@ def conditions(kind: Kind) -> list[Options]:
         {"times": 2, "every": 2},
         {"times": 2, "reentrant": False},
     ]
-    # What an around hook raises cannot be told from what the target raised through it.
+    # What an around hook raises cannot be distinguished from what the target raised through it.
     return found if kind == "around" else [*found, {"isolate": True}]
 
 

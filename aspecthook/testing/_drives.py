@@ -32,7 +32,7 @@ def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
 
 
 def reading(stream: Any, drive: Sequence[str], note: Note) -> Generator[None]:
-    """Read a generator as `drive` says, and then to its end; halt after each time that it was resumed.
+    """Read a generator as `drive` says, and then to its end; yield after each time that it was resumed.
 
     Raises:
         BaseException: What comes out of the stream.
@@ -114,7 +114,7 @@ def _unraisable() -> Generator[list[BaseException]]:
         sys.unraisablehook = before
 
 
-# Any: an awaitable of whatever it gives.
+# Any: an awaitable of anything.
 async def _cancelled(awaitable: Awaitable[Any]) -> Any:
     """Await something, and cancel it where it first waits; another event loop than asyncio's waits for it to end."""
     return await cancelled_after(lambda: awaitable, 1)

@@ -173,7 +173,7 @@ def _mounts_of(thing: Any) -> Iterator[MountPoint]:
             yield from _mounts_of(function)
     else:
         carried = next((vars(base)[MARK] for base in kind.__mro__ if MARK in vars(base)), None)
-        # A proxy stands in the place of what has no Python code; what else carries hooks by itself has our mark.
+        # A proxy takes the place of what has no Python code; whatever else carries hooks by itself has our mark.
         found: Any = carried.__get__(thing) if type(carried) is property else namespace_of(thing).get(MARK)
         main = getattr(found, "main", found)
         if isinstance(main, MountPoint):

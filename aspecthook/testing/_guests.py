@@ -77,7 +77,7 @@ class Guest(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Guest:
-        """Read what `str` gives."""
+        """Read what `str` returns."""
         kind, _, rest = text.partition(": ")
         words = rest.split(" ")
         place = words.pop() if words[-1] in _PLACES else ""
@@ -130,7 +130,7 @@ def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Ca
         guest: What it is.
         style: That of the target.
         changes: The arguments that are changed, if they are.
-        act: What is done to call again, to add or to remove; of a coroutine function it may give an awaitable.
+        act: What is done to call again, to add or to remove; for a coroutine function it may return an awaitable.
     """
     does = guest.does.removesuffix(GUARDED)
     waits = style == "coroutine"

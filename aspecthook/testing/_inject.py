@@ -88,7 +88,7 @@ class Injection:
     def replace(self, value: Any, /, **condition: Unpack[Condition]) -> Self:
         """Return this instead of calling the target; a callable is called with the target's arguments.
 
-        In the place of a generator, the value is what it gives: any iterable.
+        In the place of a generator, the value is what it yields: any iterable.
         """
         acts = _Draw(condition)
 
@@ -100,7 +100,7 @@ class Injection:
             made: Any = value(*args, **kwargs) if callable(value) else value
             if "generator" in style:
                 return iter(made) if style == "generator" else _astream(made)
-            # An awaitable that a function gives in a coroutine's place is awaited; all else is the result itself.
+            # An awaitable that a function returns in a coroutine's place is awaited; all else is the result itself.
             return made if style == "coroutine" and callable(value) and hasattr(made, "__await__") else Return(made)
 
         return self._put("replace", replace, condition)

@@ -27,7 +27,7 @@ from ._steps import Trace
 from ._trace import draw_chain, trace_of
 
 _LAW = "__aspecthook_law__"
-_GUEST = "<guest of the kit>"  # as no hook of the user's is called, or what they say of it would count
+_GUEST = "<guest of the kit>"  # no hook of the user's has this name, and so no constraint of theirs names it
 
 # The parts of what can be seen of a mount point.
 State: TypeAlias = list[tuple[str, list[object]]]
@@ -35,7 +35,7 @@ Law = TypeVar("Law", bound=Callable[..., Any])
 
 
 class LawError(AssertionError):
-    """A mount point breaks a law; the message says which one, and draws the call and the chain.
+    """A mount point breaks a law; the message names the law, and draws the call and the chain.
 
     Example:
         >>> from aspecthook import hookable
@@ -58,7 +58,7 @@ def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) 
 
 
 def _failed(name: str, mount: MountPoint, error: Exception, trace: Trace) -> LawError:
-    """Make the error for a law that could not say whether it holds."""
+    """Make the error for a law that raised something else than an AssertionError."""
     what = f"the law {name!r} raised {shortened(error)} on this call, instead of returning what must be true"
     if trace.exc is not None:
         what += (
@@ -226,7 +226,7 @@ def _is_ours(mount: MountPoint) -> bool:
 
 
 def check_determinism(mount: MountPoint) -> None:
-    """Check that the order depends on nothing but the hooks: the same ones, put on anew in other orders, run alike.
+    """Check that the order depends on nothing but the hooks: on a copy, added in other sequences, they run alike.
 
     Hooks of one priority keep the order in which they were added, which is part of the law.
     """
@@ -363,8 +363,8 @@ def run_laws(
 ) -> None:
     """Check all laws on a mount point as it is now, and leave it as it was.
 
-    That is: the order is that of law 2, told from the hooks as data by a naive reading; it is the same when they are
-    put on a copy in other orders; hooks of every kind come and go without a trace; the impossible is refused;
+    These are: the order is that of law 2, which is worked out from the hooks as plain data; it is the same if they are
+    added to a copy in other sequences; hooks of every kind come and go without a trace; what is wrong is refused;
     `explain` works. With arguments, one call is traced: it must do what the plain interpreter does, and keep the laws
     given. (The hooks and the target run once; a coroutine function in an event loop of its own.)
 

@@ -1,7 +1,7 @@
 """Law 5 on lifetimes: no hook keeps its target alive, and no target that is gone keeps its hooks alive.
 
-The invariant: what is expected of a hooked target is what the same target does without hooks; where `make` gives
-something that lives on by itself, nothing is asked.
+The invariant: what is expected of a hooked target is what the same target does without hooks; where `make` returns
+something that outlives the machine, nothing is checked.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ Remains = tuple[list[tuple[str, "weakref.ref[Any]"]], object]
 
 
 def _made(machine: type[MachineState], *, hooked: bool) -> Remains:
-    """Make a target, hook it and call it, and drop it; give what should be gone, and what may stay."""
+    """Make a target, hook it and call it, and drop it; return what must be freed, and what may stay."""
     state = machine()
     machine._last = None
     mount, target, given = state.mount, state.target, state._samples[0]

@@ -20,7 +20,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 class HookMachine(Rules):
-    """A Hypothesis state machine for a mount point of your own and the hooks that may be put on it.
+    """A Hypothesis state machine for a mount point of your own and the hooks that may be added to it.
 
     Subclass it, give it a mount point with `make` and hooks with `candidates`, state what must be true of every call
     with `law`, and run it: ``TestHandling = Handling.TestCase``.

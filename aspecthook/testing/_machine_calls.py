@@ -61,7 +61,7 @@ class CallingMachine(MachineState):
         bound, drive = bound_of(self.target), _drive(given)
         made: Any
         if drive == AT_ONCE:
-            if self.mount.site().signature.style == "coroutine":  # who is counted first, nobody can say
+            if self.mount.site().signature.style == "coroutine":  # nothing shows which call is counted first
                 self._counts.forget()
             made = make_two_calls(self.mount, bound, given, given)
         else:

@@ -16,7 +16,7 @@ from ._guests import Calling
 from ._machine_state import MachineState
 from ._rows import Row
 
-# What is drawn. Smaller choices come first: nothing said, nothing constrained, the first candidate.
+# What is drawn. Smaller choices come first: no options, no constraints, the first candidate.
 
 # With these a hook is not the one that the same callable is already.
 SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
@@ -25,7 +25,7 @@ _SMALL = st.integers(0, 3)
 
 
 # How often each rule is chosen beside the others, the user's own too: hooks mostly come and are called, since a call
-# without hooks tells nothing.
+# without hooks shows nothing.
 _WEIGHTS = {
     "add": 16,
     "call": 10,
@@ -89,13 +89,13 @@ _BEGIN_WITH = 8
 
 
 def _addition(draw: st.DrawFn, machine: MachineState, begun: Sequence[Candidate] = ()) -> Candidate:
-    # Mostly one that is not there yet: several copies of one hook tell little.
+    # Mostly one that is not there yet: several copies of one hook show little.
     present = {id(one.origin) for one in [*(row.candidate for row in machine._own_rows()), *begun]}
     absent = [one for one in machine._candidates if id(one) not in present]
     pool = [*absent, *absent, *absent, *machine._candidates]
     candidate = pool[draw(st.integers(0, len(pool) - 1))]
     orders = machine._variants[candidate.kind]
-    place = draw(st.integers(0, 2 * len(orders) - 1))  # of half of the hooks nothing is said
+    place = draw(st.integers(0, 2 * len(orders) - 1))  # half of the hooks get no options
     drawn: Options = orders[place] if place < len(orders) else {}
     chosen: dict[str, object] = {
         name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)

@@ -89,7 +89,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         """Check what holds whatever has happened, and make a call."""
         self._expected.take_over()
         self._had_hooks = self._had_hooks or bool(self._expected.rows)
-        # Of an instance whose hooks are paused, the function goes on looking whether it is that one.
+        # While the hooks of an instance are paused, its function still checks for that instance.
         if not (self._expected.rows if self._expected.parent is not None else self._expected.acting()):
             self._check_traces()
         for level in self._expected.levels:
@@ -317,7 +317,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
 
     # Rules: calling
 
-    # Before there were hooks a call tells nothing, and would stay in the shortest list of steps.
+    # Before there were hooks a call shows nothing, and would stay in the shortest list of steps.
     @precondition(lambda self: self._had_hooks)
     @rule(given=callings())
     def call(
@@ -329,7 +329,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     ) -> None:
         """Make one call, with a guest or without: a hook of the kit's own that is there for this call.
 
-        ``drive`` says how a stream is read, before it is read to its end: ``"next send"``; or whether the call is
+        ``drive`` is how a stream is read before it is read to its end, such as ``"next send"``; or whether the call is
         cancelled; or that two calls are made at once.
         """
         if isinstance(given, Calling):

@@ -43,8 +43,8 @@ class MachineState:
     vary: Sequence[str] = ("priority", "before", "after", "conditions")
     disturb: Sequence[str] = (*DEEDS, *DRIVES)
 
-    # What a story is written with: `state.add("pre audit", when=state._odd)`. Nothing that is not documented has a
-    # public name: it might be the name of a method of the user's own.
+    # What a story is written with: `state.add("pre audit", when=state._odd)`. What is not documented has no public
+    # name, since a user's own method might have the same.
     _odd = staticmethod(odd)
     _never = staticmethod(never)
 
@@ -78,7 +78,7 @@ class MachineState:
         """Remove a hook; override it together with `attach`."""
         hook.remove()
 
-    # Any: what is awaited gives whatever it gives.
+    # Any: an awaitable of anything.
     def wait_for(self, awaitable: Awaitable[Any]) -> Any:
         """Run what a call of an async target returned; override it for an event loop other than asyncio's."""
         refuse_running_loop(awaitable)
@@ -244,7 +244,7 @@ class MachineState:
         return [row for row in self._own_rows() if free and row.candidate.leaves_open("priority")]
 
     def _is_plain(self) -> bool:
-        """Whether hooks are put on and taken off by no code of the user's own, which might keep books of them."""
+        """Whether hooks are added and removed by the kit alone; code of the user's may keep records of them."""
         return all(getattr(type(self), name) is getattr(MachineState, name) for name in ("attach", "detach"))
 
     def _level(self, of: str | None) -> MountPoint:

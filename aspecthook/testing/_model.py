@@ -89,7 +89,8 @@ def _changes(played: Played) -> str | None:
     now: dict[str, object] = dict(zip(mount.site().signature.names, values, strict=True))
     result: object = _UNKNOWN
     for step in trace.steps:
-        expected = now if step.kind not in ("on", "item") else {}  # an event may change what it tells on the way
+        # An event may change the arguments between its subscribers.
+        expected = now if step.kind not in ("on", "item") else {}
         if step.kind == "post" and result is not _UNKNOWN:
             expected = {**{name: now[name] for name in now if name not in RESERVED}, "result": result}
         for name, value in step.given.items():
@@ -137,7 +138,7 @@ def interpreted(
         bound: What a bound method passes by itself.
         given: What the call is given.
         counts: How often the hooks have acted.
-        came: What the target is to give or to raise; None: it is called.
+        came: What the target is to return or to raise; if None, it is called.
     """
     values = values_of(mount, given, bound)
     if values is None:
@@ -170,7 +171,7 @@ def _counted(hook: Hook, counts: Counts) -> Hook:
 def _is_plain(trace: Trace) -> bool:
     """Whether the steps show all that came of them, so that the call can be played again.
 
-    Of what proceeds several times at once, nothing tells which steps are whose.
+    If a hook proceeds several times at once, nothing shows which steps belong to which time.
     """
     events = [event for step in trace.steps for event in step._events]
     ended = [event.came if isinstance(event, Resumption) else event.has_ended for event in [*events, *trace._resumed]]

@@ -162,9 +162,9 @@ def _noting_events(step: Step, trace: Trace, source: Proceeding | None = None) -
     return note
 
 
-# Begins a step, or a time that an around hook proceeds, and gives where to note what comes of it.
+# Begins a step, or a call of `proceed`, and returns where to record what comes of it.
 Begin = Callable[[tuple[Any, ...], dict[str, Any]], "Step | Proceeding"]
-# Any: makes the call itself, which gives anything, with what was begun.
+# Any: makes the call itself, which may return anything, with what was begun.
 Make = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 

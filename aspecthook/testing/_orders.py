@@ -132,7 +132,7 @@ def assert_order_free(
     most: int | None = None,
     keep_priorities: bool = False,
 ) -> None:
-    """Assert that one call has the same outcome in all orders that `orders_of` gives.
+    """Assert that one call has the same outcome in all orders that `orders_of` yields.
 
     The outcome is the result, compared with ``==``, or the exception, compared by its type and ``args``. First the call
     is made twice in the present order, to see that it is repeatable. Each call is given deep copies of the arguments,
@@ -344,7 +344,7 @@ def underconstrained(
 ) -> list[Underconstrained]:
     """Return the pairs of hooks whose order matters to a call, and is only that in which they were added.
 
-    These are two hooks of one kind and of the same priority, and no constraint says which of the two runs first. If
+    These are two hooks of one kind and of the same priority, and no constraint decides which of the two runs first. If
     they are added the other way round, as may happen when imports or plugins move, the call has another outcome. The
     call is made as `assert_order_free` makes it, twice for each pair, with the two side by side. It shows only what
     matters to its own arguments: a pair that does not conflict on these is not found, so try several calls.

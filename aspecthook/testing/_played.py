@@ -41,7 +41,7 @@ class Played:
 
     @cached_property
     def chain(self) -> Chain:
-        """The hooks in the order in which the laws say that they run."""
+        """The hooks in the order in which they must run."""
         return chain_of(self.rows)
 
 
@@ -63,7 +63,7 @@ def chain_of(rows: list[Row]) -> Chain:
 class Admission:
     """Stands for the conditions of a hook that count."""
 
-    reentrant = True  # the interpreter need not tell it when a run ends: `Counts.acting` says what is running
+    reentrant = True  # the interpreter need not report when a run ends: `Counts.acting` has what is running
 
     def __init__(self, counts: Counts, hook: Hook, has_run: Callable[[], bool]) -> None:
         self.counts = counts
@@ -87,7 +87,7 @@ def _find_nothing(_kind: str, _function: object) -> None:
 def same_object(one: Any, other: Any) -> bool:
     """Whether two values are one object; containers that each call makes anew are compared by their items.
 
-    That is the tuples and dicts in which arguments are handed on, and the list or the group that an event gives.
+    These are the tuples and dicts in which arguments are passed, and the list or the group that an event returns.
     """
     if one is other:
         return True

@@ -106,7 +106,7 @@ def asked_of(event: Resumption) -> tuple[str, object]:
 
 
 def outcome_of(resumed: Callable[[], object], event: Resumption) -> tuple[str, object, BaseException | None]:
-    """Resume a stream, and give what comes of it as `Resumption` notes it."""
+    """Resume a stream, and return what comes of it as a `Resumption` records it."""
     try:
         answer = resumed()
     except StopIteration as stop:

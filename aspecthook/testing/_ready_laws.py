@@ -22,7 +22,7 @@ Broken = Callable[[Trace, Wait], str | None]
 
 @final
 class ReadyLaw:
-    """A law by name: called with a trace it returns True, or raises an AssertionError that says what is broken."""
+    """A law by name: called with a trace it returns True, or raises an AssertionError that names what is broken."""
 
     __slots__ = ("_broken", "_machine", "names", "word")
 

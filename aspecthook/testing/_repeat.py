@@ -43,7 +43,7 @@ class NotRepeatableError(AspecthookError, RuntimeError):
 
 
 def wait_for(awaitable: Awaitable[Trace]) -> Trace:
-    """Run what a call of an async target gives in an event loop of its own."""
+    """Run what a call of an async target returned, in an event loop of its own."""
     trace: Trace = run_to_end(awaitable)
     return trace
 
@@ -92,7 +92,7 @@ def came(trace: Trace) -> str:
 
 
 def same_outcome(one: Trace, other: Trace) -> bool:
-    """Whether two calls gave equal results, or raised exceptions of one type with equal ``args``."""
+    """Whether two calls returned equal results, or raised exceptions of one type with equal ``args``."""
     if one.exc is None and other.exc is None:
         return same(one.result, other.result)
     return same_exception(one.exc, other.exc)
@@ -105,7 +105,7 @@ def same_exception(one: BaseException | None, other: BaseException | None) -> bo
     )
 
 
-# Any: values of users, compared as they say.
+# Any: values of users, compared by their own ``==``.
 def same(one: Any, other: Any) -> bool:
     """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
     if one is other:

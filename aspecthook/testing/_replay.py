@@ -94,7 +94,7 @@ class Replay:
             self.wrong = self.wrong or (f"it should have {came}" if self.at == len(self.trace.steps) else None)
 
     def read(self, stream: Any) -> Generator[None]:
-        """Read a stream as it was read, and compare what it gives each time."""
+        """Read a stream as it was read, and compare what comes of it each time."""
         try:
             if self.trace.exc is not None and not self.trace._resumed:
                 raise self.astray("it should have returned a stream")
@@ -140,7 +140,7 @@ class Replay:
         double.guard = None
         if hook.options.keys() & COUNTED:
             double.guard = cast("Any", Admission(self.counts, hook, lambda: self.is_next(hook.kind, hook.name)))
-        if hook.gate is not None:  # nobody notes what it says
+        if hook.gate is not None:  # what it answers is not recorded
             double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
@@ -202,7 +202,7 @@ class Replay:
 
         return stand_in
 
-    # Hooks with one `yield`, and conditions on streams, are told here without the library's own code.
+    # Hooks with one `yield`, and conditions on streams, are written here without the library's own code.
 
     def one_yield(self, hook: Hook) -> Callable[..., object]:
         """Make an around hook that does what the hook has done, which is a generator with one `yield`."""
@@ -513,7 +513,7 @@ def _left(part: Part, left: ExitStack) -> Generator[Part]:
 
 # Any: whatever it is.
 async def _ready(answer: Any) -> Any:
-    """Make a coroutine that gives this."""
+    """Make a coroutine that returns this."""
     return answer
 
 

@@ -95,7 +95,7 @@ def of_kind(rows: Iterable[Row], kind: str) -> list[Row]:
     return [row for row in rows if row.kind == kind]
 
 
-# Conditions that count, told naively.
+# Conditions that count
 
 
 class Counts:

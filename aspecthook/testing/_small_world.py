@@ -164,7 +164,7 @@ def _pairs(machine: type[Rules], first: Rules) -> Iterator[tuple[str, str]]:
 
 
 def _named(state: Rules, key: str, other: str) -> dict[str, Any]:
-    """Return the options with which one hook comes before another, if it says nothing itself."""
+    """Return the options with which one hook comes before another, unless it has an order of its own."""
     candidate = state._keys[key]
     is_open = candidate.leaves_open("before") and candidate.leaves_open("after")
     return {"before": state._keys[other].name} if is_open else {}

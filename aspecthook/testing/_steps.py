@@ -57,7 +57,7 @@ class Step:
         self._is_pending = False  # whether it has answered an awaitable that nobody has awaited
         self._context: BaseException | None = None  # of what it raised, as it raised it
         call: Any = given.get("call")
-        # What `call` says now; it goes on changing.
+        # What `call` has now; it changes until the call has ended.
         self._call = (tuple(call.arguments.values()), call.result, call.exc) if isinstance(call, Call) else None
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Trace:
         self.result: Any = None
         self.exc: BaseException | None = None
         self._asked: list[Step] = []  # the predicates `when`
-        self._resumed: list[Resumption] = []  # how a stream was read, and what it gave
+        self._resumed: list[Resumption] = []  # how a stream was read, and what came of it
         self._is_clear = True  # whether all that happened could be noted
         self._target = ""  # its name
         # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.

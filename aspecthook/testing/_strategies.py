@@ -295,7 +295,7 @@ def _seldom(draw: st.DrawFn) -> bool:
 
 _conditions: list[Options] = [{"once": True}, {"times": 2}, {"every": 2}, {"reentrant": False}]
 _condition = st.sampled_from(_conditions)
-# What an around hook raises cannot be told from what the target raised through it.
+# What an around hook raises cannot be distinguished from what the target raised through it.
 _condition_or_isolated = st.sampled_from([*_conditions, Options(isolate=True)])
 
 

@@ -53,7 +53,7 @@ Note = Callable[[str, object], Resumption]
 Fail = Callable[[BaseException], None]
 
 
-# Any: streams take and give anything.
+# Any: streams take and yield anything.
 def noted(made: Generator[Any, Any, Any], note: Note) -> Generator[Any, Any, Any]:
     """Pass a stream on, and note each time that it is resumed."""
     resumed = note(NEXT, None)
@@ -78,7 +78,7 @@ def noted(made: Generator[Any, Any, Any], note: Note) -> Generator[Any, Any, Any
         try:
             sent = yield item
             resumed = note(NEXT if sent is None else SEND, sent)
-        except BaseException as caught:  # also where it is closed: `throw` does what `close` does, and tells what came
+        except BaseException as caught:  # also where it is closed: `throw` does what `close` does, and shows what came
             thrown = caught
             resumed = _noted_throw(note, caught)
 
@@ -173,7 +173,7 @@ def aresume(stream: Any, how: str, value: Any) -> Awaitable[Any]:
     return made
 
 
-# Any: a coroutine that waits for nothing, of whatever it gives.
+# Any: a coroutine of anything, which waits for nothing.
 def completed(made: Awaitable[Any]) -> Any:
     """Run what waits for nothing outside of itself, without an event loop."""
     try:

@@ -1,7 +1,7 @@
 """The tape: which functions were called, in which order and inside which, with what and with what outcome.
 
-A recorder is a pre hook that runs first and an always hook that runs last, so it sees what the caller gave and what the
-caller gets, whatever other hooks do in between. Neither answers anything: recording changes no call.
+A recorder is a pre hook that runs first and an always hook that runs last, so it sees what the caller passed and what
+the caller gets, whatever other hooks do in between. Neither answers anything: recording changes no call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _current: Variable[Called | None] = variable("aspecthook_called", None)
 
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
-_NOTHING: Any = object()  # any outcome will do: nothing was said of it
+_NOTHING: Any = object()  # no outcome is expected: any will do
 
 
 @final
@@ -37,8 +37,8 @@ class Called:
     """One call on a tape.
 
     ``name`` is the function's own (``"Cart.save"`` for a method), ``label`` the whole (``"shop:Cart.save"``);
-    ``arguments`` are by name, as the caller gave them, defaults filled in. ``ended`` is false while the call runs. Of a
-    generator, ``result`` is what it returns, and the call lasts from the first `next` to the end.
+    ``arguments`` are by name, as the caller passed them, defaults filled in. ``ended`` is false while the call runs.
+    For a generator, ``result`` is what it returns, and the call lasts from the first `next` to the end.
 
     Example:
         >>> import shlex
@@ -68,7 +68,7 @@ class Called:
             depth, parent = depth + 1, parent.parent
         return depth
 
-    def bears(self, name: str) -> bool:
+    def has_name(self, name: str) -> bool:
         """Whether a name means this function: the whole label, or its end after a dot."""
         return name == self.label or f".{self.name}".endswith(f".{name}")
 
@@ -136,7 +136,7 @@ class Tape:
 
     def of(self, name: str) -> list[Called]:
         """Return the calls of one function, by its name, the end of it, or the whole label (``"shop:Cart.save"``)."""
-        return [call for call in self.calls if call.bears(name)]
+        return [call for call in self.calls if call.has_name(name)]
 
     @property
     def call_count(self) -> int:
@@ -281,7 +281,7 @@ class Expected:
 
     def fits(self, call: Called) -> bool:
         """Whether a call is the one that is expected."""
-        if not call.bears(self.name) or not self._fits_outcome(call):
+        if not call.has_name(self.name) or not self._fits_outcome(call):
             return False
         return all(word in call.arguments and _equal(call.arguments[word], one) for word, one in self.arguments.items())
 
@@ -300,7 +300,7 @@ class Expected:
 def _equal(one: object, other: object) -> bool:
     try:
         return one is other or bool(one == other)
-    except Exception:  # arrays, say, whose comparison is no yes or no
+    except Exception:  # arrays, for example, whose comparison is neither true nor false
         return False
 
 
@@ -330,7 +330,7 @@ def assert_calls(tape: Tape, /, *expected: Expectation) -> None:
             matter, or ``...`` for any calls, or none.
 
     Raises:
-        AssertionError: It does not; the message says where they part, and draws the tree of what was called.
+        AssertionError: It does not; the message shows where they differ, and draws the tree of what was called.
 
     Example:
         >>> import shlex
@@ -370,7 +370,7 @@ def _why(tape: Tape, steps: Sequence[Expected | None], missed: int, at: int) -> 
         lines.append(f"{'  > ' if place == missed else '    '}{'...' if step is None else step}")
     lines += ["    nothing"] if not steps else []
     come = f"{tape.calls[at]}" if at < len(tape.calls) else "nothing more"
-    # After `...` any call may have been the one; which is nearest nobody can say.
+    # After `...` any call may have been the one; nothing shows which is nearest.
     if missed == len(steps):
         lines.append(f"but then came: {come}")
     elif missed == 0 or steps[missed - 1] is not None:

@@ -214,7 +214,7 @@ class Target(Pasted):
     def drive(
         self, args: Iterable[object] = (), kwargs: dict[str, object] | None = None, *, run: Runner = finish
     ) -> Outcome:
-        """Make one call, run it to its end whatever the style, and say how it ended.
+        """Make one call, run it to its end whatever the style, and return how it ended.
 
         What Hypothesis itself raises, and an interrupt that nobody planned, go on rising.
 
@@ -233,7 +233,7 @@ class Target(Pasted):
         return Outcome(result, items=tuple(items))
 
     def _drive(self, made: Any, items: list[object], run: Runner) -> object:
-        # Any: what a call gives depends on the style.
+        # Any: what a call returns depends on the style.
         if self.style == "coroutine":
             return run(made)
         if self.style == "generator":

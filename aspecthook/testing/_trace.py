@@ -35,7 +35,7 @@ _ENDED: Any = object()
 _Traces = TypeVar("_Traces", "Trace", "tuple[Trace, Trace]")
 
 
-# Any: the traced function takes what the function takes, and an async one gives an awaitable of the trace.
+# Any: the traced function takes what the function takes, and an async one returns an awaitable of the trace.
 def trace_of(function: Any, /) -> Callable[..., Any]:
     """Return a function that makes one call and returns its `Trace`, whatever the call returns or raises.
 
@@ -126,7 +126,7 @@ def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trac
     trace._target = mount.function.__name__
     trace.args, trace.kwargs = given
     values = values_of(mount, given, bound)
-    if values is not None:  # else the call itself will say that they do not fit
+    if values is not None:  # else the call itself raises a TypeError
         trace.arguments = mount.site().arguments(values)
     kept = kept_of((bound, given.args, given.kwargs))
 
