@@ -1,10 +1,10 @@
 """The entry point of the pytest plugin: its options, fixtures and pytest hooks.
 
 pytest loads this file into every run, also where nobody uses aspecthook. So it imports nothing that pytest has not
-loaded already, and stands outside of the package, whose import would load the core. The rest is imported by the first
-test that needs it. The core tells of every hook that is added by calling `hook_added`, if this module is there.
+loaded already, and lies outside of the package, whose import would load the core. The rest is imported by the first
+test that needs it. The core calls `hook_added` for every hook that is added, if this module is loaded.
 
-The invariant: what a fixture has put on comes off at the end of its test, in reverse order, whatever happened.
+The invariant: what a fixture has added is removed at the end of its test, in reverse order, whatever happened.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ P = ParamSpec("P")
 
 @pytest.fixture(name="_aspecthook_ends")
 def _ends() -> Iterator[list[Callable[[], None]]]:
-    """What is to be taken off at the end of the test; the errors of all are reported."""
+    """What is removed at the end of the test; the errors of all are reported."""
     ends: list[Callable[[], None]] = []
     yield ends
     errors: list[Exception] = []
@@ -42,7 +42,7 @@ def _ends() -> Iterator[list[Callable[[], None]]]:
         except Exception as error:
             errors.append(error)
     if errors:
-        raise ExceptionGroup("what was woven in the test could not all be taken off", errors)
+        raise ExceptionGroup("not everything that the test has woven could be removed", errors)
 
 
 def _until_end(function: Callable[P, Weaving], ends: list[Callable[[], None]]) -> Callable[P, Weaving]:
@@ -58,7 +58,7 @@ def _until_end(function: Callable[P, Weaving], ends: list[Callable[[], None]]) -
 
 @pytest.fixture
 def weave(_aspecthook_ends: list[Callable[[], None]]) -> Callable[..., Weaving]:
-    """`aspecthook.weave`, but that everything woven comes off at the end of the test, in reverse order."""
+    """`aspecthook.weave`, with everything woven removed at the end of the test, in reverse order."""
     from aspecthook.weave import weave
 
     return _until_end(weave, _aspecthook_ends)
@@ -108,7 +108,7 @@ mounts: weakref.WeakSet[MountPoint] = weakref.WeakSet()  # every mount point tha
 
 
 def hook_added(mount: MountPoint, hook: Hook) -> None:
-    """Take note of a hook that has been added, anywhere in the process."""
+    """Record a hook that was added anywhere in the process; the core calls this."""
     mounts.add(mount)
     if watches:
         watches[-1].start()
@@ -123,7 +123,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Be ready to watch the hooks that are added, for as long as pytest runs."""
+    """Start to watch for hooks that are added, for as long as pytest runs."""
     mode: str = config.getoption("hook_leaks") or config.getini("hook_leaks")
     if mode not in _MODES:
         raise pytest.UsageError(f"hook_leaks is {mode!r}; give one of {', '.join(_MODES)}")
@@ -136,7 +136,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Take note of the test that begins. Where no hook is ever added, this is all that a test costs."""
+    """Record which test begins. In a run that adds no hook this is all that a test costs."""
     watches[-1].begin(item)
 
 
@@ -174,7 +174,7 @@ class Watch:
             self._plugins.register(self, "aspecthook-watch")
 
     def begin(self, item: pytest.Item) -> None:
-        """Forget the last test, and take note of the next one."""
+        """Forget the last test, and record the next one."""
         self.item, self.failed = item, False
         if self._noted:
             self._noted = False
@@ -182,7 +182,7 @@ class Watch:
             self.added.clear()
 
     def note(self, mount: MountPoint, hook: Hook) -> None:
-        """Take note of a hook that the test under way has added, or one of its fixtures."""
+        """Record a hook that the running test, or one of its fixtures, has added."""
         place = _attached(self._root) if self.item is not None else None
         if place is None:
             return
@@ -221,7 +221,10 @@ class Watch:
         try:
             from aspecthook.testing import _failures
 
-            return _failures.sections(self, item, excinfo)
+            names: list[str] = getattr(item, "fixturenames", [])
+            changed = [*self.changed, *(one for name in names for one in self.changed_by_fixture.get(name, ()))]
+            error = None if excinfo is None else excinfo.value
+            return _failures.sections(item, error, mounts, changed, item.stash.get(TAPE, None))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # pytest's own, such as that of `pytest.fail`, are no `Exception`
@@ -236,13 +239,13 @@ class Watch:
         if TAPE in item.stash:
             del item.stash[TAPE]
         if self.added:
-            from aspecthook import pytest_plugin
+            from aspecthook.testing import _leaks
 
-            pytest_plugin.report_leaks(self, item)
+            _leaks.report_leaks(self, item)
 
 
 def _attached(root: str) -> str | None:
-    """Say which line of the user's has added a hook; None: one of a module that is being imported."""
+    """Return which line of the user's has added a hook; None if a module was being imported."""
     frame: FrameType | None = sys._getframe(3)
     place: str | None = None
     while frame is not None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ._laws import LawError, law, run_laws
     from ._machine import HookMachine
     from ._orders import Underconstrained, assert_order_free, orders_of, underconstrained
-    from ._ready import (
+    from ._ready_laws import (
         always_last,
         before,
         commutes,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         sees_changes_of,
     )
     from ._repeat import NotRepeatableError
+    from ._steps import Step, Trace
     from ._strategies import (
         HookSpec,
         OrderSpec,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
         targets,
     )
     from ._tape import Called, Tape, assert_calls, called
-    from ._trace import Step, Trace, assert_order, trace_of
+    from ._trace import assert_order, trace_of
 
 __all__ = [
     "Called",
@@ -82,7 +83,7 @@ _MODULES = {
     "_laws": ("LawError", "law", "run_laws"),
     "_machine": ("HookMachine",),
     "_orders": ("Underconstrained", "assert_order_free", "orders_of", "underconstrained"),
-    "_ready": (
+    "_ready_laws": (
         *("always_last", "before", "commutes", "exactly_once", "idempotent", "never_together", "sees_changes_of"),
     ),
     "_repeat": ("NotRepeatableError",),
@@ -91,7 +92,8 @@ _MODULES = {
         *("signature", "signatures", "targets"),
     ),
     "_tape": ("Called", "Tape", "assert_calls", "called"),
-    "_trace": ("Step", "Trace", "assert_order", "trace_of"),
+    "_steps": ("Step", "Trace"),
+    "_trace": ("assert_order", "trace_of"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

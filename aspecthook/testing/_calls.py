@@ -1,10 +1,12 @@
-"""Making calls of a target of any style, and what can be known of it without calling it."""
+"""Calls of a target of any style, and what can be known of it without a call."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+import logging
+from collections.abc import Awaitable, Generator
+from contextlib import contextmanager
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -64,12 +66,12 @@ def _parameters(code: CodeType, defaults: int, named: frozenset[str]) -> inspect
 
 
 def bound_of(target: object) -> tuple[object, ...]:
-    """Give what a target passes by itself before what it is called with."""
+    """Return what a bound method passes before its arguments; nothing for a function."""
     return (target.__self__,) if isinstance(target, MethodType) else ()
 
 
 def code_in(mount: MountPoint) -> CodeType | None:
-    """Give the code that is in the target now."""
+    """Return the code object that the target has now; None if it has no Python code."""
     return getattr(mount.function, "__code__", None)
 
 
@@ -85,33 +87,7 @@ class Given(NamedTuple):
         )
 
 
-def settled(target: Any, given: Given) -> Awaitable[None] | None:
-    """Make a call and run it to its end, whatever comes of it; of an async target, give an awaitable of that."""
-    try:
-        made = (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs)
-        if inspect.isawaitable(made) or inspect.isasyncgen(made):
-            return settled_async(made)
-        if inspect.isgenerator(made):
-            list(made)
-    except Exception:
-        pass
-    return None
-
-
-# Any: a coroutine or an async generator, of whatever it gives.
-async def settled_async(made: Any) -> None:
-    """Run what an async target gives to its end, whatever comes of it."""
-    try:
-        if inspect.isasyncgen(made):
-            async for _ in made:
-                pass
-        else:
-            await made
-    except Exception:
-        pass
-
-
-# Any: what is awaited gives whatever it gives.
+# Any: an awaitable of anything.
 async def finished(awaitable: Awaitable[Any]) -> Any:
     """Make a coroutine of an awaitable."""
     return await awaitable
@@ -119,7 +95,7 @@ async def finished(awaitable: Awaitable[Any]) -> Any:
 
 # Any: as above.
 def run_to_end(awaitable: Awaitable[Any]) -> Any:
-    """Run what a call of an async target gives in an event loop of its own.
+    """Run what a call of an async target returned, in an event loop of its own.
 
     Raises:
         HookTypeError: An event loop runs here already.
@@ -148,7 +124,7 @@ def refuse_running_loop(awaitable: Awaitable[Any]) -> None:
 
 
 def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
-    """Call a plain function, and give its result or what it raised."""
+    """Call a plain function, and return its result and what it raised."""
     try:
         return (target if callable(target) else hooks(target).function)(*given.args, **given.kwargs), None
     except BaseException as error:
@@ -156,5 +132,20 @@ def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
 
 
 def code_of_given(given: Given) -> list[str]:
-    """Give the code of what a call was given: the positional arguments, and the others if there are some."""
+    """Return source text for the arguments of a call: the positional ones, and the keyword ones if there are any."""
     return [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keep the failures of isolated hooks out of the log: the kit plans them, and the steps of a call show them."""
+    logger = logging.getLogger("aspecthook")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_record: logging.LogRecord) -> bool:
+    return False

@@ -1,4 +1,4 @@
-"""What a `HookMachine` may put on its mount point: the user's hooks, or small ones of the kit's own."""
+"""Candidates: the hooks that a `HookMachine` may add, and the options that may be drawn for them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from inspect import getattr_static
 from itertools import pairwise
 from typing import Any, Unpack, cast, final
 
-from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.callables import name_of
-from aspecthook._core.law.kinds import Kind, kinds_of
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
-from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 from aspecthook.weave._aspects import MARKS
 
@@ -22,12 +20,12 @@ CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"
 
 
 def never() -> bool:
-    """A `when` that always says no."""
+    """A `when` that is never true."""
     return False
 
 
 def odd(call: Any) -> bool:
-    """A `when` that says whether an argument is an odd number."""
+    """A `when` that is true if an argument is an odd number."""
     return any(isinstance(value, int) and value % 2 for value in call.arguments.values())
 
 
@@ -56,29 +54,29 @@ class Candidate:
         self.types = types
         self.options = options
         self.origin = self  # what this one is a variant of
-        self.of: str | None = None  # "class": it is put on the class of the instance
+        self.of: str | None = None  # "class": it is added to the class of the instance
         self._drawn: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
-        """How the hook is called: its ``name=``, or that of the function."""
+        """The name of the hook: its ``name=``, or that of the function."""
         return self.options.get("name") or name_of(self.function)
 
     def leaves_open(self, option: str) -> bool:
-        """Say whether an option, or any of the ``"conditions"``, is not the candidate's own."""
+        """Whether an option, or any of the ``"conditions"``, may be drawn for this candidate."""
         if option == "conditions":
             return not self.options.keys() & CONDITIONS
         return option not in self.options or option in self._drawn
 
     def varied(self, options: Options) -> Candidate:
-        """Give the same hook with options that are not its own."""
+        """Return the same hook with more options, which are drawn."""
         made = Candidate(self.kind, self.function, *self.types, **cast("Options", {**self.options, **options}))
         made.origin, made.of = self.origin, self.of
         made._drawn = self._drawn | options.keys()
         return made
 
     def on(self, of: str | None) -> Candidate:
-        """Give the same hook for the class of the instance, or for the instance."""
+        """Return the same hook for the class of the instance, or for the instance."""
         made = self.varied({})
         made.of = of
         return made
@@ -102,14 +100,15 @@ def read(given: Iterable[Any]) -> Iterator[Candidate]:
         marks = getattr(one, MARKS, ())
         if not marks:
             raise HookTypeError(
-                f"{shortened(one)} is no candidate; give Candidate(kind, function), or mark it as `pre` does"
+                f"{shortened(one)} is not a candidate; use Candidate(kind, function), or mark the function with "
+                "`aspecthook.pre` or another kind"
             )
         for mark in marks:
             yield Candidate(mark.kind, one, *mark.types, **mark.options)
 
 
 def variants(others: list[Candidate]) -> list[Options]:
-    """Give what may be said of the place of a hook beside these: first nothing, then one thing, then two."""
+    """Return options that place a hook among these: first none, then one of them, then two."""
     names = list(dict.fromkeys(one.name for one in others))
     found: list[Options] = [{}, {"priority": 10}, {"priority": 90}]
     found += [Options(before=name) for name in names]
@@ -122,7 +121,7 @@ def variants(others: list[Candidate]) -> list[Options]:
 
 
 def conditions(kind: Kind) -> list[Options]:
-    """Give the conditions that may be drawn for a hook."""
+    """Return the conditions that may be drawn for a hook."""
     found: list[Options] = [
         {"once": True},
         {"times": 2},
@@ -134,90 +133,12 @@ def conditions(kind: Kind) -> list[Options]:
         {"times": 2, "every": 2},
         {"times": 2, "reentrant": False},
     ]
-    # What an around hook raises cannot be told from what the target raised through it.
+    # What an around hook raises cannot be distinguished from what the target raised through it.
     return found if kind == "around" else [*found, {"isolate": True}]
 
 
 @cache
 def marked_names(owner: type[Any]) -> list[str]:
-    """Give the names of the methods of a class that are marked as hooks, in the order in which they are written."""
+    """Return the names of the methods of a class that are marked as hooks, in the order of the source."""
     names = dict.fromkeys(name for cls in reversed(owner.__mro__) for name in vars(cls))
     return [name for name in names if getattr(getattr_static(owner, name), MARKS, ())]
-
-
-def small_hooks(mount: MountPoint, ran: list[str]) -> list[Candidate]:
-    """Make hooks that any target can carry; they only note that they have run."""
-    signature = mount.site().signature
-    own: dict[str, Options] = {
-        "a": {},
-        "b": {"before": "a"},
-        "c": {"priority": 10},
-        "once": {"once": True},
-        "second": {"every": 2},
-        "odd": {"when": odd},
-        "alone": {"reentrant": False},
-    }
-    if signature.style == "coroutine":
-        own["later"] = {"when": later_odd}
-    return [
-        Candidate(kind, _noting(ran, kind, name, signature.style), **cast("Options", {**options, "name": name}))
-        for kind in kinds_of(signature)
-        for name, options in own.items()
-    ]
-
-
-def _noting(ran: list[str], kind: str, name: str, style: str) -> Callable[..., Any]:
-    def note() -> None:
-        ran.append(f"{kind} {name}")
-
-    def around(proceed: Any) -> Any:
-        note()
-        return proceed()
-
-    async def awaiting(proceed: Any) -> Any:
-        note()
-        return await proceed()
-
-    async def noting() -> None:
-        note()
-
-    if kind != "around":
-        is_async = style in ("coroutine", "async generator")
-        return noting if is_async and name in ("b", "second") else note
-    return awaiting if style == "coroutine" else around
-
-
-def answering_hooks(ran: list[str]) -> list[Candidate]:
-    """Make hooks that answer something, for the target that a `HookMachine` has by itself: ``(a, b=1)``, numbers."""
-
-    def noted(kind: str, answer: Callable[..., Any]) -> Callable[..., Any]:
-        # Each asks for what its kind has, by way of the call.
-        def hook(call: Any) -> Any:
-            ran.append(f"{kind} {answer.__name__}")
-            return answer(call)
-
-        return hook
-
-    def more(call: Any) -> Args:
-        return Args(b=call.arguments["b"] + 1)
-
-    def skip(call: Any) -> Return[int] | None:
-        return Return(0) if call.arguments["a"] == 2 else None
-
-    def double(call: Any) -> int:
-        return cast("int", call.result * 2)
-
-    def mend(call: Any) -> Return[int] | None:
-        return Return(-1) if call.arguments["b"] else None
-
-    def twice(proceed: Any, a: int) -> Any:
-        ran.append("around twice")
-        return proceed() + proceed(b=a)
-
-    def seen() -> Any:
-        ran.append("around seen")
-        yield
-
-    kinds: dict[Callable[..., Any], Kind] = {more: "pre", skip: "pre", double: "post", mend: "exception"}
-    found = [Candidate(kind, noted(kind, one), name=one.__name__) for one, kind in kinds.items()]
-    return [*found, Candidate("around", twice), Candidate("around", seen)]

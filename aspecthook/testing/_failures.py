@@ -24,7 +24,7 @@ from ._trace import chain_lines
 if TYPE_CHECKING:
     import pytest
 
-    import _aspecthook_pytest as entry
+    from ._tape import Tape
 
 _CHAINS, _HOOKS, _CALLS, _WIDTH = 5, 8, 40, 200
 _ERRORS = 20  # an exception, its causes, and those of its group
@@ -36,15 +36,22 @@ _NOT_THE_PROJECTS = {"site-packages", "dist-packages"}
 
 
 def sections(
-    watch: entry.Watch, item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException] | None
+    item: pytest.Item,
+    error: BaseException | None,
+    mounts: Iterable[MountPoint],
+    changed: Iterable[MountPoint],
+    taped: Tape | None,
 ) -> list[tuple[str, str]]:
-    """Return the sections of a report: titles and texts."""
-    import _aspecthook_pytest as entry
+    """Return the sections of a report: titles and texts.
 
-    fixtures = cast("list[str]", getattr(item, "fixturenames", []))
-    changed = [*watch.changed, *(one for name in fixtures for one in watch.changed_by_fixture.get(name, ()))]
-    called = {*_called(item, None if excinfo is None else excinfo.value, entry.mounts)}
-    taped = item.stash.get(entry.TAPE, None)
+    Args:
+        item: The test.
+        error: What it raised.
+        mounts: All mount points that there are.
+        changed: Those whose hooks the test or its fixtures have changed.
+        taped: The tape of the test, if it has one.
+    """
+    called = {*_called(item, error, mounts)}
     found = [
         ("hook chains", _draw_chains(called, {mount for mount in changed if _is_lasting(mount)})),
         ("tape", "" if taped is None else "\n".join(map(_fit, taped.lines(_CALLS)))),
@@ -53,7 +60,7 @@ def sections(
 
 
 def _is_lasting(mount: MountPoint) -> bool:
-    """Say whether this is of a function that a module or a class holds.
+    """Whether this is the mount point of a function that a module or a class holds.
 
     What a test makes for itself is shown if its frames refer to it, and not because it is alive: Hypothesis keeps the
     exceptions of earlier examples, and so what they have made.
@@ -166,7 +173,7 @@ def _mounts_of(thing: Any) -> Iterator[MountPoint]:
             yield from _mounts_of(function)
     else:
         carried = next((vars(base)[MARK] for base in kind.__mro__ if MARK in vars(base)), None)
-        # A proxy stands in the place of what has no Python code; what else carries hooks by itself has our mark.
+        # A proxy takes the place of what has no Python code; whatever else carries hooks by itself has our mark.
         found: Any = carried.__get__(thing) if type(carried) is property else namespace_of(thing).get(MARK)
         main = getattr(found, "main", found)
         if isinstance(main, MountPoint):

@@ -1,4 +1,4 @@
-"""Hooks of the kit's own that are there for one call of a `HookMachine`: they fail, answer, call again, add, remove."""
+"""Guests: hooks of the kit's own for one call of a machine, which fail, answer, call again, add or remove hooks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 
+from ._calls import Given
 from ._refusals import NOBODYS
 
 
@@ -18,8 +19,12 @@ class PlannedError(Exception):
     """What a hook raises that fails as planned."""
 
 
-class PlannedStop(KeyboardInterrupt):
-    """What a hook raises that stops all, as an interrupt does: it is no `Exception`."""
+class PlannedStop(BaseException):
+    """What a hook raises that stops the whole call, as an interrupt does.
+
+    It is no `KeyboardInterrupt`: asyncio raises those out of the event loop, past whoever awaits the task, and pytest
+    ends the run.
+    """
 
 
 @final
@@ -72,7 +77,7 @@ class Guest(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Guest:
-        """Read what `str` gives."""
+        """Read what `str` returns."""
         kind, _, rest = text.partition(": ")
         words = rest.split(" ")
         place = words.pop() if words[-1] in _PLACES else ""
@@ -92,8 +97,21 @@ class Guest(NamedTuple):
         return 2 if self.does == "fails" + GUARDED else 1
 
 
+class Calling(Given):
+    """A call, and the hook that is there for it alone, if one is."""
+
+    guest: Guest | None = None
+    drive: str = ""  # how a stream is read, or when the call is cancelled
+
+    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None, drive: str = "") -> Calling:
+        made = super().__new__(cls, args, kwargs)
+        made.guest = guest
+        made.drive = drive
+        return made
+
+
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
-    """Give all that a call of this mount point may be disturbed by, the simplest first."""
+    """Return all guests that a call of this mount point may have, the simplest first."""
     signature = mount.site().signature
     streams = "generator" in signature.style
     return [
@@ -112,7 +130,7 @@ def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Ca
         guest: What it is.
         style: That of the target.
         changes: The arguments that are changed, if they are.
-        act: What is done to call again, to add or to remove; of a coroutine function it may give an awaitable.
+        act: What is done to call again, to add or to remove; for a coroutine function it may return an awaitable.
     """
     does = guest.does.removesuffix(GUARDED)
     waits = style == "coroutine"
@@ -124,7 +142,7 @@ def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Ca
         "fails": _fail,
         "fails alone": _fail,
         "stops": _stop,
-        "changes": lambda: Args(**changes),
+        "changes": lambda: Args(**_taken(changes)),
         "returns": lambda: Return(MARK),
         "returns None": lambda: Return(None),
         "replaces": lambda: MARK,
@@ -159,6 +177,13 @@ def _answering_later(answer: Callable[[], object], place: str) -> Callable[[], o
         return Later(answer)
 
     return {"first": answer, "last": later}.get(place, awaitable)
+
+
+def _taken(changes: dict[str, object]) -> dict[str, object]:
+    """Return the changes, which are made once: a target that calls itself until its arguments say so must end."""
+    taken = dict(changes)
+    changes.clear()
+    return taken
 
 
 def _fail() -> None:
@@ -207,7 +232,7 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             return MARK
         if does == "twice":
             proceed()
-        result = proceed(**changes)
+        result = proceed(**_taken(changes))
         return Args() if does == "mistakes" else result
 
     async def proceeding_later(proceed: Callable[..., Any]) -> object:
@@ -217,7 +242,7 @@ def _around(does: str, changes: dict[str, object], act: Callable[[], Any], *, wa
             return MARK
         if does == "twice":
             await proceed()
-        result = await proceed(**changes)
+        result = await proceed(**_taken(changes))
         return Args() if does == "mistakes" else result
 
     if waits and (does == AGAIN or does in _PROCEEDING):

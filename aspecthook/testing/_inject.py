@@ -1,4 +1,4 @@
-"""Faults: a target that fails, is late, or gives something else, by call number, by predicate, or by chance."""
+"""Faults: a target that fails, is late or returns something else, by call number, by predicate or at random."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Condition(TypedDict, total=False):
 
 @final
 class Injection:
-    """Faults in one target: what the fixture ``inject`` gives.
+    """Faults in one target: what the fixture ``inject`` returns.
 
     They are nearest to the target, inside all other hooks: to them it is the target that fails, or takes its time. Each
     takes the conditions ``call=`` (the number of the call, from 1 on, since ``inject(target)``; or several),
@@ -66,9 +66,9 @@ class Injection:
         return self._put("fail", fail, condition)
 
     def delay(self, seconds: float, /, **condition: Unpack[Condition]) -> Self:
-        """Wait before the target runs; an async one waits without holding up the others."""
+        """Wait before the target runs; an async target waits without blocking the event loop."""
         if seconds < 0:
-            raise HookOptionError(f"a delay of {seconds} seconds is in the past; give a number from 0 up")
+            raise HookOptionError(f"a delay of {seconds} seconds is negative; give a number from 0 up")
         acts = _Draw(condition)
 
         def delay(proceed: Callable[[], Any], call: Call) -> object:
@@ -86,9 +86,9 @@ class Injection:
         return self._put("delay", delay, condition)
 
     def replace(self, value: Any, /, **condition: Unpack[Condition]) -> Self:
-        """Let this be the result, or call it with the target's arguments if it is callable; the target does not run.
+        """Return this instead of calling the target; a callable is called with the target's arguments.
 
-        In the place of a generator, the value is what it gives: any iterable.
+        In the place of a generator, the value is what it yields: any iterable.
         """
         acts = _Draw(condition)
 
@@ -100,7 +100,7 @@ class Injection:
             made: Any = value(*args, **kwargs) if callable(value) else value
             if "generator" in style:
                 return iter(made) if style == "generator" else _astream(made)
-            # An awaitable that a function gives in a coroutine's place is awaited; all else is the result itself.
+            # An awaitable that a function returns in a coroutine's place is awaited; all else is the result itself.
             return made if style == "coroutine" and callable(value) and hasattr(made, "__await__") else Return(made)
 
         return self._put("replace", replace, condition)
@@ -136,7 +136,7 @@ class Injection:
 
 @final
 class _Draw:
-    """Decides by the number of a call, and by a throw of dice that falls the same way in every run."""
+    """Decides by the number of a call, and by a random number that is the same in every run."""
 
     def __init__(self, condition: Condition) -> None:
         unknown = condition.keys() - Condition.__annotations__.keys()

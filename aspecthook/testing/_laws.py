@@ -17,15 +17,17 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError
 
 from ._calls import Given, blank_of, bound_of, code_in, run_to_end
-from ._model import Played, differs
-from ._ready import ReadyLaw
+from ._model import differs
+from ._played import Played
+from ._ready_laws import ReadyLaw
 from ._refusals import not_refused
 from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
 from ._shortened import shortened
-from ._trace import Trace, draw_chain, trace_of
+from ._steps import Trace
+from ._trace import draw_chain, trace_of
 
 _LAW = "__aspecthook_law__"
-_GUEST = "<guest of the kit>"  # as no hook of the user's is called, or what they say of it would count
+_GUEST = "<guest of the kit>"  # no hook of the user's has this name, and so no constraint of theirs names it
 
 # The parts of what can be seen of a mount point.
 State: TypeAlias = list[tuple[str, list[object]]]
@@ -33,7 +35,7 @@ Law = TypeVar("Law", bound=Callable[..., Any])
 
 
 class LawError(AssertionError):
-    """A mount point breaks a law; the message says which one, and draws the call and the chain.
+    """A mount point breaks a law; the message names the law, and draws the call and the chain.
 
     Example:
         >>> from aspecthook import hookable
@@ -56,8 +58,13 @@ def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) 
 
 
 def _failed(name: str, mount: MountPoint, error: Exception, trace: Trace) -> LawError:
-    """Make the error for a law that could not say whether it holds."""
+    """Make the error for a law that raised something else than an AssertionError."""
     what = f"the law {name!r} raised {shortened(error)} on this call, instead of returning what must be true"
+    if trace.exc is not None:
+        what += (
+            f"; the call itself raised {shortened(trace.exc)}, so trace.result is None: say what must be true of a "
+            "call that fails too, for example `trace.exc is not None or trace.result > 0`"
+        )
     return _drawn(f"{mount.name}: {what}", name, mount, trace)
 
 
@@ -111,13 +118,13 @@ def law(predicate: Law) -> Law:
 
 
 def _inside(value: Any) -> Any:
-    """Give the function of a static method; of anything else, itself."""
+    """Return the function of a static method, or the value itself if it is none."""
     return cast("Any", value).__func__ if isinstance(value, staticmethod) else value
 
 
 @cache
 def laws_in(owner: type[Any]) -> list[tuple[Any, bool]]:
-    """Give the laws that a class holds, in the order of names, and whether each is to be bound."""
+    """Return the laws in a class, in the order of their names, each with whether it takes ``self``."""
     found: list[tuple[Any, bool]] = []
     for name in dir(owner):
         static = getattr_static(owner, name)
@@ -150,7 +157,8 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
     if isinstance(answer, NoneType):
         raise HookTypeError(f"the law {name!r} answered None; return what must be true, such as trace.before(a, b)")
     if not answer:
-        raise broken(name, mount, f"it answered {shortened(answer)}", trace)
+        fails = "" if trace.exc is None else f", on a call that raised {shortened(trace.exc)} and so has no result"
+        raise broken(name, mount, f"it answered {shortened(answer)}{fails}", trace)
 
 
 def _is_a_verdict(error: Exception) -> bool:
@@ -218,7 +226,7 @@ def _is_ours(mount: MountPoint) -> bool:
 
 
 def check_determinism(mount: MountPoint) -> None:
-    """Check that the order depends on nothing but the hooks: the same ones, put on anew in other orders, run alike.
+    """Check that the order depends on nothing but the hooks: on a copy, added in other sequences, they run alike.
 
     Hooks of one priority keep the order in which they were added, which is part of the law.
     """
@@ -319,8 +327,9 @@ def check_comings_and_goings(mount: MountPoint) -> None:
 def check_refusals(mount: MountPoint) -> None:
     """Check that wrong hooks are refused, with the error that is documented."""
     for wrong, error in not_refused(mount):
-        how = "was not refused" if error is None else f"was refused as {type(error).__name__}: {error}"
-        raise broken("refusal", mount, f"{_an(wrong.kind)} hook that {wrong.why} {how}, not as {wrong.error.__name__}")
+        instead = "was not refused" if error is None else f"was refused with {type(error).__name__}: {error}"
+        what = f"{_an(wrong.kind)} hook that {wrong.why} must be refused with {wrong.error.__name__}, and {instead}"
+        raise broken("refusal", mount, what)
 
 
 def _an(kind: str) -> str:
@@ -354,8 +363,8 @@ def run_laws(
 ) -> None:
     """Check all laws on a mount point as it is now, and leave it as it was.
 
-    That is: the order is that of law 2, told from the hooks as data by a naive reading; it is the same when they are
-    put on a copy in other orders; hooks of every kind come and go without a trace; the impossible is refused;
+    These are: the order is that of law 2, which is worked out from the hooks as plain data; it is the same if they are
+    added to a copy in other sequences; hooks of every kind come and go without a trace; what is wrong is refused;
     `explain` works. With arguments, one call is traced: it must do what the plain interpreter does, and keep the laws
     given. (The hooks and the target run once; a coroutine function in an event loop of its own.)
 
@@ -391,7 +400,9 @@ def run_laws(
         check_comings_and_goings(mount)
         check_explained(mount)
     if laws and args is None and kwargs is None:
-        raise HookTypeError(f"{mount.name}: {len(laws)} laws are given and no call; give args=() or kwargs={{}} too")
+        raise HookTypeError(
+            f"{mount.name}: laws need a call, and no call is described; pass args=() or kwargs={{}} too"
+        )
     if args is not None or kwargs is not None:
         given = Given(tuple(args or ()), dict(kwargs or {}))
         rows = acting(mount)

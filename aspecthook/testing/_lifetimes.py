@@ -1,7 +1,7 @@
 """Law 5 on lifetimes: no hook keeps its target alive, and no target that is gone keeps its hooks alive.
 
-The invariant: what is expected of a hooked target is what the same target does without hooks; where `make` gives
-something that lives on by itself, nothing is asked.
+The invariant: what is expected of a hooked target is what the same target does without hooks; where `make` returns
+something that outlives the machine, nothing is checked.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind, kinds_of
@@ -21,12 +21,10 @@ from aspecthook._core.mount.point import MountPoint
 from ._calls import Given, outcome
 from ._guests import PlannedError
 from ._laws import broken
-
-if TYPE_CHECKING:
-    from ._machine import HookMachine
+from ._machine_state import MachineState
 
 
-def check_lifetimes(state: HookMachine, given: Given) -> None:
+def check_lifetimes(state: MachineState, given: Given) -> None:
     """Check that weak hooks go with what they are of, and that a call that fails leaves nothing to the collector."""
     mount = state.mount
     _check_weak(mount)
@@ -93,7 +91,7 @@ def _check_failures(mount: MountPoint, target: Any, given: Given) -> None:
         raise broken("lifetimes", mount, "a call that failed is kept alive by itself until it is collected")
 
 
-def check_death(machine: type[HookMachine]) -> None:
+def check_death(machine: type[MachineState]) -> None:
     """Check that a hooked target dies when nothing refers to it any more, and its hooks with it."""
     with _collecting():
         if _alive(_made(machine, hooked=False)):
@@ -108,8 +106,8 @@ def check_death(machine: type[HookMachine]) -> None:
 Remains = tuple[list[tuple[str, "weakref.ref[Any]"]], object]
 
 
-def _made(machine: type[HookMachine], *, hooked: bool) -> Remains:
-    """Make a target, hook it and call it, and drop it; give what should be gone, and what may stay."""
+def _made(machine: type[MachineState], *, hooked: bool) -> Remains:
+    """Make a target, hook it and call it, and drop it; return what must be freed, and what may stay."""
     state = machine()
     machine._last = None
     mount, target, given = state.mount, state.target, state._samples[0]
@@ -142,7 +140,7 @@ def _alive(remains: Remains) -> list[str]:
 
 @contextmanager
 def _collecting() -> Generator[None]:
-    """Have only what is made in the block looked at by the collector, which is fast."""
+    """Restrict the garbage collector to what is made in the block, which makes it fast."""
     gc.freeze()
     try:
         yield

@@ -18,8 +18,9 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._errors import HookOptionError, brief, warn
 
 from ._calls import Given, bound_of
-from ._repeat import Row, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
-from ._trace import Step, Trace, untraced
+from ._repeat import Hooks, came, not_repeatable, precedes, repeated, same, same_outcome, side_by_side, with_row
+from ._steps import Step, Trace
+from ._trace import untraced
 
 # All orders of six hooks.
 _MOST = 720
@@ -79,7 +80,7 @@ def _orders(chain: Chain, *, keep: bool, kinds: Sequence[str] = KINDS) -> Iterat
         yield from _orders(with_row(chain, kinds[0], row), keep=keep, kinds=kinds[1:])
 
 
-def _rows(row: Row, *, keep: bool, choose: Choices = list) -> Iterator[Row]:
+def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
     """Yield every order of the hooks of one kind.
 
     This is the usual search for all linear extensions, with a stack of its own: a chain may be longer than Python lets
@@ -131,7 +132,7 @@ def assert_order_free(
     most: int | None = None,
     keep_priorities: bool = False,
 ) -> None:
-    """Assert that one call has the same outcome in all orders that `orders_of` gives.
+    """Assert that one call has the same outcome in all orders that `orders_of` yields.
 
     The outcome is the result, compared with ``==``, or the exception, compared by its type and ``args``. First the call
     is made twice in the present order, to see that it is repeatable. Each call is given deep copies of the arguments,
@@ -240,16 +241,16 @@ def _drawn(chain: Chain, choose: Choices, *, keep: bool) -> Chain:
     return chain
 
 
-def _neighbours(chain: Chain) -> Iterator[tuple[str, Row, int]]:
+def _neighbours(chain: Chain) -> Iterator[tuple[str, Hooks, int]]:
     """Yield where two neighbours of one kind may change places."""
     for kind in KINDS:
-        row: Row = getattr(chain, kind)
+        row: Hooks = getattr(chain, kind)
         for place in range(len(row) - 1):
             if not precedes(row[place], row[place + 1]):
                 yield kind, row, place
 
 
-def _swapped(row: Row, place: int) -> Row:
+def _swapped(row: Hooks, place: int) -> Hooks:
     return (*row[:place], row[place + 1], row[place], *row[place + 2 :])
 
 
@@ -262,7 +263,7 @@ def _closest(first: Trace, other: Trace) -> tuple[Trace, Trace]:
     before = first
     for kind in KINDS:
         wanted = {id(hook): place for place, hook in enumerate(getattr(other._chain, kind))}
-        row: Row = getattr(before._chain, kind)
+        row: Hooks = getattr(before._chain, kind)
         place = 0
         while place < len(row) - 1:
             if wanted[id(row[place])] < wanted[id(row[place + 1])]:
@@ -330,7 +331,7 @@ class Underconstrained(NamedTuple):
         """Return what is wrong and what to do, in one sentence."""
         return (
             f"{self.first!r} before {self.second!r} {came(self.outcome)}, and after it {came(self.swapped)}: only the "
-            "order of adding decides; say before= or after="
+            "order of adding decides; add before= or after="
         )
 
     def __repr__(self) -> str:
@@ -343,9 +344,10 @@ def underconstrained(
 ) -> list[Underconstrained]:
     """Return the pairs of hooks whose order matters to a call, and is only that in which they were added.
 
-    These are two hooks of one kind and of the same priority, and no constraint says which of the two runs first. If
+    These are two hooks of one kind and of the same priority, and no constraint decides which of the two runs first. If
     they are added the other way round, as may happen when imports or plugins move, the call has another outcome. The
-    call is made as `assert_order_free` makes it, twice for each pair, with the two side by side.
+    call is made as `assert_order_free` makes it, twice for each pair, with the two side by side. It shows only what
+    matters to its own arguments: a pair that does not conflict on these is not found, so try several calls.
 
     Args:
         function: Anything that `aspecthook.hooks` takes.
@@ -369,12 +371,12 @@ def underconstrained(
         ...     return result * 1.5
         >>> for pair in underconstrained(price, args=("tea",)):
         ...     print(pair)
-        'whole' before 'tax' gives 12.0, and after it gives 13: only the order of adding decides; say before= or after=
+        'whole' before 'tax' gives 12.0, and after it gives 13: only the order of adding decides; add before= or after=
     """
     first = _first(function, args, kwargs)
     found: list[Underconstrained] = []
     for kind in KINDS:
-        row: Row = getattr(first._chain, kind)
+        row: Hooks = getattr(first._chain, kind)
         for one, other in combinations(range(len(row)), 2):
             orders = side_by_side(row, one, other)
             if orders is None or row[one].priority != row[other].priority or precedes(row[one], row[other]):

@@ -88,14 +88,14 @@ def proceeding(proceed: object) -> None:
 
 
 def watching() -> Any:
-    """Be a hook with one yield."""
+    """Yield once, as an around hook may."""
     yield
 
 
 async def later() -> None:
-    """Be an async hook."""
+    """Do nothing, asynchronously."""
 
 
 async def later_around(proceed: Callable[..., Any]) -> object:
-    """Be an async around hook."""
+    """Proceed, and await the result."""
     return Args(of=await proceed())

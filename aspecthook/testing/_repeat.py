@@ -17,10 +17,10 @@ from aspecthook._errors import AspecthookError, HookTypeError
 
 from ._calls import run_to_end
 from ._shortened import shortened
-from ._trace import Trace
+from ._steps import Trace
 
 Wait = Callable[[Awaitable[Trace]], Trace]
-Row = tuple[Hook, ...]
+Hooks = tuple[Hook, ...]
 
 
 class NotRepeatableError(AspecthookError, RuntimeError):
@@ -43,7 +43,7 @@ class NotRepeatableError(AspecthookError, RuntimeError):
 
 
 def wait_for(awaitable: Awaitable[Trace]) -> Trace:
-    """Run what a call of an async target gives in an event loop of its own."""
+    """Run what a call of an async target returned, in an event loop of its own."""
     trace: Trace = run_to_end(awaitable)
     return trace
 
@@ -54,7 +54,7 @@ def repeated(trace: Trace, chain: Chain, wait: Wait = wait_for) -> Trace:
         raise HookTypeError(f"{trace.label}: this trace was not made by trace_of, and its call cannot be made again")
     made = trace._again(chain)
     again: Trace = made if isinstance(made, Trace) else wait(made)
-    # Many calls take long, and Ctrl-C is meant for all of them; but the call may end so by itself.
+    # Ctrl-C during one of many calls is meant for all of them; but the traced call may have ended like this by itself.
     if isinstance(again.exc, KeyboardInterrupt) and not isinstance(trace.exc, KeyboardInterrupt):
         raise again.exc
     return again
@@ -87,12 +87,12 @@ def not_repeatable(one: Trace, other: Trace) -> NotRepeatableError:
 
 
 def came(trace: Trace) -> str:
-    """Say what came of a call, as the end of a sentence."""
+    """Return what came of a call, as the end of a sentence."""
     return f"gives {shortened(trace.result)}" if trace.exc is None else f"raises {shortened(trace.exc)}"
 
 
 def same_outcome(one: Trace, other: Trace) -> bool:
-    """Whether two calls gave equal results, or raised exceptions of one type with equal ``args``."""
+    """Whether two calls returned equal results, or raised exceptions of one type with equal ``args``."""
     if one.exc is None and other.exc is None:
         return same(one.result, other.result)
     return same_exception(one.exc, other.exc)
@@ -105,7 +105,7 @@ def same_exception(one: BaseException | None, other: BaseException | None) -> bo
     )
 
 
-# Any: values of users, compared as they say.
+# Any: values of users, compared by their own ``==``.
 def same(one: Any, other: Any) -> bool:
     """Whether two values are one object or equal; NaN equals itself, and arrays are compared element by element."""
     if one is other:
@@ -130,7 +130,7 @@ def same(one: Any, other: Any) -> bool:
 # Orders
 
 
-def with_row(chain: Chain, kind: str, row: Row) -> Chain:
+def with_row(chain: Chain, kind: str, row: Hooks) -> Chain:
     """Return a chain with the hooks of one kind replaced."""
     changed = Chain(())
     for one in KINDS:
@@ -143,7 +143,7 @@ def precedes(first: Hook, second: Hook) -> bool:
     return any(key in second.keys for key in first.before) or any(key in first.keys for key in second.after)
 
 
-def side_by_side(row: Row, first: int, second: int) -> tuple[Row, Row] | None:
+def side_by_side(row: Hooks, first: int, second: int) -> tuple[Hooks, Hooks] | None:
     """Return two orders that differ in nothing but the order of two hooks: as they are now, and the other way round.
 
     If others are between the two, one of the two is moved to the other, which constraints with those between may

@@ -51,12 +51,12 @@ def _several(value: Any) -> tuple[object, ...]:
 
 
 def rows_of(mount: MountPoint) -> list[Row]:
-    """Give the hooks that a mount point carries, in the order in which they were added."""
+    """Return the hooks of a mount point, in the order in which they were added."""
     return [row_of(one, one.kind, one.name, one.meant, one.options, mount) for one in mount.members]
 
 
 def acting(mount: MountPoint) -> list[Row]:
-    """Give the hooks that act now, those of an instance beside those of its class."""
+    """Return the hooks that act now, those of an instance together with those of its class."""
     levels = [mount.parent, mount] if isinstance(mount, InstanceMountPoint) else [mount]
     rows = [row for level in levels if not level.pauses for row in rows_of(level)]
     if len(levels) > 1:
@@ -65,7 +65,7 @@ def acting(mount: MountPoint) -> list[Row]:
 
 
 def precedes(first: Row, second: Row) -> bool:
-    """Say whether a constraint puts one before the other."""
+    """Whether a constraint puts one before the other."""
     return first.kind == second.kind and (_mentions(first.before, second) or _mentions(second.after, first))
 
 
@@ -91,11 +91,11 @@ def ordered(rows: list[Row]) -> list[Row] | None:
 
 
 def of_kind(rows: Iterable[Row], kind: str) -> list[Row]:
-    """Give the rows of one kind."""
+    """Return the rows of one kind."""
     return [row for row in rows if row.kind == kind]
 
 
-# Conditions that count, told naively.
+# Conditions that count
 
 
 class Counts:
@@ -114,7 +114,7 @@ class Counts:
         self.has_open_streams = False
 
     def admits(self, hook: Hook) -> bool | None:
-        """Say whether a hook acts that is asked to now, and count it; None: that is not known."""
+        """Whether a hook runs in the present call, which is counted; None if that is not known."""
         options = hook.options
         if options.get("reentrant") is False and self.has_open_streams:
             return None
@@ -132,20 +132,24 @@ class Counts:
             return self.acted[id(hook)] <= times
         return True
 
+    def is_unknown(self, hook: Hook) -> bool:
+        """Whether it is not known how often a hook has been asked to act."""
+        return bool(hook.options.keys() & {"once", "times", "every"}) and id(hook) not in self.known
+
     def is_used_up(self, hook: Hook) -> bool | None:
-        """Say whether a hook has acted as often as it may, and so has come off; None: that is not known."""
+        """Whether a hook has run as often as it may and so was removed; None if that is not known."""
         times = _times(hook)
         if not times:
             return False
         return self.acted.get(id(hook), 0) >= times if id(hook) in self.known else None
 
     def forget(self) -> None:
-        """Know nothing any more, as a call was made that cannot be followed."""
+        """Forget all counts, after a call that could not be followed."""
         for one in (self.known, self.asked, self.acted):
             one.clear()
 
     def know(self, hook: object) -> None:
-        """Know the past of a hook, which has just been added."""
+        """Start to count the runs of a hook that was just added."""
         self.known[id(hook)] = hook
 
 

@@ -51,7 +51,7 @@ def paste(value: object) -> str:
 
 
 def _key(value: object) -> object:
-    """Give what two values are compared by."""
+    """Return what two values are compared by."""
     if isinstance(value, BaseException):
         return type(value), _key(value.args)
     if isinstance(value, Args):
@@ -234,7 +234,7 @@ def _arguments(
 
 
 def _extra_names(parameters: list[Parameter], given: int) -> list[str]:
-    """Give names that ``**extra`` may take; those of positional-only parameters too, as the language has it.
+    """Return names that ``**extra`` may take, which may be those of positional-only parameters.
 
     Only of those that are given: `inspect.Signature.bind` refuses the name of one that keeps its default.
     """

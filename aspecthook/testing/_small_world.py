@@ -1,32 +1,28 @@
-"""The short stories, all of them: up to three hooks, in each order, added, called, one taken off, called again.
+"""The short stories: up to three hooks, in each order, are added and called; one is removed, and the call made again.
 
-Of few candidates there are also stories of more hooks, and of many candidates not all of the stories, so that a run
-takes about a second. The invariant: nothing here is random. A law that such a story breaks is found in every run, and
-by the shortest one.
+Of few candidates there are also stories of more hooks, and of many candidates not all of the stories: some 200 for two
+candidates, 500 to 750 for five or more, which take 1 to 3 seconds (Python 3.11; a target that takes time itself takes
+longer). The invariant: nothing here is random. A law that such a story breaks is broken in every run, and the shortest
+story is reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice, permutations
 from math import perm
-from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from typing import Any, TypeVar
 
 from aspecthook._core.law.kinds import KINDS
 
-from ._calls import Given, outcome
-from ._draws import SETTINGS, is_ours
+from ._calls import quiet
 from ._laws import check_refusals, unchanged
 from ._lifetimes import check_death, check_lifetimes
+from ._machine_draws import SETTINGS, is_ours
+from ._machine_rules import Rules
 from ._story import with_story
-
-if TYPE_CHECKING:
-    from ._machine import HookMachine
 
 Story = TypeVar("Story", bound=tuple[str, ...])
 
@@ -38,22 +34,20 @@ _FEW = 60  # of more, some that are spread evenly: of hooks of one kind, and of 
 _CALLS = 200  # calls in the stories of one size, with the hooks that were added
 _PAIRS = 16  # hooks of which one is named by the other
 _GUESTS = 150  # stories with a guest
-_SAMPLES = 4
-_SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known
 
 
-def explored(machine: type[HookMachine]) -> None:
-    """Play all short stories, or as many as take about a second; raise what the shortest one raises that fails."""
+def explored(machine: type[Rules]) -> None:
+    """Play the short stories, and raise what the first, and so the shortest one, raises that fails."""
     before, machine._in_small_world = machine._in_small_world, True
     try:
         first = machine()
         keys = list(first._keys)
+        machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         left_out = any(getattr(machine, name) is None for name in ("add", "remove", "call"))
         # What a rule of the user's own sets up, that is not there yet.
         prepared = any(not is_ours(one) for one in first._initialize_rules_to_run)
         if left_out or prepared:
             return
-        machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
         _play(machine, _refuse)
         for added, removed, turns in _stories(first):
             _play(machine, partial(_come_and_go, added=added, removed=removed, turns=turns))
@@ -80,7 +74,7 @@ def explored(machine: type[HookMachine]) -> None:
         machine._in_small_world = before
 
 
-def _stories(first: HookMachine) -> Iterator[tuple[tuple[str, ...], str, range]]:
+def _stories(first: Rules) -> Iterator[tuple[tuple[str, ...], str, range]]:
     """Yield the hooks that are added, the one that is removed, and the turns: which of the samples are called with."""
     keys = list(first._keys)
     for size in range(1, len(keys) + 1):
@@ -97,7 +91,7 @@ def _stories(first: HookMachine) -> Iterator[tuple[tuple[str, ...], str, range]]
             yield added, added[number % size], range(begin, begin + turns)
 
 
-def _alike(first: HookMachine, size: int) -> list[tuple[str, ...]]:
+def _alike(first: Rules, size: int) -> list[tuple[str, ...]]:
     """Return stories of hooks of one kind, whose order is what matters."""
     kinds = [[key for key, one in first._keys.items() if one.kind == kind] for kind in KINDS]
     found = [added for keys in kinds for added in permutations(keys, size)]
@@ -105,7 +99,7 @@ def _alike(first: HookMachine, size: int) -> list[tuple[str, ...]]:
     return found if len(found) <= _MOST and not first._is_small else _some(found, _FEW)
 
 
-def _mixed(first: HookMachine, size: int, count: int) -> list[tuple[str, ...]]:
+def _mixed(first: Rules, size: int, count: int) -> list[tuple[str, ...]]:
     """Return some stories of hooks of several kinds."""
     some = islice(permutations(first._keys, size), 0, None, 1 + count // (2 * _FEW))
     return _some([added for added in some if len({first._keys[key].kind for key in added}) > 1], _FEW)
@@ -116,7 +110,7 @@ def _some(stories: list[Story], most: int) -> list[Story]:
     return stories[:: max(1, -(-len(stories) // most))]
 
 
-def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> None:
+def _play(machine: type[Rules], story: Callable[[Rules], None]) -> None:
     state = machine()
     try:
         try:
@@ -127,13 +121,13 @@ def _play(machine: type[HookMachine], story: Callable[[HookMachine], None]) -> N
         raise with_story(error, machine, state._lines)  # noqa: B904
 
 
-def _refuse(state: HookMachine) -> None:
+def _refuse(state: Rules) -> None:
     """Refuse what is wrong on any mount point."""
     with unchanged(state.mount, "refusing hooks"):
         check_refusals(state.mount)
 
 
-def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str, turns: range) -> None:
+def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: range) -> None:
     for key in added:
         state.add(key)
     for turn in turns:
@@ -157,7 +151,7 @@ def _come_and_go(state: HookMachine, added: tuple[str, ...], removed: str, turns
         state.call(state._samples[0])
 
 
-def _pairs(machine: type[HookMachine], first: HookMachine) -> Iterator[tuple[str, str]]:
+def _pairs(machine: type[Rules], first: Rules) -> Iterator[tuple[str, str]]:
     """Yield for each hook one that it names, or may name, in ``before``."""
     if "before" not in machine.vary or machine.remove is None:
         return
@@ -169,15 +163,15 @@ def _pairs(machine: type[HookMachine], first: HookMachine) -> Iterator[tuple[str
             yield key, meant[0] if meant else alike[0]
 
 
-def _named(state: HookMachine, key: str, other: str) -> dict[str, Any]:
-    """Return the options with which one hook comes before another, if it says nothing itself."""
+def _named(state: Rules, key: str, other: str) -> dict[str, Any]:
+    """Return the options with which one hook comes before another, unless it has an order of its own."""
     candidate = state._keys[key]
     is_open = candidate.leaves_open("before") and candidate.leaves_open("after")
     return {"before": state._keys[other].name} if is_open else {}
 
 
-def _have_twins(state: HookMachine, key: str, other: str) -> None:
-    """Have two hooks of one name, and one that names them; take them off one by one, and by their name."""
+def _have_twins(state: Rules, key: str, other: str) -> None:
+    """Add two hooks of one name and one that names them; remove them one by one, and by their name."""
     for _ in range(2):
         state.add(other)
     state.add(key, **_named(state, key, other))
@@ -189,8 +183,8 @@ def _have_twins(state: HookMachine, key: str, other: str) -> None:
         state.call(state._samples[0])
 
 
-def _contradict(state: HookMachine, key: str, other: str) -> None:
-    """Have hooks contradict each other: they are refused until there is nothing more to contradict."""
+def _contradict(state: Rules, key: str, other: str) -> None:
+    """Add hooks that contradict each other: they are refused as long as there is something to contradict."""
     state.add(key, **_named(state, key, other))
     state.add(key, **_named(state, key, other))
     contrary = {"before": state._keys[key].name} if state._keys[other].leaves_open("before") else {}
@@ -200,14 +194,14 @@ def _contradict(state: HookMachine, key: str, other: str) -> None:
     state.call(state._samples[0])
 
 
-def _take_off(state: HookMachine, key: str, by: str | None = None) -> None:
-    """Take a hook off, unless it has acted as often as it may."""
+def _take_off(state: Rules, key: str, by: str | None = None) -> None:
+    """Remove a hook, unless it has run as often as it may and is removed already."""
     if key in {state._key(row) for row in state._own_rows()}:
         state.remove(key, by=by)
 
 
-def _share(state: HookMachine, key: str, other: str) -> None:
-    """Have hooks of an instance and of its class: they run as one chain, come and go, and contradict each other."""
+def _share(state: Rules, key: str, other: str) -> None:
+    """Add hooks to an instance and to its class: they run as one chain, and may contradict each other."""
     state.add(key)
     state.call(state._samples[0])
     state.add(other, of="class")
@@ -228,12 +222,12 @@ def _share(state: HookMachine, key: str, other: str) -> None:
         state.remove(key)
 
 
-def _let_go(state: HookMachine) -> None:
-    """Let go of hooks, and of what calls raise."""
+def _let_go(state: Rules) -> None:
+    """Drop hooks, and what calls raise: they must be freed."""
     check_lifetimes(state, state._samples[0])
 
 
-def _pause_twice(state: HookMachine, key: str) -> None:
+def _pause_twice(state: Rules, key: str) -> None:
     """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
     state.add(key)
     if None not in (type(state).pause_all, type(state).resume_all):
@@ -245,7 +239,7 @@ def _pause_twice(state: HookMachine, key: str) -> None:
         state.call(state._samples[0])
 
 
-def _change(state: HookMachine, key: str) -> None:
+def _change(state: Rules, key: str) -> None:
     """Add a hook again, as it is and with other options."""
     state.add(key)
     if state._is_plain() and type(state).repeat is not None:
@@ -253,13 +247,13 @@ def _change(state: HookMachine, key: str) -> None:
             state.repeat(key, options)
 
 
-def _have_guest(state: HookMachine, key: str, guest: str, drive: str = "") -> None:
+def _have_guest(state: Rules, key: str, guest: str, drive: str = "") -> None:
     state.add(key)
     state.call(state._samples[-1 if drive else 0], guest=guest, drive=drive)
 
 
-def _calls_itself(machine: type[HookMachine], key: str) -> bool:
-    """Say whether a hook, or the target, calls the mount point again, so that nobody can follow its counts."""
+def _calls_itself(machine: type[Rules], key: str) -> bool:
+    """Whether a hook, or the target, calls the mount point again, so that its runs cannot be counted."""
     state = machine()
     entered: list[int] = []
     try:
@@ -268,10 +262,9 @@ def _calls_itself(machine: type[HookMachine], key: str) -> bool:
         return False
     try:
         for number, sample in enumerate(state._samples):
-            with state.mount.add("pre", _noting(entered, number), name="witness", priority=0):
-                made, _ = outcome(state.target, sample)
-                if hasattr(made, "__await__"):
-                    state.wait_for(_quietly(made))
+            witness = state.mount.add("pre", _noting(entered, number), name="witness", priority=0)
+            with witness, quiet(), suppress(Exception):  # what is wrong with the call itself comes out in the stories
+                state._traced(sample)
     finally:
         state.detach(hook)
         state.teardown()
@@ -283,54 +276,3 @@ def _noting(entered: list[int], number: int) -> Callable[[], None]:
         entered.append(number)
 
     return note
-
-
-# Any: what a coroutine function gives.
-async def _quietly(awaitable: Any) -> None:
-    try:
-        await awaitable
-    except Exception:
-        pass
-
-
-def samples(machine: type[HookMachine], state: HookMachine) -> list[Given]:
-    """Give some arguments for calls, always the same."""
-    known: list[Given] | None = vars(machine).get("_known_samples")
-    if known is None:
-        known = machine._known_samples = _drawn(state.arguments) if state.arguments is not None else _small(state)
-    return known
-
-
-def _small(state: HookMachine) -> list[Given]:
-    if not state._names:
-        return [Given((), {})]
-    return [
-        Given(tuple([number] * state._positional), dict.fromkeys(state._keywords, number))
-        for number in _SMALL[:_SAMPLES]
-    ]
-
-
-def _drawn(arguments: st.SearchStrategy[Any]) -> list[Given]:
-    found: list[Given] = []
-
-    def draw() -> None:
-        @settings(
-            max_examples=_SAMPLES,
-            derandomize=True,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
-        )
-        @given(arguments)
-        def take(drawn: Any) -> None:
-            args, kwargs = drawn
-            found.append(Given(tuple(args), dict(kwargs)))
-
-        take()
-
-    # In a thread of its own, since Hypothesis may be running the machine in this one, and would refuse.
-    thread = Thread(target=draw)
-    thread.start()
-    thread.join()
-    return found

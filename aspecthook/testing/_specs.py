@@ -71,7 +71,7 @@ class HookSpec(Pasted):
         kind: ``"pre"``, ``"around"``, ``"item"``, ``"exception"``, ``"post"`` or ``"always"``.
         name: Its name.
         asks: Its parameters, as one writes them; an around hook that is no generator asks for ``proceed`` too.
-        answer: What it answers. An around hook that answers None gives what the last ``proceed()`` gave.
+        answer: What it answers. An around hook that answers None returns what the last ``proceed()`` returned.
         raises: What it raises instead of answering: a new exception like this one in each run.
         types: What an exception hook takes; `Exception` if none is named.
         flavour: ``"plain"`` or ``"async"``, and for around hooks also ``"generator"`` or ``"async generator"``.
@@ -115,12 +115,12 @@ class HookSpec(Pasted):
         object.__setattr__(self, "function", made)
 
     def fresh(self) -> HookSpec:
-        """Give an equal one with a function of its own, and nothing noted."""
+        """Return an equal one with a function of its own and nothing recorded."""
         return replace(self)
 
     # Any: whatever `hooks` takes; a mount point too.
     def add_to(self, target: Any) -> Hook:
-        """Add the hook to a mount point, or to what has one, and give its handle."""
+        """Add the hook to a mount point, or to what has one, and return its handle."""
         mount: MountPoint = hooks(target)
         options = cast("Options", {"name": self.name, **self.options})
         return mount.add(self.kind, self.function, *self.types, **options)
@@ -192,7 +192,7 @@ class HookSpec(Pasted):
 
 
 def _now(value: object) -> object:
-    """Give a call as it is now: its end will change it."""
+    """Return a snapshot of a `Call`, which changes until the call has ended; anything else as it is."""
     if not isinstance(value, Call):
         return value
     return {"arguments": dict(value.arguments), "result": value.result, "exc": value.exc}

@@ -1,4 +1,4 @@
-"""What a machine has done, as a test function that does it again."""
+"""A failure of a machine, written as a test function that repeats it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_function(machine: type[Any], name: str, lines: Iterable[str]) -> str:
 
 
 def with_story(error: BaseException, machine: type[Any], lines: Iterable[str]) -> BaseException:
-    """Give an error the test function that shows it, instead of the steps as Hypothesis prints them."""
+    """Add the test function that repeats a failure to an error, in place of the steps that Hypothesis prints."""
     text = test_function(machine, getattr(error, "law", "") or "story", lines)
     notes = [note for note in getattr(error, "__notes__", ()) if not _is_step(note)]
     error.__notes__ = [f"To see it again:\n\n{text}\n", *notes]

@@ -112,7 +112,7 @@ def _precedes(first: OrderSpec, second: OrderSpec) -> bool:
 
 
 def _is_orderable(specs: list[OrderSpec]) -> bool:
-    """Say whether the constraints can be met, by the words of law 2."""
+    """Whether the constraints can be met, by the words of law 2."""
     left = list(specs)
     while left:
         met = next((one for one in left if not any(_precedes(other, one) for other in left)), None)
@@ -187,7 +187,7 @@ def _kinds(signature: Signature, kinds: Iterable[Kind] | None) -> list[Kind]:
 
 
 def _flavours(kind: Kind, style: str) -> tuple[Flavour, ...]:
-    """Give the flavours that a hook may have; the others are refused when it is added."""
+    """Return the flavours that a hook may have; the others are refused when it is added."""
     if kind != "around":
         return ("plain", "async") if style in ("coroutine", "async generator") else ("plain",)
     if style == "coroutine":
@@ -240,7 +240,7 @@ def hooks_for(draw: st.DrawFn, target: Any, *, kinds: Iterable[Kind] | None = No
 
 
 def _values(signature: Signature) -> dict[str, st.SearchStrategy[object]]:
-    """Say for each parameter what it may be replaced by; for ``*rest`` a tuple, for ``**extra`` a dict."""
+    """Return what each parameter may be replaced by: a tuple for ``*rest``, a dict for ``**extra``."""
     found: dict[str, st.SearchStrategy[object]] = dict.fromkeys(signature.names, _ints)
     if signature.varargs is not None:
         found[signature.names[signature.varargs]] = st.lists(_ints, max_size=2).map(tuple)
@@ -295,7 +295,7 @@ def _seldom(draw: st.DrawFn) -> bool:
 
 _conditions: list[Options] = [{"once": True}, {"times": 2}, {"every": 2}, {"reentrant": False}]
 _condition = st.sampled_from(_conditions)
-# What an around hook raises cannot be told from what the target raised through it.
+# What an around hook raises cannot be distinguished from what the target raised through it.
 _condition_or_isolated = st.sampled_from([*_conditions, Options(isolate=True)])
 
 

@@ -1,7 +1,7 @@
 """The tape: which functions were called, in which order and inside which, with what and with what outcome.
 
-A recorder is a pre hook that runs first and an always hook that runs last, so it sees what the caller gave and what the
-caller gets, whatever other hooks do in between. Neither answers anything: recording changes no call.
+A recorder is a pre hook that runs first and an always hook that runs last, so it sees what the caller passed and what
+the caller gets, whatever other hooks do in between. Neither answers anything: recording changes no call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _current: Variable[Called | None] = variable("aspecthook_called", None)
 
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
-_NOTHING: Any = object()  # any outcome will do: nothing was said of it
+_NOTHING: Any = object()  # no outcome is expected: any will do
 
 
 @final
@@ -37,8 +37,8 @@ class Called:
     """One call on a tape.
 
     ``name`` is the function's own (``"Cart.save"`` for a method), ``label`` the whole (``"shop:Cart.save"``);
-    ``arguments`` are by name, as the caller gave them, defaults filled in. ``ended`` is false while the call runs. Of a
-    generator, ``result`` is what it returns, and the call lasts from the first `next` to the end.
+    ``arguments`` are by name, as the caller passed them, defaults filled in. ``ended`` is false while the call runs.
+    For a generator, ``result`` is what it returns, and the call lasts from the first `next` to the end.
 
     Example:
         >>> import shlex
@@ -62,14 +62,14 @@ class Called:
 
     @property
     def depth(self) -> int:
-        """In how many other calls of the tape it was made."""
+        """How many other calls of the tape it was made in."""
         depth, parent = 0, self.parent
         while parent is not None:
             depth, parent = depth + 1, parent.parent
         return depth
 
-    def bears(self, name: str) -> bool:
-        """Say whether a name means this function: the whole label, or its end from a dot on."""
+    def has_name(self, name: str) -> bool:
+        """Whether a name means this function: the whole label, or its end after a dot."""
         return name == self.label or f".{self.name}".endswith(f".{name}")
 
     def __str__(self) -> str:
@@ -131,12 +131,12 @@ class Tape:
         return self
 
     def stop(self) -> None:
-        """Stop recording; the calls stay, and those under way are still seen to end."""
+        """Stop recording. The calls stay, and the ends of those that still run are recorded."""
         self._woven.close()
 
     def of(self, name: str) -> list[Called]:
-        """Give the calls of one function, by its name, the end of it, or the whole (``"shop:Cart.save"``)."""
-        return [call for call in self.calls if call.bears(name)]
+        """Return the calls of one function, by its name, the end of it, or the whole label (``"shop:Cart.save"``)."""
+        return [call for call in self.calls if call.has_name(name)]
 
     @property
     def call_count(self) -> int:
@@ -207,7 +207,7 @@ class _Recorder:
         self._conditional = conditional
 
     def begin(self, call: Call) -> None:
-        """Note that a call has begun."""
+        """Record that a call has begun."""
         if self._key not in call.state:
             record = call.state[self._key] = self._note(call)
             record._frame = _generator_frame(call)
@@ -216,7 +216,7 @@ class _Recorder:
             _current.set(record)
 
     def end(self, call: Call, result: object, exc: BaseException | None) -> None:
-        """Note how a call has ended; also one that an earlier pre hook has ended before we saw it begin."""
+        """Record how a call has ended, also one that an earlier pre hook ended before `begin` ran."""
         record = cast("Called | None", call.state.get(self._key))
         if record is None:
             if self._conditional:
@@ -264,7 +264,7 @@ def _runs(sought: FrameType | None) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A call that is expected: what `called` gives."""
+    """A call that is expected: what `called` returns."""
 
     name: str
     arguments: dict[str, Any]
@@ -280,8 +280,8 @@ class Expected:
         return Expected(self.name, self.arguments, _NOTHING, exc)
 
     def fits(self, call: Called) -> bool:
-        """Say whether a call is the one that is expected."""
-        if not call.bears(self.name) or not self._fits_outcome(call):
+        """Whether a call is the one that is expected."""
+        if not call.has_name(self.name) or not self._fits_outcome(call):
             return False
         return all(word in call.arguments and _equal(call.arguments[word], one) for word, one in self.arguments.items())
 
@@ -300,7 +300,7 @@ class Expected:
 def _equal(one: object, other: object) -> bool:
     try:
         return one is other or bool(one == other)
-    except Exception:  # arrays, say, whose comparison is no yes or no
+    except Exception:  # arrays, for example, whose comparison is neither true nor false
         return False
 
 
@@ -330,7 +330,7 @@ def assert_calls(tape: Tape, /, *expected: Expectation) -> None:
             matter, or ``...`` for any calls, or none.
 
     Raises:
-        AssertionError: It does not; the message says where they part, and draws the tree of what was called.
+        AssertionError: It does not; the message shows where they differ, and draws the tree of what was called.
 
     Example:
         >>> import shlex
@@ -358,7 +358,7 @@ def _step(one: Expectation) -> Expected | None:
 
 
 def _follow(step: Expected | None, calls: Sequence[Called], reached: set[int]) -> set[int]:
-    """Give how many calls may have been accounted for once a step is, from how many may have been before it."""
+    """Return how many calls may be matched after a step, from how many may be matched before it."""
     if step is None:
         return set(range(min(reached), len(calls) + 1))
     return {place + 1 for place in reached if place < len(calls) and step.fits(calls[place])}
@@ -370,7 +370,7 @@ def _why(tape: Tape, steps: Sequence[Expected | None], missed: int, at: int) -> 
         lines.append(f"{'  > ' if place == missed else '    '}{'...' if step is None else step}")
     lines += ["    nothing"] if not steps else []
     come = f"{tape.calls[at]}" if at < len(tape.calls) else "nothing more"
-    # After `...` any call may have been the one; which is nearest nobody can say.
+    # After `...` any call may have been the one; nothing shows which is nearest.
     if missed == len(steps):
         lines.append(f"but then came: {come}")
     elif missed == 0 or steps[missed - 1] is not None:

@@ -53,14 +53,14 @@ def failures(*, exits: bool = False) -> st.SearchStrategy[BaseException]:
 
 
 def planned(failure: BaseException) -> BaseException:
-    """Give a new exception like this one, which `Target.drive` knows to be meant."""
+    """Return a new exception like this one, marked as planned for `Target.drive`."""
     made = copy.copy(failure)
     setattr(made, "__aspecthook_planned__", True)
     return made
 
 
 def _is_outcome(error: BaseException) -> bool:
-    """Say whether an exception is how a call ended, and not Hypothesis or the user at the keyboard at work."""
+    """Whether an exception is the outcome of a call, and neither Hypothesis's own nor Ctrl-C."""
     if isinstance(error, Exception):
         return not isinstance(error, HypothesisException)
     return hasattr(error, "__aspecthook_planned__")
@@ -193,7 +193,7 @@ class Target(Pasted):
         return hooks(self.function)
 
     def fresh(self) -> Target:
-        """Give an equal target with no hooks and nothing noted."""
+        """Return an equal target without hooks and recorded calls."""
         return replace(self)
 
     def arguments(
@@ -214,7 +214,7 @@ class Target(Pasted):
     def drive(
         self, args: Iterable[object] = (), kwargs: dict[str, object] | None = None, *, run: Runner = finish
     ) -> Outcome:
-        """Make one call, run it to its end whatever the style, and say how it ended.
+        """Make one call, run it to its end whatever the style, and return how it ended.
 
         What Hypothesis itself raises, and an interrupt that nobody planned, go on rising.
 
@@ -233,7 +233,7 @@ class Target(Pasted):
         return Outcome(result, items=tuple(items))
 
     def _drive(self, made: Any, items: list[object], run: Runner) -> object:
-        # Any: what a call gives depends on the style.
+        # Any: what a call returns depends on the style.
         if self.style == "coroutine":
             return run(made)
         if self.style == "generator":

@@ -320,6 +320,20 @@ def test_a_call_whose_exception_was_handled_has_none_and_a_call_that_is_over_has
     assert [call.exc for call in calls] == [None, None]
 
 
+def test_a_post_hook_sees_in_the_call_the_result_as_earlier_post_hooks_left_it() -> None:
+    seen: list[object] = []
+
+    @hookable
+    def double(n: int) -> int:
+        return 2 * n
+
+    double.post(lambda call: seen.append(call.result), name="first")
+    double.post(lambda result: result + 1, name="more")
+    double.post(lambda call: seen.append(call.result), name="last")
+    assert double(2) == 5
+    assert seen == [4, 5]
+
+
 # What the table says of more than one hook
 
 

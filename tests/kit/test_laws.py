@@ -279,6 +279,17 @@ def test_a_law_may_assert_and_must_answer() -> None:
         run_laws(wrong_order(), auth_before_audit)
 
 
+def test_a_law_that_reads_the_result_of_a_call_that_failed_hears_of_the_failure() -> None:
+    @hookable
+    def fail() -> int:
+        raise KeyError("gone")
+
+    with pytest.raises(LawError, match=r"TypeError.*; the call itself raised KeyError\('gone'\), so trace.result"):
+        run_laws(fail, law(lambda trace: trace.result > 3), args=())
+    with pytest.raises(LawError, match=r"False, on a call that raised KeyError\('gone'\) and so has no result"):
+        run_laws(fail, law(lambda trace: trace.result == 3), args=())
+
+
 def test_law_gives_the_predicate_back() -> None:
     def predicate(trace: Trace) -> bool:
         return True
@@ -402,7 +413,7 @@ def test_a_result_that_is_not_the_last_answer_is_found(monkeypatch: pytest.Monke
     trace = trace_of(target)("tea")
     assert trace.result == 6.0
     monkeypatch.setattr("aspecthook.testing._laws.trace_of", lambda function: lambda *args: _with_result(trace, 7.0))
-    with pytest.raises(LawError, match="it should have given 6.0"):
+    with pytest.raises(LawError, match="it should have returned 6.0"):
         run_laws(target, args=("tea",))
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from aspecthook import Hook, HookTypeError, MountPoint, Return, hookable, hooks, post, pre
+from aspecthook import Hook, HookTypeError, MountPoint, Return, event, hookable, hooks, post, pre
 from aspecthook._core.law import order as _order
 from aspecthook._core.law.guard import Guard
 from aspecthook._core.mount import members as _mount
@@ -230,7 +233,7 @@ def test_marked_functions_are_candidates_and_what_is_neither_is_refused() -> Non
 
     assert repr(Marked()._candidates) == "[post marked]"
     Marked.candidates = (len,)
-    with pytest.raises(TypeError, match="is no candidate"):
+    with pytest.raises(TypeError, match="is not a candidate"):
         Marked()
 
 
@@ -485,3 +488,120 @@ def test_the_example_finds_and_shrinks_the_bug() -> None:
     assert "breaks the law 'auth_before_audit': it answered False" in done.stdout
     assert "state.load(plugin=audit)\nstate.load(plugin=auth)\nstate.teardown()\n" in done.stdout
     assert "the law holds" in done.stdout
+
+
+# What the kit's own guests raise stays inside, and what a user's code may do is no violation
+
+
+@event(gather=True)
+async def happened(a: int) -> None: ...
+
+
+def runs_tasks_of_itself() -> Any:
+    @hookable
+    async def target(a: int) -> int:
+        return await asyncio.create_task(target(a - 1)) if a > 0 else a
+
+    return target
+
+
+def leaves_a_task() -> Any:
+    tasks: list[Any] = []
+
+    @hookable
+    async def target(a: int) -> int:
+        if a > 0:
+            tasks.append(asyncio.create_task(target(a - 1)))
+        return a
+
+    return target
+
+
+def is_interrupted() -> Any:
+    @hookable
+    async def target(a: int) -> int:
+        if a == 3:
+            raise KeyboardInterrupt
+        return a
+
+    return target
+
+
+def calls_itself() -> Any:
+    @hookable
+    def target(a: int) -> int:
+        return target(a - 1) if a > 0 else 0
+
+    return target
+
+
+@pytest.mark.parametrize("make", [lambda: happened, runs_tasks_of_itself, leaves_a_task, is_interrupted, calls_itself])
+def test_an_exception_of_a_guest_never_leaves_the_machine(
+    make: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Machine(HookMachine):
+        candidates = (Candidate("pre", lambda: None, name="second", every=2),)
+
+        def make(self) -> Any:
+            return make()
+
+    # An interrupt would end the run of pytest, and asyncio raises it past whoever awaits the task.
+    Machine.TestCase.settings = FEW
+    Machine.TestCase().runTest()
+    gc.collect()
+    assert "exception=Planned" not in caplog.text
+
+
+def test_a_law_may_call_the_target_which_no_guest_disturbs() -> None:
+    class Machine(HookMachine):
+        @law
+        def the_target_adds(self, trace: Trace) -> bool:
+            return trace.exc is not None or self.target(0) is not None
+
+    class Counted(HookMachine):
+        candidates = (Candidate("pre", lambda: None, name="second", every=2),)
+
+        @law
+        def a_call_more_changes_nothing(self, trace: Trace) -> bool:
+            return self.target(1) == 2
+
+    for machine in (Machine, Counted):
+        machine.TestCase.settings = FEW
+        machine.TestCase().runTest()
+
+
+def test_a_target_that_calls_itself_is_no_violation_where_short_stories_are_left_out() -> None:
+    class Machine(HookMachine):
+        candidates = (Candidate("pre", lambda: None, name="second", every=2),)
+
+        def make(self) -> Any:
+            return calls_itself()
+
+        @initialize()
+        def begin(self) -> None: ...
+
+    run_state_machine_as_test(Machine, settings=FEW)
+
+
+@pytest.mark.parametrize("name", ["target", "mount"])
+def test_an_attribute_of_the_users_own_is_not_overwritten(name: str) -> None:
+    class Machine(HookMachine):
+        def make(self) -> Any:
+            setattr(self, name, 5)
+            return function()
+
+    with pytest.raises(HookTypeError, match=f"Machine sets '{name}' itself, but the machine keeps .* use another name"):
+        Machine()
+
+
+def test_machines_of_one_class_note_what_their_hooks_do_apart_in_each_thread() -> None:
+    class Machine(HookMachine):
+        pass
+
+    first, second = Machine(), Machine()
+    assert first._candidates is second._candidates
+    first._candidates[0].function()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(second._candidates[1].function).result()
+        assert len(pool.submit(second._ran.take).result()) == 1
+    assert len(first._ran.take()) == 1

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from aspecthook.testing import underconstrained
+
 ROOT = Path(__file__).parents[2]
 
 for _needed in ("httpx", "numpy", "starlette"):
@@ -21,6 +23,19 @@ def example(monkeypatch):
     monkeypatch.setitem(sys.modules, "order_bugs", module)
     found.loader.exec_module(module)
     return module
+
+
+def test_underconstrained_finds_the_conflicts_that_the_arguments_bring_out(example):
+    def pairs(rows):
+        found = underconstrained(machine.target, args=(rows,))
+        return [(one.first, one.second) for one in found]
+
+    machine = example.Cleaning()
+    for step in (example.drop_empty, example.strip, example.drop_duplicates, example.lower):
+        machine.target.post(step)
+    ends = [("drop_empty", "strip"), ("drop_duplicates", "lower")]
+    assert pairs(example.ROWS) == ends  # no two of its rows differ in blanks alone
+    assert pairs([*example.ROWS, "Bob "]) == [ends[0], ("strip", "drop_duplicates"), ends[1]]
 
 
 def test_the_order_bugs_are_found_by_the_stories_that_the_page_shows(example, capsys):

@@ -485,7 +485,7 @@ def test_an_underconstrained_pair_is_one_sentence_of_advice() -> None:
     price.post(lambda result: result * 1.5, name="tax")
     (pair,) = underconstrained(price, args=("tea",))
     told = "'round' before 'tax' gives 12.0, and after it gives 13: only the order of adding decides; "
-    assert str(pair) == repr(pair) == told + "say before= or after="
+    assert str(pair) == repr(pair) == told + "add before= or after="
     assert (pair.first, pair.second, pair.kind) == ("round", "tax", "post")
     assert (pair.outcome.result, pair.swapped.result) == (12.0, 13)
     assert pair.swapped.before("tax", "round")

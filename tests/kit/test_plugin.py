@@ -76,7 +76,7 @@ def test_it_comes_off_in_reverse_order_and_every_error_is_reported(shop):
         passed=2,
         errors=1,
     )
-    assert "what was woven in the test could not all be taken off (2 sub-exceptions)" in text
+    assert "not everything that the test has woven could be removed (2 sub-exceptions)" in text
 
 
 # tape and spy
@@ -251,7 +251,7 @@ def test_a_fault_that_makes_no_sense_is_refused_at_once(shop):
             (lambda fault: fault.fail(OSError, call=0), "counted from 1"),
             (lambda fault: fault.fail(OSError, cal=1), "no 'cal'"),
             (lambda fault: fault.fail(OSError, probability=2), "between 0 and 1"),
-            (lambda fault: fault.delay(-1), "in the past"),
+            (lambda fault: fault.delay(-1), "is negative"),
             (lambda fault: fault.fail(OSError, when=lambda itm: True), "did you mean 'item'"),
         ])
         def test_it(inject, use, why):

@@ -12,10 +12,11 @@ import pytest
 from aspecthook import Args, Return, hookable, hooks
 from aspecthook.testing import Trace, run_laws
 from aspecthook.testing._calls import Given
+from aspecthook.testing._drives import DRIVES, drives_of
 from aspecthook.testing._guests import MARK, Later
-from aspecthook.testing._model import Played, differs
+from aspecthook.testing._model import differs
+from aspecthook.testing._played import Played
 from aspecthook.testing._rows import Counts, acting
-from aspecthook.testing._streams import DRIVES, drives_of
 from aspecthook.testing._trace import make_call, make_two_calls
 
 
@@ -175,7 +176,7 @@ def nothing_closed(trace: Trace) -> None:
 @pytest.mark.parametrize(
     ("change", "drive", "says"),
     [
-        (another_item, "", "next number 1 should have given 1"),
+        (another_item, "", "next number 1 should have yielded 1"),
         (another_end, "", "next number 4 should have ended with"),
         (a_step_too_few, "", "should have run at the end"),
         (a_step_earlier, "", "number 1 had come to its end"),

@@ -13,16 +13,16 @@ from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 
-from ._repeat import Row, Wait, came, repeated, same, same_outcome, side_by_side, steady, wait_for, with_row
+from ._repeat import Hooks, Wait, came, repeated, same, same_outcome, side_by_side, steady, wait_for, with_row
 from ._shortened import shortened
-from ._trace import TARGET, Trace
+from ._steps import TARGET, Trace
 
 Broken = Callable[[Trace, Wait], str | None]
 
 
 @final
 class ReadyLaw:
-    """A law by name: called with a trace it returns True, or raises an AssertionError that says what is broken."""
+    """A law by name: called with a trace it returns True, or raises an AssertionError that names what is broken."""
 
     __slots__ = ("_broken", "_machine", "names", "word")
 
@@ -37,13 +37,7 @@ class ReadyLaw:
         return self if machine is None else ReadyLaw(self.word, self.names, self._broken, machine)
 
     def __call__(self, trace: Trace) -> bool:
-        # Calls that a law makes are not among those that the small hooks of a machine note.
-        noted: list[str] = getattr(self._machine, "_ran", [])
-        length = len(noted)
-        try:
-            sentence = self._broken(trace, getattr(self._machine, "wait_for", wait_for))
-        finally:
-            del noted[length:]
+        sentence = self._broken(trace, getattr(self._machine, "wait_for", wait_for))
         if sentence is not None:
             raise AssertionError(sentence)
         return True
@@ -109,7 +103,7 @@ def before(first: str, second: str) -> ReadyLaw:
         ...     run_laws(handle, before("auth", "audit"), args=(1,))
         ... except LawError as error:
         ...     print(str(error).splitlines()[0])
-        aspecthook.testing._ready:handle breaks the law "before('auth', 'audit')": 'audit' ran before 'auth'
+        aspecthook.testing._ready_laws:handle breaks the law "before('auth', 'audit')": 'audit' ran before 'auth'
     """
 
     def broken(trace: Trace, _wait: Wait) -> str | None:
@@ -318,7 +312,7 @@ def commutes(first: str, second: str) -> ReadyLaw:
     def broken(trace: Trace, wait: Wait) -> str | None:
         present: Trace | None = None
         for kind in KINDS:
-            row: Row = getattr(trace._chain, kind)
+            row: Hooks = getattr(trace._chain, kind)
             for one, other in combinations(range(len(row)), 2):
                 if {row[one].name, row[other].name} == {first, second}:
                     present = present or steady(trace, wait)
@@ -330,7 +324,7 @@ def commutes(first: str, second: str) -> ReadyLaw:
     return _law("commutes", (first, second), broken)
 
 
-def _differ(trace: Trace, kind: str, row: Row, pair: tuple[int, int], wait: Wait) -> str | None:
+def _differ(trace: Trace, kind: str, row: Hooks, pair: tuple[int, int], wait: Wait) -> str | None:
     orders = side_by_side(row, *pair) or (row, _exchanged(row, *pair))
     outcomes = [repeated(trace, with_row(trace._chain, kind, order), wait) for order in orders]
     if same_outcome(*outcomes):
@@ -339,7 +333,7 @@ def _differ(trace: Trace, kind: str, row: Row, pair: tuple[int, int], wait: Wait
     return f"{one!r} before {other!r} {came(outcomes[0])}, and after it {came(outcomes[1])}"
 
 
-def _exchanged(row: Row, first: int, second: int) -> Row:
+def _exchanged(row: Hooks, first: int, second: int) -> Hooks:
     changed: list[Hook] = list(row)
     changed[first], changed[second] = row[second], row[first]
     return tuple(changed)
@@ -368,7 +362,7 @@ def idempotent(name: str) -> ReadyLaw:
     def broken(trace: Trace, wait: Wait) -> str | None:
         once: Trace | None = None
         for kind in KINDS:
-            row: Row = getattr(trace._chain, kind)
+            row: Hooks = getattr(trace._chain, kind)
             for place, hook in enumerate(row):
                 if hook.name == name:
                     once = once or steady(trace, wait)

@@ -30,7 +30,7 @@ class Expected:
         self.take_over()
 
     def take_over(self) -> None:
-        """Take over what somebody else has changed: the user's own rule, or a hook that has taken itself off."""
+        """Adopt what others have changed: a rule of the user's own, or a hook that has removed itself."""
         present = {id(row.hook): row for level in self.levels for row in rows_of(level)}
         known = [row for row in self.rows if id(row.hook) in present]
         for row in known:
@@ -48,11 +48,11 @@ class Expected:
         return [row for row in self.rows if id(row.hook) not in self.paused and not self.pauses[id(row.level)]]
 
     def pause(self, row: Row, *, paused: bool) -> None:
-        """Note that one hook is paused, or is not any more."""
+        """Record that one hook is paused, or is resumed."""
         self.paused = self.paused | {id(row.hook)} if paused else self.paused - {id(row.hook)}
 
     def drop(self, rows: list[Row]) -> None:
-        """Note that hooks are off."""
+        """Record that hooks are removed."""
         gone = {id(row.hook) for row in rows}
         self.rows = [row for row in self.rows if id(row.hook) not in gone]
         self.paused -= gone

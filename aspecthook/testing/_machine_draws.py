@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Rule
@@ -12,27 +12,11 @@ from aspecthook._core.law.options import Options
 
 from ._calls import Given
 from ._candidates import Candidate, conditions, never
-from ._guests import Guest
+from ._guests import Calling
+from ._machine_state import MachineState
 from ._rows import Row
 
-if TYPE_CHECKING:
-    from ._machine import HookMachine
-
-
-class Calling(Given):
-    """A call, and the hook that is there for it alone, if one is."""
-
-    guest: Guest | None = None
-    drive: str = ""  # how a stream is read, or when the call is cancelled
-
-    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None, drive: str = "") -> Calling:
-        made = super().__new__(cls, args, kwargs)
-        made.guest = guest
-        made.drive = drive
-        return made
-
-
-# What is drawn. Smaller choices come first: nothing said, nothing constrained, the first candidate.
+# What is drawn. Smaller choices come first: no options, no constraints, the first candidate.
 
 # With these a hook is not the one that the same callable is already.
 SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
@@ -41,7 +25,7 @@ _SMALL = st.integers(0, 3)
 
 
 # How often each rule is chosen beside the others, the user's own too: hooks mostly come and are called, since a call
-# without hooks tells nothing.
+# without hooks shows nothing.
 _WEIGHTS = {
     "add": 16,
     "call": 10,
@@ -59,12 +43,12 @@ _OF_USERS = 5
 
 
 @st.composite
-def steps(draw: st.DrawFn, machine: HookMachine, is_valid: Callable[[Rule], bool]) -> tuple[Rule, dict[str, Any]]:
+def steps(draw: st.DrawFn, rules: Sequence[Rule], is_valid: Callable[[Rule], bool]) -> tuple[Rule, dict[str, Any]]:
     """Draw a step with as few choices as can be: Hypothesis takes whole steps out of a failure only while they are few.
 
     (Its own strategy draws a rule until one is enabled, and which rules are to be enabled at all.)
     """
-    valid = [one for one in machine._steps if is_valid(one) for _ in range(_weight(one))]
+    valid = [one for one in rules if is_valid(one) for _ in range(_weight(one))]
     chosen = valid[draw(st.integers(0, len(valid) - 1))]
     return chosen, {name: draw(strategy) for name, strategy in chosen.arguments_strategies.items()}
 
@@ -75,25 +59,25 @@ def is_ours(one: Rule) -> bool:
 
 
 def _weight(one: Rule) -> int:
-    """Say how often a rule is chosen beside the others."""
+    """Return the weight of a rule in the choice among rules."""
     return _WEIGHTS[one.function.__name__] if is_ours(one) else _OF_USERS
 
 
 def place(one: Rule) -> int:
-    """Say where a rule stands among others; Hypothesis shrinks towards the first."""
+    """Return the place of a rule among the others; Hypothesis shrinks towards the first."""
     return list(_WEIGHTS).index(one.function.__name__) + 1 if is_ours(one) else 0
 
 
 @st.composite
 def additions(draw: st.DrawFn) -> Candidate:
     """Draw a hook to be added."""
-    return _addition(draw, cast("HookMachine", draw(st.runner())))
+    return _addition(draw, cast("MachineState", draw(st.runner())))
 
 
 @st.composite
 def beginnings(draw: st.DrawFn) -> list[Candidate]:
     """Draw the hooks that are there from the beginning."""
-    machine = cast("HookMachine", draw(st.runner()))
+    machine = cast("MachineState", draw(st.runner()))
     most = min(len(machine._candidates), _BEGIN_WITH)
     begun: list[Candidate] = []
     for _ in range(min(draw(st.integers(0, 3 * most)), most)):  # mostly as many as there may be
@@ -104,14 +88,14 @@ def beginnings(draw: st.DrawFn) -> list[Candidate]:
 _BEGIN_WITH = 8
 
 
-def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] = ()) -> Candidate:
-    # Mostly one that is not there yet: several copies of one hook tell little.
+def _addition(draw: st.DrawFn, machine: MachineState, begun: Sequence[Candidate] = ()) -> Candidate:
+    # Mostly one that is not there yet: several copies of one hook show little.
     present = {id(one.origin) for one in [*(row.candidate for row in machine._own_rows()), *begun]}
     absent = [one for one in machine._candidates if id(one) not in present]
     pool = [*absent, *absent, *absent, *machine._candidates]
     candidate = pool[draw(st.integers(0, len(pool) - 1))]
     orders = machine._variants[candidate.kind]
-    place = draw(st.integers(0, 2 * len(orders) - 1))  # of half of the hooks nothing is said
+    place = draw(st.integers(0, 2 * len(orders) - 1))  # half of the hooks get no options
     drawn: Options = orders[place] if place < len(orders) else {}
     chosen: dict[str, object] = {
         name: value for name, value in drawn.items() if name in machine.vary and candidate.leaves_open(name)
@@ -129,7 +113,7 @@ def _addition(draw: st.DrawFn, machine: HookMachine, begun: Sequence[Candidate] 
 @st.composite
 def arguments(draw: st.DrawFn) -> Given:
     """Draw what a call is given."""
-    machine = cast("HookMachine", draw(st.runner()))
+    machine = cast("MachineState", draw(st.runner()))
     if machine.arguments is not None:
         args, kwargs = draw(machine.arguments)
         return Given(tuple(args), dict(kwargs))
@@ -141,7 +125,7 @@ def arguments(draw: st.DrawFn) -> Given:
 @st.composite
 def callings(draw: st.DrawFn) -> Calling:
     """Draw a call, every second one with a guest."""
-    machine = cast("HookMachine", draw(st.runner()))
+    machine = cast("MachineState", draw(st.runner()))
     given = draw(arguments())
     guests = machine._guests
     which = draw(st.integers(0, 2 * len(guests)))
@@ -155,7 +139,7 @@ def callings(draw: st.DrawFn) -> Calling:
 @st.composite
 def own(draw: st.DrawFn, *, movable: bool = False) -> Row:
     """Draw one of the hooks that the machine has added."""
-    machine = cast("HookMachine", draw(st.runner()))
+    machine = cast("MachineState", draw(st.runner()))
     rows = machine._movable() if movable else machine._own_rows()
     return rows[draw(st.integers(0, len(rows) - 1))]
 
@@ -163,14 +147,14 @@ def own(draw: st.DrawFn, *, movable: bool = False) -> Row:
 @st.composite
 def levels(draw: st.DrawFn) -> str | None:
     """Draw whether the class of an instance is meant, and not the instance."""
-    machine = cast("HookMachine", draw(st.runner()))
+    machine = cast("MachineState", draw(st.runner()))
     return "class" if machine._expected.parent is not None and draw(st.integers(0, 2)) == 2 else None
 
 
 @st.composite
 def ways(draw: st.DrawFn) -> str | None:
     """Draw how a hook is removed; where the user's own code does that, there is but one way."""
-    machine = cast("HookMachine", draw(st.runner()))
+    machine = cast("MachineState", draw(st.runner()))
     way = _WAYS[draw(st.integers(0, len(_WAYS) - 1))]
     return way if machine._is_plain() and all(row.candidate for row in machine._expected.rows) else None
 

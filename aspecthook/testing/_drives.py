@@ -1,0 +1,151 @@
+"""How the caller of a stream or of a coroutine function may make a call: read it in parts, close it, cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ._guests import MARK, PlannedError
+from ._streams import CANCEL, CLOSE, DROP, NEXT, SEND, THROW, Note, aresume, resume
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+# How a call may be made by its caller; what is read is then read to its end.
+_READINGS = ("next send", "next throw", "next close", "close", "next next send", "next next throw", "next next close")
+_DRIVES = {
+    "generator": (*_READINGS, "next drop", "at once"),
+    "async generator": (*_READINGS, "cancel", "next cancel", "at once"),
+    "coroutine": ("cancel", "wait cancel", "at once"),
+}
+AT_ONCE = "at once"
+DRIVES = ("send", "throw", "close", "drop", "cancel", AT_ONCE)
+
+
+def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
+    """Return the ways in which a call may be made, the simplest first."""
+    return [one for one in _DRIVES.get(style, ()) if one in allowed or one.split()[-1] in allowed]
+
+
+def reading(stream: Any, drive: Sequence[str], note: Note) -> Generator[None]:
+    """Read a generator as `drive` says, and then to its end; yield after each time that it was resumed.
+
+    Raises:
+        BaseException: What comes out of the stream.
+    """
+    for how in _ways(drive):
+        value = _value(how)
+        resumed = note(how, value)
+        try:
+            if how == DROP:
+                with _unraisable() as raised:
+                    stream = None
+                    if sys.implementation.name != "cpython":  # there generators end when they are collected
+                        gc.collect()
+                if raised:
+                    raise raised[0]
+                answer = None
+            else:
+                answer = resume(stream, how, value)
+        except StopIteration as stop:
+            resumed.give("end", stop.value)
+            return
+        except BaseException as error:
+            resumed.give("raised", None, error)
+            raise
+        resumed.give("end" if how in (CLOSE, DROP) else "item", answer)
+        if how in (CLOSE, DROP):
+            return
+        yield
+
+
+async def areading(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:
+    """Read an async generator as `reading` does; a step that is cancelled is one of a task of its own."""
+    for how in _ways(drive):
+        value = _value(how)
+        resumed = note(how, value)
+        try:
+            if how == CANCEL:
+                answer = await _cancelled(stream.asend(None))
+            else:
+                answer = await aresume(stream, how, value)
+        except StopAsyncIteration:
+            resumed.give("end")
+            return
+        except BaseException as error:
+            resumed.give("raised", None, error)
+            raise
+        resumed.give("end" if how in (CLOSE, DROP) else "item", answer)
+        if how in (CLOSE, DROP):
+            return
+        yield
+
+
+def _value(how: str) -> Any:
+    if how == THROW:
+        return PlannedError("thrown")
+    return MARK if how == SEND else None
+
+
+def _ways(drive: Sequence[str]) -> Iterator[str]:
+    yield from drive
+    while True:
+        yield NEXT
+
+
+@contextmanager
+def _unraisable() -> Generator[list[BaseException]]:
+    """Collect what Python cannot raise, as of a generator that is garbage collected."""
+    raised: list[BaseException] = []
+    before = sys.unraisablehook
+
+    def take(what: Any) -> None:
+        if what.exc_value is not None:
+            raised.append(what.exc_value)
+
+    sys.unraisablehook = take
+    try:
+        yield raised
+    finally:
+        sys.unraisablehook = before
+
+
+# Any: an awaitable of anything.
+async def _cancelled(awaitable: Awaitable[Any]) -> Any:
+    """Await something, and cancel it where it first waits; another event loop than asyncio's waits for it to end."""
+    return await cancelled_after(lambda: awaitable, 1)
+
+
+async def cancelled_after(call: Callable[[], Awaitable[Any]], turns: int) -> Any:
+    """Await something in a task that is cancelled after some turns of the event loop, if it still waits then."""
+    came: list[Any] = []
+    raised: list[BaseException] = []
+
+    async def settled() -> None:
+        try:
+            came.append(await call())
+        except BaseException as error:  # as it is: a task may make another of it
+            raised.append(error)
+
+    if not _is_asyncio():
+        return await call()
+    task = asyncio.ensure_future(settled())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    if raised:
+        raise raised[0]
+    return came[0]
+
+
+def _is_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

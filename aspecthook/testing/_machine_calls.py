@@ -1,0 +1,186 @@
+"""The calls of a machine: each is traced and compared with the model, also with a guest that is there for it alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any, cast
+
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.mount.hookable import hooks
+
+from ._calls import Given, bound_of, outcome, quiet
+from ._drives import AT_ONCE
+from ._guests import ADDS, AGAIN, REMOVES, Calling, Guest, function_of
+from ._laws import broken, check_call, check_law
+from ._machine_state import MachineState
+from ._model import interpreted
+from ._played import Played
+from ._rows import Row, row_of
+from ._steps import Trace
+from ._trace import make_call, make_two_calls, trace_of
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+class CallingMachine(MachineState):
+    """Makes calls of the target, and checks what they do."""
+
+    def _call(self, given: Given) -> None:
+        self._check_laws(given, [self._trace(given)])
+
+    def _check_laws(self, given: Given, traces: list[Trace]) -> None:
+        """Check the user's laws on calls that were read to their end: a law may repeat a call, but only like that."""
+        if _drive(given):
+            return
+        counted = self._counted()
+        for trace in traces:
+            for one in self._laws:
+                check_law(one, self.mount, trace)
+        if counted != self._counted():  # a law has called the target itself
+            self._counts.forget()
+            self._expected.take_over()
+
+    def _counted(self) -> list[str]:
+        guards = [cast("Hook", row.hook).guard for row in self._expected.rows]
+        return [f"{one._calls} {one._runs}" for one in guards if one is not None]
+
+    def _trace(self, given: Given) -> Trace:
+        """Make a call, and check it against the laws of every mount point."""
+        self._nested = {}
+        rows = self._expected.acting()
+        with quiet():
+            traces = self._traced(given)
+            check_call(*[self._played(rows, trace, given) for trace in traces])
+        self._take_off_used_up()
+        return traces[0]
+
+    def _traced(self, given: Given) -> Sequence[Trace]:
+        bound, drive = bound_of(self.target), _drive(given)
+        made: Any
+        if drive == AT_ONCE:
+            if self.mount.site().signature.style == "coroutine":  # nothing shows which call is counted first
+                self._counts.forget()
+            made = make_two_calls(self.mount, bound, given, given)
+        else:
+            made = make_call(self.mount, bound, given, drive=drive.split())
+        if not isinstance(made, (Trace, tuple)):
+            made = self.wait_for(made)
+        return cast("Sequence[Trace]", made if isinstance(made, tuple) else (made,))
+
+    def _played(self, rows: list[Row], trace: Trace, given: Given) -> Played:
+        return Played(self.mount, rows, trace, bound_of(self.target), given, self._counts, self._nested)
+
+    def _take_off_used_up(self) -> None:
+        """Remove used up hooks from the model; the mount point must have removed them too."""
+        used_up = [(row, self._counts.is_used_up(cast("Hook", row.hook))) for row in self._expected.rows]
+        # What is not known is believed; and the user's own hooks may have changed the chain.
+        believed = [row for row, off in used_up if off is None or not (self._is_small or off or _is_counted(row))]
+        present = {id(hook) for level in self._expected.levels for hook in level.members}
+        gone = [row for row in believed if id(row.hook) not in present]
+        self._expected.drop([*gone, *(row for row, off in used_up if off)])
+        if self._is_small or any(off or _is_counted(row) for row, off in used_up):
+            self._expected.check("after a call")
+
+    def _call_other(self, given: Given) -> None:
+        """Call the method of another instance: the hooks of this one do not act there."""
+        if self._expected.parent is not None:
+            try:
+                other = MethodType(self.target.__func__, copy.copy(self.target.__self__))
+            except Exception:  # it cannot be copied
+                return
+            rows = [row for row in self._expected.acting() if row.level is self._expected.parent]
+            self._call_live(given, other, rows)
+
+    # Any: a target of any sort.
+    def _call_live(self, given: Given, target: Any = None, rows: list[Row] | None = None) -> None:
+        """Call the function itself: it does what the interpreter does. Only hooks of the kit's own can be run twice."""
+        if self.mount.site().signature.style != "function" or self._calls_itself:
+            return
+        target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
+        rows = self._expected.acting() if rows is None else rows
+        if any(self._counts.is_unknown(cast("Hook", row.hook)) for row in rows):
+            return
+        self._ran.take()
+        is_own = type(self).make is MachineState.make
+        bound = bound_of(target)
+        with quiet():
+            result, exc = outcome(target, given)
+            ran = self._ran.take()
+            known = interpreted(mount, rows, bound, given, self._counts, None if is_own else (result, exc))
+        should = self._ran.take()
+        if should != ran:
+            raise broken("a call", self.mount, f"a call runs {ran}, and should run {should}")
+        if is_own and (known[0], type(known[1])) != (result, type(exc)):
+            raise broken("a call", self.mount, f"a call ends with {(result, exc)}, and should end with {known}")
+        self._take_off_used_up()
+
+    @contextmanager
+    def _guest(self, guest: Guest, given: Given) -> Generator[None]:
+        """Add a guest for the length of a block."""
+        late: list[Hook] = []
+        entered: list[bool] = []
+        style = self.mount.site().signature.style
+        waits = style == "coroutine"
+
+        def act() -> Any:
+            if entered:
+                return None
+            entered.append(True)
+            if guest.does.startswith(AGAIN):
+                return self._call_again(hook, given, waits=waits)
+            if guest.does == ADDS:
+                late.append(self.mount.add("pre", lambda: None, name="late"))
+                self._expected.rows.append(row_of(late[0], "pre", "late", None, {}, self.mount))
+            if guest.does == REMOVES:
+                self._remove_some()
+            return None
+
+        named = {self._names[0]: self._other_value()} if guest.does == "changes" else {}
+        function = function_of(guest, style=style, changes=named, act=act)
+        hook = self.mount.add(guest.kind, function, **guest.options)
+        self._counts.know(hook)
+        self._expected.rows.append(row_of(hook, guest.kind, hook.name, function, guest.options, self.mount))
+        self._expected.check(f"with the guest {str(guest)!r} added")
+        try:
+            yield
+        finally:
+            for one in (hook, *late):
+                one.remove()
+            ended = {id(one) for one in (hook, *late)}
+            self._expected.drop([row for row in self._expected.rows if id(row.hook) in ended])
+        self._expected.check("with the guest gone")
+
+    def _call_again(self, hook: Hook, given: Given, *, waits: bool) -> Any:
+        present = {id(one) for level in self._expected.levels for one in level.members}
+        rows = [row for row in self._expected.acting() if id(row.hook) in present]
+        made: Any = trace_of(self.target)(*given.args, **given.kwargs)
+
+        def note(trace: Trace) -> None:
+            self._nested.setdefault(id(hook), []).append(self._played(rows, trace, given))
+
+        async def later() -> None:
+            note(await made)
+
+        return later() if waits else note(made)
+
+    def _remove_some(self) -> None:
+        own = self._own_rows()
+        if own:
+            self.detach(cast("Hook", own[0].hook))
+            self._expected.drop(own[:1])
+
+    def _other_value(self) -> object:
+        """Return a value for the first parameter that some other call is given."""
+        given = self._samples[-1]
+        return given.args[0] if given.args else given.kwargs.get(self._names[0])
+
+
+def _drive(given: Given) -> str:
+    return given.drive if isinstance(given, Calling) else ""
+
+
+def _is_counted(row: Row) -> bool:
+    return bool(cast("Hook", row.hook).options.keys() & {"once", "times"})

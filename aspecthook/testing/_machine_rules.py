@@ -1,0 +1,358 @@
+"""The rules of a machine: what may happen to a mount point, and what must be true of it after each.
+
+What a rule does to the mount point it does to the list of rows that is the model; then the two must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, initialize, precondition, rule
+
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.options import Options
+from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError, HookTypeError
+
+from ._calls import Given, code_of_given
+from ._candidates import Candidate
+from ._guests import ANSWERS, Calling, Guest, PlannedError
+from ._laws import broken, check_determinism, check_order, check_plain, check_traces, unchanged
+from ._machine_calls import CallingMachine
+from ._machine_draws import (
+    PRIORITIES,
+    SETTINGS,
+    additions,
+    beginnings,
+    callings,
+    is_ours,
+    levels,
+    own,
+    place,
+    steps,
+    ways,
+)
+from ._machine_state import put
+from ._rows import Row, of_kind, ordered, row_of
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+_MOST_PAUSES = 2
+
+
+class _OtherError(Exception):
+    """What no hook takes."""
+
+
+class Rules(CallingMachine, RuleBasedStateMachine):
+    """A state machine whose rules add, remove, move and pause hooks, and call the target."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = 0
+        self._is_checked = False
+        self._choose_steps()
+        self._refuse_nothing_to_do()
+
+    def _refuse_nothing_to_do(self) -> None:
+        if not self._candidates and not self._expected.rows and all(is_ours(one) for one in self.rules):
+            raise HookTypeError(
+                f"{type(self).__name__} has no candidates and no rules of its own, and {self.mount.name} has no hooks: "
+                "set candidates, or mark methods with `aspecthook.pre` or another kind"
+            )
+
+    def _choose_steps(self) -> None:
+        is_valid = getattr(getattr(self, "_rules_strategy", None), "is_valid", None)
+        if is_valid is not None:  # else Hypothesis has changed inside, and chooses by itself
+            self._rules_strategy = cast("RuleStrategy", steps(sorted(self.rules, key=place), is_valid))
+
+    def _repr_step(self, rule: Rule, data: Any, result: Any) -> str:
+        """Return the source line of a step: rules of the kit have recorded theirs, a user's rule is recorded here."""
+        if is_ours(rule):
+            return self._lines[-1]
+        text: str = super()._repr_step(rule, data, result)
+        self._lines.append(f"{text}\nstate._check()")
+        return text
+
+    # Any: Hypothesis's own arguments. Not an @invariant, which would be printed as a step after each step.
+    def check_invariants(self, *args: Any, **kwargs: Any) -> None:
+        """Check what holds whatever has happened, the user's own rules included; then the user's own invariants."""
+        if not self._is_checked:  # as the kit's own rules do themselves
+            self._check()
+        self._is_checked = False
+        super().check_invariants(*args, **kwargs)
+
+    def _check(self, *, calls: bool = True) -> None:
+        """Check what holds whatever has happened, and make a call."""
+        self._expected.take_over()
+        self._had_hooks = self._had_hooks or bool(self._expected.rows)
+        # While the hooks of an instance are paused, its function still checks for that instance.
+        if not (self._expected.rows if self._expected.parent is not None else self._expected.acting()):
+            self._check_traces()
+        for level in self._expected.levels:
+            check_order(level, self._expected.of(level))
+        check_plain(self.mount)
+        if calls and self._had_hooks and not self._in_small_world and type(self).call is not None:
+            self._call_sample()
+        self._is_checked = True
+
+    def _check_traces(self) -> None:
+        """Check that where nothing acts, nothing can be seen; a user's own rules may have changed the function."""
+        if self._bare is not None and all(is_ours(one) for one in self.rules):
+            check_traces(self.mount, self._bare, "with no hook that acts, what was there before")
+
+    def _call_sample(self) -> None:
+        sample = self._samples[self._calls % len(self._samples)]
+        self._calls += 1
+        self._call(sample)
+
+    # Rules: changing
+
+    @initialize(hooks=beginnings())
+    def _begin(self, hooks: list[Candidate]) -> None:
+        """Add some hooks at the beginning."""
+        begun = len(self._lines)
+        for hook in hooks:
+            self._add(hook)
+        self._lines[begun:] = ["\n".join(self._lines[begun:])]
+        self._check()
+
+    @precondition(lambda self: self._candidates)
+    @rule(hook=additions())
+    # Any: options are what `add` of a mount point takes.
+    def add(self, hook: Candidate | str, **options: Any) -> None:
+        """Add a hook, or check that it is refused."""
+        candidate = self._candidate(hook) if isinstance(hook, str) else hook
+        of = options.pop("of", None)
+        candidate = candidate.varied(cast("Options", options)) if options else candidate
+        self._add(candidate.on(of) if of else candidate)
+        self._check()
+
+    def _add(self, candidate: Candidate, *, is_noted: bool = False) -> None:
+        if not is_noted:
+            drawn = {name: self._code(value) for name, value in candidate.drawn.items()}
+            drawn |= _shown(of=candidate.of)
+            self._note("add", repr(self._key_of(candidate)), **drawn)
+        level = self._level(candidate.of)
+        row = row_of(None, candidate.kind, candidate.name, candidate.function, candidate.options, level)
+        if ordered(of_kind([*self._expected.rows, row], row.kind)) is None:
+            self._add_in_vain(candidate)
+            return
+        try:
+            hook = self._attach(candidate, level)
+        except HookOrderError as error:
+            raise broken("refusal", self.mount, f"{candidate!r} was refused, though it has a place: {error}") from error
+        except AspecthookError as error:
+            raise HookTypeError(
+                f"{type(self).__name__}: the candidate {candidate!r} cannot be added to {self.mount.name}: {error}"
+            ) from error
+        if candidate.kind == "exception" and {*hook.types} != {*(candidate.types or (Exception,))}:
+            raise broken("a call", self.mount, f"{candidate!r} was added for {candidate.types} and takes {hook.types}")
+        self._expected.rows.append(row._replace(hook=hook, candidate=candidate))
+        if not self._calls_itself:
+            self._counts.know(hook)
+        self._expected.check(f"with {candidate!r} added")
+
+    def _attach(self, candidate: Candidate, level: MountPoint) -> Hook:
+        return self.attach(candidate) if level is self.mount else put(level, candidate)
+
+    def _add_in_vain(self, candidate: Candidate) -> None:
+        with unchanged(self.mount, f"refusing {candidate!r}"):
+            try:
+                self._attach(candidate, self._level(candidate.of))
+            except HookOrderError:
+                return
+            raise broken("refusal", self.mount, f"{candidate!r} contradicts the others, and was not refused")
+
+    @precondition(lambda self: self._own_rows())
+    @rule(hook=own(), by=ways())
+    def remove(self, hook: Row | str, by: str | None = None) -> None:
+        """Remove a hook by its handle, its name or its function; removing it again must change nothing."""
+        row = self._read_row("remove", hook, **_shown(by=by))
+        if by is None:
+            self._remove(row)
+        else:
+            self._remove_by(row, by)
+        with unchanged(self.mount, f"removing {row!r} again"):
+            cast("Hook", row.hook).remove()
+        self._check()
+
+    def _remove_by(self, row: Row, by: str) -> None:
+        level, handle = cast("MountPoint", row.level), cast("Hook", row.hook)
+        alike = [row]
+        if by == "name":
+            alike = [one for one in self._expected.of(level) if one.name == row.name]
+            level.remove(row.name)
+        elif by == "function":
+            alike = [one for one in self._expected.of(level) if one.function == row.function]
+            level.remove(cast("Callable[..., object]", row.function))
+        elif by == "block":
+            with suppress(PlannedError), handle:
+                raise PlannedError("planned")
+        else:
+            level.remove(handle)
+        self._expected.drop(alike)
+        self._expected.check(f"with {row!r} removed by {by}")
+
+    @precondition(lambda self: self._is_plain() and self._own_rows())
+    @rule(hook=own(), options=st.sampled_from(SETTINGS))
+    def repeat(self, hook: Row | str, options: Options | None = None) -> None:
+        """Add a hook again without `again=True`: it is the one that is there, and with other options it is refused."""
+        several = ", ".join([f"{name!r}: {self._code(value)}" for name, value in (options or {}).items()])
+        shown = {"options": "{" + several + "}"} if options else {}
+        row = self._read_row("repeat", hook, **shown)
+        candidate: Candidate = row.candidate
+        level = cast("MountPoint", row.level)
+        changed: Any = {**candidate.options, **(options or {})}
+        others = [one for one in self._expected.of(level) if (one.kind, one.function) == (row.kind, row.function)]
+        there = [one.hook for one in others if not cast("Hook", one.hook).again and one.candidate is not None]
+        if row.hook not in there:
+            return  # it has itself been added with `again=True`
+        with unchanged(level, f"adding {row!r} again"):
+            try:
+                found = level.add(candidate.kind, candidate.function, *candidate.types, **changed)
+            except HookOptionError as error:
+                if changed == candidate.options:
+                    raise broken("refusal", level, f"{row!r} was added again, and refused: {error}") from error
+            else:
+                if found is not row.hook:
+                    raise broken("members", level, f"{row!r} was added again, and is another hook now")
+                if changed != candidate.options:
+                    raise broken("refusal", level, f"{row!r} was added again with {options}, and was not refused")
+        if row.kind == "exception":
+            with unchanged(level, f"adding {row!r} for other exceptions, and removing it"):
+                other = level.add(candidate.kind, candidate.function, _OtherError, name="other")
+                other.remove()
+        self._check()
+
+    def _read_row(self, method: str, hook: Row | str, *args: str, **options: str) -> Row:
+        row = self._row(hook) if isinstance(hook, str) else hook
+        self._note(method, repr(self._key(row)), *args, **options)
+        return row
+
+    def _remove(self, row: Row) -> None:
+        self.detach(cast("Hook", row.hook))
+        self._expected.drop([row])
+        self._expected.check(f"with {row!r} removed")
+
+    @precondition(lambda self: self._movable())
+    @rule(hook=own(movable=True), priority=PRIORITIES)
+    def move(self, hook: Row | str, priority: int) -> None:
+        """Remove a hook, and add it again with another priority."""
+        row = self._read_row("move", hook, repr(priority))
+        candidate = cast("Candidate", row.candidate)
+        self._remove(row)
+        self._add(candidate.varied({"priority": priority}), is_noted=True)
+        self._check()
+
+    @precondition(lambda self: self._own_rows())
+    @rule(hook=own())
+    def pause(self, hook: Row | str) -> None:
+        """Pause one hook."""
+        self._set_paused(self._read_row("pause", hook), paused=True)
+
+    @precondition(lambda self: any(cast("Hook", row.hook).paused for row in self._own_rows()))
+    @rule(hook=own())
+    def resume(self, hook: Row | str) -> None:
+        """Resume one hook, if it was paused."""
+        self._set_paused(self._read_row("resume", hook), paused=False)
+
+    def _set_paused(self, row: Row, *, paused: bool) -> None:
+        cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=paused)
+        self._expected.pause(row, paused=paused)
+        self._expected.check(f"with {row!r} {'paused' if paused else 'resumed'}")
+        self._check()
+
+    @precondition(lambda self: self._expected.rows and len(self._pauses) < _MOST_PAUSES)
+    @rule(of=levels())
+    def pause_all(self, of: str | None = None) -> None:
+        """Pause all hooks, those of the instance or those of its class, also if they are paused already."""
+        self._note("pause_all", **_shown(of=of))
+        level = self._level(of)
+        pause = level.paused()
+        pause.__enter__()
+        self._pauses.append((level, pause))
+        self._expected.pauses[id(level)] += 1
+        self._expected.check("paused")
+        self._check()
+
+    @precondition(lambda self: self._pauses)
+    @rule(fails=st.booleans())
+    def resume_all(self, *, fails: bool = False) -> None:
+        """End the latest pause, as the end of a `with` block does or as an exception in it does."""
+        self._note("resume_all", **_shown(fails=fails))
+        level, pause = self._pauses.pop()
+        error = PlannedError("planned") if fails else None
+        try:
+            pause.__exit__(type(error) if error else None, error, None)
+        except PlannedError:
+            pass
+        self._expected.pauses[id(level)] -= 1
+        self._expected.check("resumed")
+        self._check()
+
+    @precondition(lambda self: self._expected.rows and self._may_clear())
+    @rule()
+    def clear(self) -> None:
+        """Remove all hooks."""
+        self._note("clear")
+        self.mount.clear()
+        self._expected.drop(self._expected.of(self.mount))
+        self._expected.check("cleared")
+        self._check()
+
+    def _may_clear(self) -> bool:
+        return all(row.candidate is not None for row in self._expected.of(self.mount))
+
+    @precondition(lambda self: len(self._expected.rows) > 1)
+    @rule()
+    def rebuild(self) -> None:
+        """Add the hooks to a copy of the target in other sequences: they must run in the same order."""
+        self._note("rebuild")
+        check_determinism(self.mount)
+        self._is_checked = True
+
+    # Rules: calling
+
+    # Before there were hooks a call shows nothing, and would stay in the shortest list of steps.
+    @precondition(lambda self: self._had_hooks)
+    @rule(given=callings())
+    def call(
+        self,
+        given: Sequence[object],
+        kwargs: Mapping[str, object] | None = None,
+        guest: Guest | str | None = None,
+        drive: str = "",
+    ) -> None:
+        """Make one call, with a guest or without: a hook of the kit's own that is there for this call.
+
+        ``drive`` is how a stream is read before it is read to its end, such as ``"next send"``; or whether the call is
+        cancelled; or that two calls are made at once.
+        """
+        if isinstance(given, Calling):
+            calling = given
+        else:
+            args, named = (given.args, given.kwargs) if isinstance(given, Given) else (tuple(given), dict(kwargs or {}))
+            calling = Calling(args, named, Guest.read(guest) if isinstance(guest, str) else guest, drive)
+        shown = _shown(guest=str(calling.guest or ""), drive=calling.drive)
+        self._note("call", *code_of_given(calling), **shown)
+        if calling.guest is None:
+            self._call(calling)
+            if self._is_small:
+                self._call_live(calling)
+                self._call_other(calling)
+        else:
+            with self._guest(calling.guest, calling):
+                traces = [self._trace(calling) for _ in range(calling.guest.calls)]
+            # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
+            if calling.guest.does not in ANSWERS:
+                self._check_laws(calling, traces)
+        self._check(calls=False)
+
+
+def _shown(**options: object) -> dict[str, str]:
+    """Return the code of the options of a step that are not left out."""
+    return {name: repr(value) for name, value in options.items() if value}

@@ -1,0 +1,107 @@
+"""A call that has been made, with all that is needed to play it again, and what two such calls are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast, final
+
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.kinds import KINDS
+from aspecthook._core.law.order import Chain
+from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import HookAnswerError
+
+from ._calls import Given, values_of
+from ._rows import Counts, Row, of_kind, ordered
+from ._steps import Step, Trace
+
+COUNTED = frozenset({"once", "times", "every", "reentrant"})
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Played:
+    """A call that has been made, and all that is needed to play it again."""
+
+    mount: MountPoint
+    rows: list[Row]  # the hooks that should act in the call, in the order in which they were added
+    trace: Trace
+    bound: tuple[object, ...]  # what a bound method passes by itself
+    given: Given
+    counts: Counts
+    nested: dict[int, list[Played]]  # by the hook that has made them
+
+    @cached_property
+    def values(self) -> tuple[object, ...] | None:
+        """What the parameters were given; None: it did not fit."""
+        return values_of(self.mount, self.given, self.bound)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The hooks in the order in which they must run."""
+        return chain_of(self.rows)
+
+
+def site_of(mount: MountPoint) -> Site:
+    emission = mount.site().signature.emission
+    return Site(mount.name, mount.code(), lambda: mount.function, _find_nothing, emission)
+
+
+def chain_of(rows: list[Row]) -> Chain:
+    chain = Chain(())
+    for kind in KINDS:
+        order = ordered(of_kind(rows, kind))
+        assert order is not None, "the hooks of a call have an order, or they would have been refused"
+        setattr(chain, kind, tuple([cast("Hook", row.hook) for row in order]))
+    return chain
+
+
+@final
+class Admission:
+    """Stands for the conditions of a hook that count."""
+
+    reentrant = True  # the interpreter need not report when a run ends: `Counts.acting` has what is running
+
+    def __init__(self, counts: Counts, hook: Hook, has_run: Callable[[], bool]) -> None:
+        self.counts = counts
+        self.hook = hook
+        self.has_run = has_run  # what is believed where nothing is known
+
+    def admit(self) -> bool:
+        """Whether the hook runs now, by the counts of the model."""
+        admitted = self.counts.admits(self.hook)
+        return self.has_run() if admitted is None else admitted
+
+
+def step_name(step: Step) -> str:
+    return f"{step.kind} {step.name}"
+
+
+def _find_nothing(_kind: str, _function: object) -> None:
+    """Find no hook for messages: nobody reads those of a replay."""
+
+
+def same_object(one: Any, other: Any) -> bool:
+    """Whether two values are one object; containers that each call makes anew are compared by their items.
+
+    These are the tuples and dicts in which arguments are passed, and the list or the group that an event returns.
+    """
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, ExceptionGroup):
+        groups = cast("tuple[ExceptionGroup[Exception], ExceptionGroup[Exception]]", (one, other))
+        return same_object(groups[0].exceptions, groups[1].exceptions)
+    if isinstance(one, (tuple, list)):
+        pair = cast("tuple[Sequence[object], Sequence[object]]", (one, other))
+        return len(pair[0]) == len(pair[1]) and all(map(same_object, *pair))
+    if isinstance(one, dict):
+        first, second = cast("tuple[dict[str, object], dict[str, object]]", (one, other))
+        return first.keys() == second.keys() and all(same_object(value, second[key]) for key, value in first.items())
+    if type(one) in (RuntimeError, TypeError) and "generator" in str(one):  # Python's own, made anew each time
+        return str(one) == str(other)
+    return isinstance(one, (HookAnswerError, GeneratorExit))  # made anew by whoever refuses the answer, or closes

@@ -1,0 +1,188 @@
+"""A traced call as data: its steps in the order in which they began, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, final
+
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.order import Chain
+from aspecthook._errors import HookLookupError, nearest
+
+from ._shortened import shortened
+from ._streams import Resumption
+
+_PENDING: Any = object()
+TARGET = "target"
+
+
+@final
+class Step:
+    """One hook of a traced call, or its target: ``kind``, ``name``, ``given``, its ``answer`` or what it ``raised``.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def double(n):
+        ...     return 2 * n
+        >>> from aspecthook.testing import trace_of
+        >>> trace_of(double)(3)["double"]
+        target double(n=3) → 6
+    """
+
+    __slots__ = (
+        "_at",
+        "_call",
+        "_context",
+        "_events",
+        "_is_pending",
+        "_is_unfit",
+        "answer",
+        "given",
+        "kind",
+        "name",
+        "raised",
+    )
+
+    def __init__(self, kind: str, name: str, given: dict[str, object], at: int = 0) -> None:
+        self.kind = kind
+        self.name = name
+        self.given = given
+        self.answer: object = None
+        self.raised: BaseException | None = None
+        self._at = at  # how many steps had begun before
+        # What a hook that has something inside did, and what was asked of a stream, in the order in which it happened.
+        self._events: list[Proceeding | Resumption] = []
+        self._is_unfit = False  # whether it could not be called with what it was given
+        self._is_pending = False  # whether it has answered an awaitable that nobody has awaited
+        self._context: BaseException | None = None  # of what it raised, as it raised it
+        call: Any = given.get("call")
+        # What `call` has now; it changes until the call has ended.
+        self._call = (tuple(call.arguments.values()), call.result, call.exc) if isinstance(call, Call) else None
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.line}"
+
+    @property
+    def line(self) -> str:
+        """What it was given and what came of it, on one line."""
+        given = ", ".join(f"{name}={shortened(value)}" for name, value in self.given.items())
+        came = f"raised {shortened(self.raised)}" if self.raised is not None else f"→ {shortened(self.answer)}"
+        return f"{self.name}({given}) {came}"
+
+    def _fail(self, error: BaseException) -> None:
+        self.raised, self._context = error, error.__context__
+
+
+@final
+class Proceeding:
+    """One time that an around hook proceeded: with what, and what came of it."""
+
+    __slots__ = ("answer", "args", "kwargs", "raised")
+
+    def __init__(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> None:
+        self.args = args
+        self.kwargs = dict(kwargs or {})
+        self.answer: object = _PENDING
+        self.raised: BaseException | None = None
+
+    def _fail(self, error: BaseException) -> None:
+        self.raised = error
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether anything has come of it yet."""
+        return self.raised is not None or self.answer is not _PENDING
+
+
+@final
+class Trace:
+    """What happened in one call: its ``steps`` in the order in which they began, and its ``result`` or ``exc``.
+
+    It also has what the call was given, whether or not the target ran: ``args`` and ``kwargs`` as they were written,
+    and ``arguments`` by the names of the parameters, defaults filled in (empty if they do not fit the target). These
+    are the objects themselves: where a hook changes one in place, the trace shows what became of it.
+
+    Example:
+        >>> from aspecthook import hookable
+        >>> @hookable
+        ... def double(n):
+        ...     return 2 * n
+        >>> @double.post
+        ... def increase(result):
+        ...     return result + 1
+        >>> from aspecthook.testing import trace_of
+        >>> trace = trace_of(double)(3)
+        >>> trace.names, trace.result, trace.before("double", "increase")
+        (('double', 'increase'), 7, True)
+        >>> trace.args, trace.kwargs, trace.arguments
+        ((3,), {}, {'n': 3})
+    """
+
+    __slots__ = (
+        "_again",
+        "_asked",
+        "_chain",
+        "_is_clear",
+        "_resumed",
+        "_target",
+        "args",
+        "arguments",
+        "exc",
+        "kwargs",
+        "label",
+        "result",
+        "steps",
+    )
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.steps: list[Step] = []
+        # Any: a law compares them as it likes, and only the target knows their types.
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: dict[str, Any] = {}
+        self.arguments: dict[str, Any] = {}
+        self.result: Any = None
+        self.exc: BaseException | None = None
+        self._asked: list[Step] = []  # the predicates `when`
+        self._resumed: list[Resumption] = []  # how a stream was read, and what came of it
+        self._is_clear = True  # whether all that happened could be noted
+        self._target = ""  # its name
+        # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
+        self._chain = Chain(())
+        self._again: Callable[[Chain], Trace | Awaitable[Trace]] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps, in the order in which they began."""
+        return tuple(step.name for step in self.steps)
+
+    def ran(self, name: str) -> bool:
+        """Whether a hook of this name ran."""
+        return name in self.names
+
+    def before(self, first: str, second: str) -> bool:
+        """Whether every run of the first began before every run of the second; true if either did not run."""
+        earlier = [place for place, name in enumerate(self.names) if name == first]
+        later = [place for place, name in enumerate(self.names) if name == second]
+        return not earlier or not later or max(earlier) < min(later)
+
+    def __getitem__(self, name: str) -> Step:
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise HookLookupError(
+            f"{self.label}: {name!r} did not run in this call; what ran: {', '.join(self.names) or 'nothing'}"
+            f"{nearest(name, list(self.names))}"
+        )
+
+    def draw(self) -> str:
+        """Draw the call, a line a step."""
+        came = f"raised {shortened(self.exc)}" if self.exc is not None else f"→ {shortened(self.result)}"
+        width = max((len(step.kind) for step in self.steps), default=0)
+        return "\n".join([f"{self.label} {came}", *(f"  {step.kind:<{width}}  {step.line}" for step in self.steps)])
+
+    def __str__(self) -> str:
+        return self.draw()
+
+    __repr__ = __str__
