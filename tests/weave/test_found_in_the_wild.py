@@ -204,8 +204,8 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
     return False
 
 
-STEPS = [("mounts", "_weaving.py"), ("release", "_shared_hooks.py"), ("discard", "point.py"), ("close", "place.py")]
-STEPS += [("unwrap", "copies.py"), ("leave", "copies.py"), ("_carry", "copies.py")]
+STEPS = [("mounts", "_weaving.py"), ("release", "_shared_hooks.py"), ("discard", "members.py"), ("close", "place.py")]
+STEPS += [("leave", "occupancy.py"), ("restore", "occupancy.py"), ("unwrap", "copies.py"), ("leave", "copies.py"), ("_carry", "copies.py")]
 
 
 @pytest.mark.parametrize(("name", "file"), [*STEPS, ("unwatch", "_imports.py"), ("_change", "point.py")])
@@ -220,7 +220,8 @@ def test_an_interrupted_removal_can_be_done_again(name: str, file: str) -> None:
     assert vars(json.dumps) == {} and type(vars(json.dumps)) is dict
 
 
-OPENING = [("open", "place.py"), ("_stub", "place.py"), ("hold", "place.py"), ("_store", "point.py")]
+OPENING = [("open", "place.py"), ("_stub", "place.py"), ("hold", "place.py"), ("_store", "members.py")]
+OPENING += [("occupy", "occupancy.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
