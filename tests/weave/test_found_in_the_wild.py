@@ -205,7 +205,13 @@ def interrupted(work: Callable[[], object], name: str, file: str) -> bool:
 
 
 STEPS = [("mounts", "_weaving.py"), ("release", "_shared_hooks.py"), ("discard", "members.py"), ("close", "place.py")]
-STEPS += [("leave", "occupancy.py"), ("restore", "occupancy.py"), ("unwrap", "copies.py"), ("leave", "copies.py"), ("_carry", "copies.py")]
+STEPS += [
+    ("leave", "occupancy.py"),
+    ("restore", "occupancy.py"),
+    ("unwrap", "copies.py"),
+    ("leave", "copies.py"),
+    ("_carry", "copies.py"),
+]
 
 
 @pytest.mark.parametrize(("name", "file"), [*STEPS, ("unwatch", "_imports.py"), ("_change", "point.py")])
