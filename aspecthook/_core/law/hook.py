@@ -180,9 +180,12 @@ class Hook(Handle):
         counts = conditions.times, conditions.every, conditions.reentrant
         self.guard = None if counts == (None, None, True) else Guard(*counts, self)
         self._resolve(Asker(kind, site, who, of_instance=self.function is not function))
-        self._resolve_when(
-            Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=options.get("when") is not when)
-        )
+        self.when_asks: Asks | None = None
+        self.when_awaits = False
+        if self.when is not None:
+            of_instance = options.get("when") is not when
+            asker = Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=of_instance)
+            self._resolve_when(self.when, asker)
         # The parts of a hook that is held weakly.
         self.ref: Callable[[], Any] | None = None
         self.inner: Callable[..., Any] | None = None
@@ -202,15 +205,11 @@ class Hook(Handle):
                 f"raised through it; catch in the hook itself, or use a pre and a post hook"
             )
 
-    def _resolve_when(self, asker: Asker) -> None:
+    def _resolve_when(self, when: Callable[..., object], asker: Asker) -> None:
         """Find out what the hook's `when` asks for, and whether its answer is awaited."""
-        self.when_asks: Asks | None = None
-        self.when_awaits = False
-        if self.when is None:
-            return
-        self.when_asks, doubts = resolve(self.when, asker)
+        self.when_asks, doubts = resolve(when, asker)
         self.doubts += doubts
-        flavour = flavour_of(self.when)
+        flavour = flavour_of(when)
         awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
         if flavour != "plain" and (flavour != "async" or asker.site.signature.style not in awaiting):
             raise HookTypeError(
