@@ -11,5 +11,5 @@ FILES = sorted((Path(__file__).parent / "typing").glob("[!_]*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_what_the_type_checkers_read_runs(path: Path) -> None:
+def test_files_for_type_checkers_run(path: Path) -> None:
     assert runpy.run_path(str(path))["__doc__"]

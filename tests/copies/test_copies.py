@@ -184,7 +184,7 @@ def test_a_decorator_over_a_hookable_function_still_offers_its_hooks() -> None:
     assert {"pre", "hooks"} <= set(dir(made)) & set(dir(price)) & set(vars(price))
 
 
-def test_whoever_shares_the_space_of_a_woven_function_has_nothing_of_ours_after_it() -> None:
+def test_function_sharing_the_dict_of_a_woven_one_keeps_nothing_of_ours() -> None:
     def other() -> None: ...
 
     weaving = weave(total, pre=unpicklable())

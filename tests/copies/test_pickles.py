@@ -49,7 +49,7 @@ def check_plain(arrived: Any, made: Made, plain: Made) -> None:
 
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
 @pytest.mark.parametrize("way", WAYS)
-def test_what_arrives_is_the_plain_function(library: Any, maker: Callable[[], Made], way: str) -> None:
+def test_pickled_function_arrives_as_the_plain_one(library: Any, maker: Callable[[], Made], way: str) -> None:
     # Each raised "cannot pickle 'weakref' object", or that of whatever the hooks held.
     made = maker()
     code = made.function.__code__
@@ -108,7 +108,7 @@ def total(qty: int) -> int:
 
 
 @pytest.mark.parametrize("function", [price, total])
-def test_what_travels_by_its_name_stays_as_it_is_where_it_arrives(function: Any) -> None:
+def test_function_pickled_by_name_is_the_one_of_the_receiver(function: Any) -> None:
     # Whoever pickles the `__dict__` alone must not have the code of the function taken out.
     weaving = weave(function, pre=(seen := []).append and (lambda: seen.append("pre")))
     function(1)
@@ -170,7 +170,7 @@ def python(*args: object, **options: Any) -> Any:
     return done.stdout
 
 
-def test_what_a_script_sends_needs_nothing_of_ours_where_it_arrives(library: Any) -> None:
+def test_function_sent_by_a_script_needs_no_aspecthook_where_it_arrives(library: Any) -> None:
     name = library.__name__
     ways = ("plain", "decorated", "hooked", "called", "removed")
     shown = {way: python("-c", ARRIVAL, name, input=python(SCRIPT, name, way)) for way in ways}

@@ -385,9 +385,7 @@ def test_a_builtin_after_the_target_transforms_the_result(shop: Shop, builtin: A
     ("hook", "asked", "near"),
     [(lambda qyt: None, "qyt", "qty"), (lambda *, rates: None, "rates", "rate"), (lambda cal: None, "cal", "call")],
 )
-def test_what_the_target_does_not_offer_is_refused_with_the_nearest_name(
-    shop: Shop, hook: Any, asked: str, near: str
-) -> None:
+def test_unknown_name_is_refused_with_the_nearest_name(shop: Shop, hook: Any, asked: str, near: str) -> None:
     with pytest.raises(HookSignatureError) as caught:
         shop.price.pre(name="clamp")(hook)
     line = hook.__code__.co_firstlineno
@@ -398,7 +396,7 @@ def test_what_the_target_does_not_offer_is_refused_with_the_nearest_name(
     assert len(hooks(shop.price)) == 0
 
 
-def test_what_is_like_nothing_is_refused_without_a_guess(shop: Shop) -> None:
+def test_unknown_name_without_a_near_one_is_refused_without_a_guess(shop: Shop) -> None:
     with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs\)$"):
         shop.price.pre(lambda zzzzzz: None)
 
@@ -688,7 +686,7 @@ def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with
         target()
 
 
-def test_what_a_wrapper_does_not_show_is_refused_with_what_it_shows() -> None:
+def test_name_that_a_wrapper_does_not_show_is_refused_with_those_it_shows() -> None:
     target = hookable(plainly(sold), name="shop:sold")
     with pytest.raises(
         HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift \(.*mean 'qty'"

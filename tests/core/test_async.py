@@ -230,7 +230,7 @@ def test_a_timeout_inside_an_async_generator_cancels_what_it_waits_for_alone(nam
 
 
 @pytest.mark.parametrize("name", IDLE)
-def test_what_an_async_generator_sets_in_the_context_stays_with_its_caller(name: str) -> None:
+def test_context_variable_set_by_an_async_generator_stays_with_its_caller(name: str) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="outside")
 
     @hookable
@@ -498,7 +498,7 @@ def test_a_result_that_can_be_awaited_reaches_the_caller_untouched(around: Any, 
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("value", ["late", None])
-def test_what_a_sync_one_yield_hook_answers_is_awaited(value: object, fails: bool) -> None:
+def test_awaitable_answer_of_a_sync_one_yield_hook_is_awaited(value: object, fails: bool) -> None:
     # The caller got the awaitable.
     @hookable
     async def fetch() -> str:
@@ -633,7 +633,7 @@ ASYNC = {
 
 
 @pytest.mark.parametrize("sort", ASYNC)
-def test_whatever_makes_a_hook_async_it_is_refused_on_a_sync_function(sort: str) -> None:
+def test_async_hook_of_any_form_is_refused_on_a_sync_function(sort: str) -> None:
     # An AsyncMock was accepted, and the call got its coroutine.
     @hookable
     def price() -> int:
@@ -646,7 +646,7 @@ def test_whatever_makes_a_hook_async_it_is_refused_on_a_sync_function(sort: str)
 
 
 @pytest.mark.parametrize("sort", [sort for sort in ASYNC if sort != "lru_cache"])
-def test_whatever_makes_a_hook_async_it_is_awaited_on_an_async_function(sort: str) -> None:
+def test_async_hook_of_any_form_is_awaited_on_an_async_function(sort: str) -> None:
     @hookable
     async def price() -> int:
         return 1

@@ -308,7 +308,7 @@ def test_a_hook_that_an_interrupt_kept_from_being_taken_off_is_taken_off_by_the_
 
 
 @pytest.mark.parametrize("kind", PLAIN_KINDS)
-def test_what_an_isolated_hook_raises_is_logged_and_counted_and_it_has_answered_none(
+def test_exception_of_an_isolated_hook_is_logged_and_counted_and_its_answer_is_none(
     till: Till, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> None:
@@ -340,9 +340,7 @@ def test_a_refused_answer_of_an_isolated_hook_is_logged_too(till: Till, caplog: 
     assert "HookAnswerError" in caplog.text
 
 
-def test_what_the_predicate_of_an_isolated_hook_raises_is_logged_too(
-    till: Till, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_exception_of_an_isolated_hooks_predicate_is_logged(till: Till, caplog: pytest.LogCaptureFixture) -> None:
     # The compiled call let it out, where the interpreted one logged it.
     hook = till.add("pre", isolate=True, when=lambda amount: 1 // amount)
     assert till.pay(0) == 0
@@ -351,7 +349,7 @@ def test_what_the_predicate_of_an_isolated_hook_raises_is_logged_too(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_what_is_no_exception_is_never_isolated(till: Till, error: type[BaseException]) -> None:
+def test_base_exceptions_are_never_isolated(till: Till, error: type[BaseException]) -> None:
     def stop() -> None:
         raise error
 

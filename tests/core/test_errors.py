@@ -185,7 +185,7 @@ BAD: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("is_hooked", [False, True], ids=["unhooked", "hooked"])
 @pytest.mark.parametrize("what", BAD)
-def test_what_is_refused_changes_nothing_and_names_the_mount_point(price: Any, what: str, is_hooked: bool) -> None:
+def test_refusal_changes_nothing_and_names_the_mount_point(price: Any, what: str, is_hooked: bool) -> None:
     if is_hooked:
         price.post(lambda result: result + 1, name="other")
         price("tea")
@@ -283,7 +283,7 @@ def test_a_one_yield_hook_that_does_not_yield_once_is_refused(price: Any, yields
 
 
 @pytest.mark.parametrize("thing", [3, len, [].append, partial(clamp), Mock(), type("Empty", (), {}), property(len)])
-def test_what_has_no_python_code_cannot_be_mounted(thing: Any) -> None:
+def test_callables_without_python_code_cannot_be_mounted(thing: Any) -> None:
     with pytest.raises(MountError):
         hookable(thing)
 
@@ -489,7 +489,7 @@ def test_values_that_may_be_secret_are_in_no_advice() -> None:
     ],
     ids=["dotted", "colon", "bare", "partial", "partial of a builtin"],
 )
-def test_what_hookable_does_not_take_is_named_with_what_to_write(target: Any, message: str) -> None:
+def test_wrong_argument_of_hookable_is_named_with_what_to_write(target: Any, message: str) -> None:
     with pytest.raises(MountError, match=message):
         hookable(target)
 
@@ -564,7 +564,7 @@ anything = st.recursive(
 
 
 @given(anything, st.integers(10, 300))
-def test_what_is_shown_of_any_value_is_one_short_line_and_runs_no_code_of_users(value: object, most: int) -> None:
+def test_brief_of_any_value_is_one_short_line_and_runs_no_code_of_users(value: object, most: int) -> None:
     asked.clear()
     text = brief(value, most)
     assert text.isprintable() and 0 < len(text) <= most
@@ -583,7 +583,7 @@ plain = st.recursive(
 
 
 @given(plain)
-def test_what_is_short_and_of_python_itself_is_shown_as_its_repr_shows_it(value: object) -> None:
+def test_brief_of_a_short_builtin_value_is_its_repr(value: object) -> None:
     if len(repr(value)) < 80 and repr(value).count("[") + repr(value).count("(") + repr(value).count("{") < 4:
         assert brief(value) == repr(value).replace("set()", "{}")
 

@@ -107,7 +107,7 @@ def test_explain_names_the_mount_point_and_writes_the_head_of_the_target(f: Any)
     assert head == "def price(item, qty):"
 
 
-def test_what_explain_shows_is_python(f: Any) -> None:
+def test_explained_source_is_python(f: Any) -> None:
     for kind, hook in (("pre", clamp), ("around", timed), ("exception", report), ("always", report)):
         hooks(f).add(kind, hook)  # type: ignore[arg-type]
     compile(explained(f), "<explained>", "exec")

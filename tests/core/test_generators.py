@@ -223,7 +223,7 @@ def test_an_item_hook_that_raises_closes_the_generator() -> None:
     assert driven(stream, ["next"]) == [("StopIteration", None, "NoneType")]
 
 
-def test_what_a_generator_sets_in_the_context_stays_with_its_caller() -> None:
+def test_context_variable_set_by_a_generator_stays_with_its_caller() -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="outside")
 
     @hookable

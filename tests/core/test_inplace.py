@@ -164,7 +164,7 @@ def test_a_thread_that_holds_the_function_already_sees_the_hooks(target: types.F
     + [functools.singledispatchmethod(make), functools.partialmethod(make), types.SimpleNamespace],
     ids=lambda thing: type(thing).__name__,  # a repr has an address, and no two workers agree on that
 )
-def test_what_has_no_python_code_of_its_own_is_refused_with_advice(thing: object) -> None:
+def test_callables_without_own_python_code_are_refused_with_advice(thing: object) -> None:
     with pytest.raises(MountError, match=r"hookable|call it from|give a function|name them"):
         hookable(thing)
 
@@ -345,7 +345,7 @@ def test_removing_a_hook_twice_is_removing_it_once(target: types.FunctionType) -
 # Others in the same place
 
 
-def test_what_patches_names_may_come_and_go_in_any_order(target: types.FunctionType) -> None:
+def test_patches_of_names_may_be_added_and_removed_in_any_order(target: types.FunctionType) -> None:
     code, space = target.__code__, types.SimpleNamespace(function=target)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(space, "function", functools.wraps(target)(lambda: target()))
@@ -396,7 +396,7 @@ def test_removal_under_others_code_says_displaced(target: types.FunctionType, wa
     assert hooks(target).displaced
 
 
-def test_what_others_put_back_after_our_removal_gives_way_to_the_functions_own_code(
+def test_our_code_put_back_by_others_after_the_removal_is_replaced_by_the_original(
     target: types.FunctionType, warm: bool
 ) -> None:
     # Our code, put back by them when no hook was left, stayed in the function for good.
@@ -510,9 +510,7 @@ CELL = ["what it gives"]
 
 
 @pytest.mark.parametrize("style", ["lasting", "function", "coroutine", "generator", "async generator"])
-def test_what_others_put_back_when_a_weaving_is_gone_gives_way_to_the_functions_own_code(
-    style: str, warm: bool
-) -> None:
+def test_our_code_put_back_by_others_after_a_weaving_is_replaced_by_the_original(style: str, warm: bool) -> None:
     # The mount point of a function that is not hookable goes with its last hook: their copy of our code led nowhere.
     target = function_of(style, CELL)
     code = target.__code__
@@ -531,7 +529,7 @@ def test_what_others_put_back_when_a_weaving_is_gone_gives_way_to_the_functions_
     assert not vars(target)
 
 
-def test_what_is_put_back_long_after_we_have_left_gives_way_too(target: types.FunctionType, warm: bool) -> None:
+def test_our_code_put_back_long_after_the_removal_is_replaced_too(target: types.FunctionType, warm: bool) -> None:
     # It stayed: a place that was left cleanly did not know its own code any more.
     code = target.__code__
     target.pre(noting("hook"))

@@ -275,7 +275,7 @@ def test_a_method_that_names_its_instance_otherwise_is_a_hook_that_does_not_keep
     assert gone() is None
 
 
-def test_what_cannot_be_referred_to_weakly_is_refused_with_advice() -> None:
+def test_instance_without_weak_references_is_refused_with_advice() -> None:
     class Slotted:
         __slots__ = ()
 
@@ -728,7 +728,7 @@ def test_a_warning_that_is_an_error_leaves_the_hook_off(stock: Stock) -> None:
     assert not hooks(Stock.take)
 
 
-def test_what_can_be_meant_for_every_instance_is_not_warned_of(stock: Stock) -> None:
+def test_hook_meant_for_every_instance_causes_no_warning(stock: Stock) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         stock.take.pre(Watcher().note)

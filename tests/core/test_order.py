@@ -413,7 +413,7 @@ def test_one_callable_may_be_a_hook_of_several_kinds_and_for_several_exceptions(
     assert len(point) == 6
 
 
-def test_what_is_added_to_a_function_and_to_an_instance_is_two_hooks() -> None:
+def test_callable_added_to_a_function_and_to_an_instance_is_two_hooks() -> None:
     class Shop:
         @hookable
         def sell(self, n: int) -> int:
@@ -456,7 +456,7 @@ def test_a_subscriber_that_is_added_twice_is_told_of_the_past_once() -> None:
     assert observer.seen == [1, 2]
 
 
-def test_what_is_added_and_woven_is_two_hooks_and_each_goes_by_itself(point: MountPoint) -> None:
+def test_callable_added_and_woven_is_two_hooks_removed_separately(point: MountPoint) -> None:
     observer = Observer()
     with weave(counted, pre=observer.note, priority=10):
         point.pre(observer.note)
@@ -492,7 +492,7 @@ def test_again_is_true_or_false(point: MountPoint, again: Any) -> None:
 # Names that nobody bears
 
 
-def test_what_before_and_after_name_and_no_hook_bears_is_printed_with_the_nearest_name(point: MountPoint) -> None:
+def test_unknown_names_in_before_and_after_are_printed_with_the_nearest_name(point: MountPoint) -> None:
     # A misspelt name showed nowhere.
     def audit() -> None: ...
 

@@ -365,7 +365,7 @@ QUESTIONS: list[Callable[[typing.Any], object]] = [
 
 
 @every_target
-def test_whoever_looks_at_the_function_sees_no_hooks(case: Case) -> None:
+def test_introspection_of_the_function_sees_no_hooks(case: Case) -> None:
     before = [answer(question, case.function) for question in QUESTIONS]
     case.function.pre(lambda: None)
     added = [answer(question, case.function) for question in QUESTIONS]

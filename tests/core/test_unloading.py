@@ -151,7 +151,7 @@ def test_a_module_that_is_unloaded_while_hooked_is_freed(text: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", ONE_MODULE)
-def test_what_runpy_has_run_is_freed(text: str, tmp_path: Path) -> None:
+def test_module_run_by_runpy_is_freed(text: str, tmp_path: Path) -> None:
     write(tmp_path, "run", text)
     made = runpy.run_path(str(tmp_path / "run.py"))
     canary = weakref.ref(made["canary"])
@@ -289,7 +289,7 @@ def test_a_module_that_comes_back_has_its_hooks_as_before(tmp_path: Path) -> Non
     ],
     ids=["function", "class"],
 )
-def test_what_a_reload_has_replaced_is_freed(text: str, tmp_path: Path) -> None:
+def test_objects_replaced_by_a_reload_are_freed(text: str, tmp_path: Path) -> None:
     # The module and its dict are the same; the functions that it had are gone.
     write(tmp_path, "again", text)
     load("again")

@@ -585,7 +585,7 @@ def test_wrapt_passes_over_a_property_and_we_hook_its_getter() -> None:
     assert called == ["ours"]
 
 
-def test_what_wrapt_has_wrapped_is_no_function_and_does_not_pickle(shop: Any, weave: Any) -> None:
+def test_wrapt_wrapper_is_no_function_and_does_not_pickle(shop: Any, weave: Any) -> None:
     assert type(shop.price) is FunctionType
     weave("shop:price", pre=lambda: None)
     assert type(shop.price) is FunctionType
@@ -773,7 +773,7 @@ def test_aspectlib_passes_over_a_property(aspectlib: Any, shop: Any) -> None:
     assert seen == []
 
 
-def test_what_aspectlib_has_woven_has_another_signature(aspectlib: Any, looks: Any, shop: Any, weave: Any) -> None:
+def test_function_woven_by_aspectlib_has_another_signature(aspectlib: Any, looks: Any, shop: Any, weave: Any) -> None:
     weave("shop:price", pre=lambda: None)
     assert str(inspect.signature(shop.price)) == "(item, qty=1)"
     with aspectlib.weave("shop.price", looks):

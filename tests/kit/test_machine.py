@@ -209,7 +209,7 @@ def test_a_law_may_look_at_the_machine_and_be_static() -> None:
     assert all(isinstance(one, Looking) for one in seen)
 
 
-def test_what_a_candidate_says_of_its_options_is_kept() -> None:
+def test_options_of_a_candidate_are_kept() -> None:
     class Fixed(Handling):
         candidates = (
             Candidate("post", lambda: None, name="last", priority=90, after=()),

@@ -204,7 +204,7 @@ def test_a_chain_may_be_longer_than_functions_call_each_other() -> None:
     assert first[:-2] == second[:-2] and first[-2:] == second[:-3:-1]
 
 
-def test_what_is_paused_has_no_place_in_an_order() -> None:
+def test_paused_hooks_have_no_place_in_an_order() -> None:
     target = save()
     hooks(target).set_paused((hooks(target)["log"],), paused=True)
     assert list(orders_of(target)) == [("auth", "check", "send")]
@@ -492,7 +492,7 @@ def test_an_underconstrained_pair_is_one_sentence_of_advice() -> None:
 
 
 @pytest.mark.parametrize("options", [{"priority": "LOW"}, {"after": "round"}, {"after": "look"}])
-def test_what_a_priority_or_a_constraint_orders_is_not_underconstrained(options: dict[str, Any]) -> None:
+def test_hooks_with_priorities_or_constraints_are_not_underconstrained(options: dict[str, Any]) -> None:
     @hookable
     def price(item: str) -> float:
         return 8.4
@@ -527,7 +527,7 @@ def test_a_limit_that_is_no_number_of_orders_is_refused(most: Any) -> None:
 
 
 @pytest.mark.parametrize("check", [orders_of, assert_order_free, underconstrained])
-def test_what_is_no_mount_point_has_no_orders(check: Any) -> None:
+def test_plain_function_has_no_orders(check: Any) -> None:
     with pytest.raises(HookLookupError):
         check(save)
 

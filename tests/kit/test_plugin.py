@@ -29,7 +29,7 @@ def outcome(result, **expected):
 # weave
 
 
-def test_what_is_woven_comes_off_at_the_end_of_a_test_that_passes_or_fails_or_whose_setup_fails(shop):
+def test_weave_fixture_removes_its_hooks_when_a_test_passes_fails_or_its_setup_fails(shop):
     result = shop("""
         plain = kit_shop.price.__code__
         @pytest.fixture
@@ -283,7 +283,7 @@ def test_unless_asked_for_nobody_looks_for_leaks(shop, args):
     assert "left" not in outcome(shop(LEAK, *args), passed=1, warnings=0)
 
 
-def test_where_warnings_are_errors_the_warning_fails_the_test(shop):
+def test_leak_warning_fails_the_test_if_warnings_are_errors(shop):
     outcome(shop(LEAK, "-W", "error", "--hook-leaks=warn"), passed=1, errors=1)
 
 
@@ -335,7 +335,7 @@ def test_only_hooks_that_are_still_there_on_what_outlives_the_test_are_leaks(sho
     outcome(result, passed=5, failed=1)
 
 
-def test_what_only_the_traceback_of_a_lasting_exception_keeps_is_no_leak(shop):
+def test_hook_kept_by_a_lasting_traceback_is_no_leak(shop):
     result = shop(
         """
         error = OSError()
@@ -420,7 +420,7 @@ RAISING = [
 
 @pytest.mark.parametrize("mode", ["warn", "error"])
 @pytest.mark.parametrize("raising", RAISING)
-def test_what_the_exception_of_a_failed_test_keeps_is_no_leak(shop, raising, mode):
+def test_hook_kept_by_the_exception_of_a_failed_test_is_no_leak(shop, raising, mode):
     # pytest leaves the last exception in `sys`, a module, which was taken for something that lasts.
     text = f"""
 class Odd(Exception): ...
@@ -636,7 +636,7 @@ def test_it():
     assert chains_in(outcome(shop(text), failed=1)) == shown
 
 
-def test_what_the_fixtures_of_a_failed_test_have_changed_is_shown_of_wider_ones_too(shop):
+def test_chains_changed_by_fixtures_of_any_scope_are_shown_for_a_failed_test(shop):
     # Of a fixture of a module only the first test that uses it was shown anything.
     text = f"""{SECTION}
 @pytest.fixture(scope="module")
@@ -735,7 +735,7 @@ def test_it(kind, tape, weave):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n1",)])
-def test_whatever_the_repr_of_a_value_does_the_outcome_is_the_same_and_the_report_short(shop, workers):
+def test_repr_that_raises_or_is_huge_changes_no_outcome_and_the_report_is_short(shop, workers):
     # One that raises ended the session with INTERNALERROR, a large one printed 1.5 MB.
     pytest.importorskip("xdist")
     shown = outcome(shop(HOSTILE, *workers, "--tb=short", plugins=("xdist",)), failed=6)

@@ -446,7 +446,7 @@ def test_a_law_that_raises_something_else_is_told_with_its_name_and_the_call() -
 
 
 @pytest.mark.parametrize("error", [UnsatisfiedAssumption, unittest.SkipTest, KeyboardInterrupt])
-def test_what_a_law_says_to_the_test_runner_passes(error: type[BaseException]) -> None:
+def test_skip_and_fail_in_a_law_reach_the_test_runner(error: type[BaseException]) -> None:
     def refuses(trace: Trace) -> bool:
         raise error
 

@@ -188,7 +188,7 @@ def test_every_sort_of_parameter_has_defaults(how: Any) -> None:
 @pytest.mark.parametrize(
     "text", ["(a: int)", "(a=b)", "(a, a)", "(a): ...\nx = 1", "(a): return 1", "a", "(a=1, b)", "(1)"]
 )
-def test_what_is_no_signature_is_refused(text: str) -> None:
+def test_wrong_signature_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no signature such as"):
         signature(text)
 
@@ -296,7 +296,7 @@ def test_an_interrupt_that_nobody_planned_is_no_outcome() -> None:
     assert isinstance(planned.drive().exc, KeyboardInterrupt)
 
 
-def test_what_hypothesis_raises_is_no_outcome() -> None:
+def test_exceptions_of_hypothesis_are_no_outcome() -> None:
     target = Target("()")
 
     def reject() -> None:

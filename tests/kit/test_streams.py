@@ -138,7 +138,7 @@ def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) 
     assert len(traces[0].steps) > 1 or drive == "close"
 
 
-def test_what_is_sent_thrown_and_closed_reaches_the_target() -> None:
+def test_send_throw_and_close_reach_the_target() -> None:
     function = generator()
     mount = hooks(function)
     sent = made(make_call(mount, (), Given((2,), {}), drive=("next", "send")))
@@ -184,7 +184,7 @@ def nothing_closed(trace: Trace) -> None:
         (nothing_closed, "next close", "target count should have been closed"),
     ],
 )
-def test_what_a_generator_should_not_have_done_is_found(change: Callable[[Trace], None], drive: str, says: str) -> None:
+def test_wrong_steps_of_a_generator_are_found(change: Callable[[Trace], None], drive: str, says: str) -> None:
     function = generator()
     trace = made(make_call(hooks(function), (), Given((3,), {}), drive=drive.split()))
     assert played(function, trace) is None

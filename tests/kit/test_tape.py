@@ -158,7 +158,7 @@ def test_recording_the_same_function_twice_records_each_call_once(tape):
     assert shape(tape) == [("price", 0)]
 
 
-def test_what_cannot_be_woven_leaves_no_half_of_a_recorder(tape):
+def test_refused_recording_leaves_no_recorder(tape):
     with pytest.raises(Exception, match="asks for 'quantity'"):
         tape.record(price, when=lambda quantity: True)
     price("tea")
@@ -203,7 +203,7 @@ def test_a_coroutine_is_recorded_with_what_it_gave_and_tasks_belong_to_who_start
     assert str(tape).splitlines()[1:3] == ["  fetch(url='a') -> 2.5", "    price(item='a', qty=1) -> 2.5"]
 
 
-def test_what_the_consumer_of_a_generator_calls_is_not_inside_of_it(tape):
+def test_calls_of_a_generators_consumer_are_not_inside_of_it(tape):
     tape.record(prices).record(price).record(charge)
     for amount in prices(2):
         charge(amount)

@@ -70,7 +70,7 @@ def test_hooks_that_take_all_arguments_are_traced() -> None:
     assert [step.given for step in trace_of(plain)("tea").steps[:2]] == [{"args": ("tea",), "n": 1}, {"n": 1}]
 
 
-def test_what_a_hook_or_the_target_raises_is_in_its_step() -> None:
+def test_exceptions_of_hooks_and_target_are_in_their_steps() -> None:
     trace = trace_of(make())("gold")
     assert isinstance(trace["price"].raised, KeyError)
     assert trace["price"].raised is trace["twice"].raised
@@ -211,7 +211,7 @@ def test_assert_order_reads_the_chain_and_takes_the_targets_own_name() -> None:
         assert_order(price, "discont", "price")
 
 
-def test_what_is_no_mount_point_cannot_be_traced() -> None:
+def test_plain_function_cannot_be_traced() -> None:
     with pytest.raises(HookLookupError):
         trace_of(make)
 

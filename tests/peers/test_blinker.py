@@ -252,7 +252,7 @@ def test_with_an_ordered_set_the_receivers_of_any_sender_still_go_before_those_o
     assert story_of(BlinkerInOrderOfConnecting).splitlines()[:-2] == steps
 
 
-def test_what_a_receiver_raises_ends_the_send_and_the_answers_so_far_are_lost() -> None:
+def test_exception_of_a_receiver_ends_the_send_and_loses_the_answers_so_far() -> None:
     signal, ran = OrderedSignal(), list[str]()
 
     def first(sender: Any) -> None:

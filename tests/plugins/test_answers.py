@@ -18,7 +18,7 @@ from aspecthook.plugins import Plugins
 from tests.plugins.shop import Failing, Seller, Shop, fresh_host, message, module_of, trace_left, unchanged
 
 
-def test_who_answered_what_is_visible(shop: Any, plugins: Plugins) -> None:
+def test_answers_have_the_names_of_the_plugins(shop: Any, plugins: Plugins) -> None:
     class Everywhere:
         def __init__(self, step: int) -> None:
             self.step = step
@@ -160,7 +160,7 @@ def test_answers_name_the_right_one_of_two_plugins_with_one_function(plugins: Pl
     assert named == [["first"], ["second"], ["first"]]
 
 
-def test_what_is_no_event_has_no_answers(shop: Any, plugins: Plugins) -> None:
+def test_answers_of_a_plain_function_are_refused(shop: Any, plugins: Plugins) -> None:
     """It was called, and gave an empty list."""
     called: list[str] = []
     hooks(shop.restock).pre(lambda item: called.append(item))

@@ -74,7 +74,7 @@ def test_a_plugin_is_found_by_its_name_its_object_and_its_handle(plugins: Plugin
             act("nobody")
 
 
-def test_what_is_off_stays_off(shop: Any, plugins: Plugins) -> None:
+def test_disabled_plugin_stays_disabled(shop: Any, plugins: Plugins) -> None:
     with unchanged():
         plugin = plugins.register(Seller())
         plugins.unregister(plugin)
@@ -141,9 +141,7 @@ def test_a_plugin_may_register_others_while_the_event_happens(shop: Any, plugins
 
 
 @pytest.mark.parametrize("act", ["unregister", "disable"])
-def test_what_a_plugin_does_to_others_and_itself_holds_from_the_next_call_on(
-    shop: Any, plugins: Plugins, act: str
-) -> None:
+def test_changes_made_by_a_plugin_hold_from_the_next_call_on(shop: Any, plugins: Plugins, act: str) -> None:
     class Bad:
         @on
         def sold(self) -> str:

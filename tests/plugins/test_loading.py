@@ -53,7 +53,7 @@ def test_loading_entry_points_again_changes_nothing(shop: Any, plugins: Plugins,
     assert again is not plugin and shop.sold("tea") == ["seller", "1 points"]
 
 
-def test_what_is_registered_by_that_name_is_left_and_the_entry_point_is_not_imported(
+def test_registered_plugin_is_kept_and_an_entry_point_of_its_name_not_imported(
     shop: Any, plugins: Plugins, install: Install
 ) -> None:
     install("loyal", {"loyalty": "plugged_a:Loyalty", "fraud": "plugged_b:Fraud"}, {"plugged_b": "1 / 0"})
@@ -381,7 +381,7 @@ def test_a_config_of_plugins_imports_nothing_that_no_registry_allows(plugins: Pl
     )
 
 
-def test_what_a_module_raises_as_it_is_imported_is_let_through_with_a_note(plugins: Plugins, install: Install) -> None:
+def test_exception_of_an_imported_module_is_passed_on_with_a_note(plugins: Plugins, install: Install) -> None:
     registry = Registry("shop plugins", imports=True)
     install("wreck", {}, {"plugged_a": "1 / 0", "plugged_b": "import plugged_none"})
     with pytest.raises(ZeroDivisionError) as caught:

@@ -258,7 +258,7 @@ def test_a_plugin_whose_attributes_and_operators_fail_is_one_as_any(shop: Any, p
         plugins.unregister(hostile)
 
 
-def test_what_is_equal_to_everything_is_no_plugin(plugins: Plugins) -> None:
+def test_object_equal_to_everything_is_not_taken_for_a_plugin(plugins: Plugins) -> None:
     class Same:
         def __eq__(self, other: object) -> bool:
             return True
@@ -512,7 +512,7 @@ GIVEN: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("options", "error", "says"), GIVEN)
-def test_what_is_given_to_register_is_checked(
+def test_arguments_of_register_are_checked(
     plugins: Plugins, options: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     """`before=5` was a TypeError of Python's, `enabled="no"` was true."""

@@ -119,7 +119,7 @@ values = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.int
 
 
 @given(st.dictionaries(st.text().filter(lambda key: key not in {"type", "priority", "self"}), values))
-def test_what_goes_in_comes_out_and_the_config_stays_as_it_was(options: dict[str, object]) -> None:
+def test_building_calls_the_type_with_the_options_and_leaves_the_config_unchanged(options: dict[str, object]) -> None:
     registry = Registry("hooks", imports=__name__)
     registry.register(Kept)
     for kind in ("Kept", Kept, f"{__name__}:Kept"):
@@ -320,7 +320,7 @@ def test_a_name_that_is_taken_is_refused_saying_where_the_first_is_defined(regis
     assert list(registry) == ["Ema", "Ranked", "Saver", "fresh"]
 
 
-def test_what_has_no_file_is_told_by_its_name() -> None:
+def test_class_without_a_file_is_named_in_messages() -> None:
     registry = Registry("hooks")
     registry.register(dict, name="x")
     registry.register(type("Made", (), {"__module__": "nowhere"}), name="y")
@@ -355,14 +355,14 @@ def test_what_has_no_file_is_told_by_its_name() -> None:
         ),
     ],
 )
-def test_what_cannot_be_registered_is_refused(call: Callable[[Registry], object], expected: str) -> None:
+def test_registering_refuses_wrong_values(call: Callable[[Registry], object], expected: str) -> None:
     registry = Registry("hooks")
     assert message(HookTypeError, lambda: call(registry)) == f"registry 'hooks': {expected}"
     assert list(registry) == []
 
 
 @pytest.mark.parametrize("target", [lambda: None, partial(Ema)], ids=["lambda", "partial"])
-def test_what_has_no_name_of_its_own_is_given_one(target: Callable[..., object]) -> None:
+def test_callable_without_a_name_is_registered_under_a_given_one(target: Callable[..., object]) -> None:
     registry = Registry("hooks")
     shown = "<functools.partial object>" if isinstance(target, partial) else f"<function {__name__}:<lambda>>"
     expected = f"registry 'hooks': {shown} has no name of its own; give one by name="
@@ -598,7 +598,7 @@ def test_a_priority_that_cannot_be_set_is_one_clear_error(kind: Callable[[], obj
     assert isinstance(caught.value.__cause__, AttributeError)
 
 
-def test_what_the_constructor_raises_is_let_through_with_a_note(registry: Registry) -> None:
+def test_exception_of_a_constructor_is_passed_on_with_a_note(registry: Registry) -> None:
     raised = KeyError("folder")
 
     @registry.register
@@ -694,7 +694,7 @@ def typed(type: str) -> None: ...
         ),
     ],
 )
-def test_what_cannot_be_built_is_refused(registry: Registry, config: Any, expected: str) -> None:
+def test_building_refuses_wrong_configs(registry: Registry, config: Any, expected: str) -> None:
     before = copy.copy(config)
     assert message(ConfigError, lambda: registry.build_from_config(config)) == f"registry 'hooks': {expected}"
     assert config == before
@@ -815,7 +815,7 @@ def test_a_table_may_be_empty_or_a_list_in_one_line(
         ("[a]\nb = 1", "a.b.c", ": there is no table 'a.b.c'; its tables: 'a'"),
     ],
 )
-def test_what_a_file_has_wrong_is_told_with_its_place(
+def test_error_in_a_file_is_reported_with_its_place(
     registry: Registry, run: Callable[[str], Path], text: str, table: str, expected: str
 ) -> None:
     path = run(text)
@@ -829,7 +829,7 @@ def test_a_table_is_named_by_a_string(registry: Registry, run: Callable[[str], P
     assert message(HookTypeError, lambda: registry.build_from_toml(path, table)) == expected
 
 
-def test_what_a_constructor_raises_for_a_file_has_a_note_with_the_place(
+def test_exception_of_a_constructor_has_a_note_with_the_place_in_the_file(
     registry: Registry, run: Callable[[str], Path]
 ) -> None:
     path = run("[[hooks]]\ntype = 'fractions:Fraction'\nnumerator = 'x'")
@@ -851,7 +851,7 @@ def test_what_a_constructor_raises_for_a_file_has_a_note_with_the_place(
     ],
     ids=["syntax", "encoding", "depth", "digits"],
 )
-def test_what_is_no_toml_is_told_with_file_and_line(tmp_path: Path, raw: bytes, expected: str) -> None:
+def test_invalid_toml_is_reported_with_file_and_line(tmp_path: Path, raw: bytes, expected: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(raw)
     for read in (load_toml, Registry("hooks").build_from_toml):
@@ -923,7 +923,7 @@ def test_an_entry_point_that_its_distribution_gives_twice_is_one(registry: Regis
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_what_is_registered_goes_before_an_entry_point_whichever_came_first(
+def test_registered_name_takes_precedence_over_an_entry_point(
     registry: Registry, install: Install, first: bool
 ) -> None:
     install("cosine", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
@@ -1028,7 +1028,7 @@ def test_a_group_that_is_gone_is_gone_when_it_is_read_again(
     assert "Cosine" not in registry
 
 
-def test_what_a_module_raises_as_it_is_imported_by_a_path_is_let_through(registry: Registry, install: Install) -> None:
+def test_exception_of_a_module_imported_by_path_is_passed_on(registry: Registry, install: Install) -> None:
     install("wreck", {}, {"registry_plugin_a": "1 / 0", "registry_plugin_b": "import registry_plugin_none"})
     with pytest.raises(ZeroDivisionError) as caught:
         registry.build_from_config("registry_plugin_a:A")
@@ -1113,7 +1113,7 @@ def test_a_name_without_a_colon_is_never_imported() -> None:
 
 
 @pytest.mark.parametrize("imports", [5, None, "", [""], [5], {}])
-def test_what_a_registry_imports_is_true_or_false_or_packages(imports: Any) -> None:
+def test_imports_option_takes_a_bool_or_packages(imports: Any) -> None:
     assert "imports has the package" in message(HookTypeError, lambda: Registry("hooks", imports=imports))
 
 
@@ -1149,7 +1149,7 @@ def test_no_message_shows_what_a_config_gives(config: Any) -> None:
     assert "hunter2" not in said and said
 
 
-def test_what_was_built_of_a_large_config_is_said_in_a_line() -> None:
+def test_note_on_a_large_config_is_one_line() -> None:
     def broken(**options: object) -> None:
         raise ValueError
 
@@ -1163,7 +1163,7 @@ def test_what_was_built_of_a_large_config_is_said_in_a_line() -> None:
 
 
 @pytest.mark.parametrize("path", ["no\0file", "no\nfile\0", "\ud800/no file"])
-def test_what_is_no_path_is_one_line(path: str) -> None:
+def test_invalid_path_is_an_error_of_one_line(path: str) -> None:
     for read in (load_toml, Registry("hooks").build_from_toml):
         with pytest.raises((ConfigError, FileNotFoundError)) as caught:
             read(path)

@@ -71,7 +71,7 @@ SPECS: dict[str, Callable[[], tuple[object, Any, object]]] = {
 
 
 @pytest.mark.parametrize("kind", SPECS)
-def test_what_has_events_is_a_specification(kind: str) -> None:
+def test_class_with_events_is_a_specification(kind: str) -> None:
     spec, sold, holder = SPECS[kind]()
     with unchanged(holder):
         plugins = Plugins(spec)
@@ -194,7 +194,7 @@ def test_static_and_class_method_events_of_an_instance_are_those_of_its_class() 
     plugins.unregister("Neighbour")
 
 
-def test_what_is_hookable_can_be_hooked_by_plugins(shop: Any, plugins: Plugins) -> None:
+def test_hookable_method_of_a_specification_can_be_hooked_by_plugins(shop: Any, plugins: Plugins) -> None:
     """A hookable property was none of the events."""
 
     class Helper:
@@ -351,7 +351,7 @@ def test_hooks_outlive_the_object_that_knows_the_plugins(shop: Any) -> None:
     assert shop.sold("tea") == ["seller"]
 
 
-def test_what_knows_the_plugins_keeps_their_host() -> None:
+def test_reference_to_the_plugins_keeps_their_host() -> None:
     plugins = Plugins(Shop())
     plugins.register(Seller())
     gc.collect()

@@ -777,7 +777,7 @@ A, B = HOOKS["pre", "a"], HOOKS["pre", "b"]
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_a_proxy_stands_for_can_be_woven_again_by_giving_it_itself(world: World, name: str) -> None:
+def test_original_of_a_proxy_can_be_woven_again(world: World, name: str) -> None:
     place = place_of(world, name)
     with weave(place.first, pre=A), weave(place.first, pre=B):
         assert seen(place.call) == ["a", "b"]

@@ -88,7 +88,7 @@ def test_sync_and_async_hooks_stand_on_the_same_coroutine_method() -> None:
     assert order == ["slow begins", "slow ends", "quick", "in", "out"]
 
 
-def test_what_is_written_is_changed_by_a_pre_hook_on_a_plain_method() -> None:
+def test_pre_hook_on_a_plain_method_changes_what_is_written() -> None:
     async def main() -> None:
         async with echo() as (reader, writer):
             with weave(writer.write, pre=lambda data: Args(data=data.replace(b"secret", b"******"))):

@@ -162,7 +162,7 @@ def test_the_statements_of_sqlalchemy_are_seen_and_timed(engine: Any) -> None:
     assert all(seconds >= 0 for seconds in timed)
 
 
-def test_what_a_pre_hook_makes_of_a_statement_is_what_sqlite_runs(engine: Any) -> None:
+def test_statement_changed_by_a_pre_hook_is_run_by_sqlite(engine: Any) -> None:
     ran: list[str] = []
     with engine.connect() as connection:
         connection.connection.driver_connection.set_trace_callback(ran.append)

@@ -48,7 +48,7 @@ def test_names_choose_modules(names: Any, wanted: list[str]) -> None:
     assert chosen(made(Deep), names) == wanted
 
 
-def test_where_refuses_modules() -> None:
+def test_where_option_refuses_modules() -> None:
     assert chosen(made(Deep), "*", where=lambda module: isinstance(module, nn.ReLU)) == ["blocks.0.1", "blocks.1.1"]
 
 

@@ -293,7 +293,7 @@ def test_marks_are_woven_in_the_order_in_which_they_are_written_those_of_bases_f
     assert log == ["zulu", "alpha", "aardvark"]
 
 
-def test_where_and_scope_hold_for_all_marks(shop: Any) -> None:
+def test_options_where_and_scope_hold_for_all_marks(shop: Any) -> None:
     class Aspect:
         @pre(f"{SHOP}:*")
         def note(self, call: Any) -> None:

@@ -593,7 +593,7 @@ def test_a_module_stands_for_its_own_public_functions(shop: Shop) -> None:
         assert everything(shop) == before
 
 
-def test_where_is_asked_of_the_function_itself_and_refuses(shop: Shop) -> None:
+def test_option_where_is_asked_of_the_function_itself_and_refuses(shop: Shop) -> None:
     asked: list[object] = []
 
     def where(function: object) -> bool:
@@ -607,7 +607,7 @@ def test_where_is_asked_of_the_function_itself_and_refuses(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("target", ["two", "Cart", ""])
-def test_where_that_refuses_everything_is_an_error(shop: Shop, target: str) -> None:
+def test_option_where_that_refuses_everything_is_an_error(shop: Shop, target: str) -> None:
     before = everything(shop)
     with pytest.raises(WeaveError, match="where"):
         weave(getattr(shop, target) if target else shop, pre=lambda: None, where=lambda f: False)
