@@ -216,8 +216,8 @@ def hooks_for(draw: st.DrawFn, target: Any, *, kinds: Iterable[Kind] | None = No
 
     Example:
         >>> from hypothesis import find
-        >>> find(hooks_for(Target("(qty)"), kinds=["post"]), lambda drawn: "qty" in drawn.asks and drawn.answer == 1)
-        HookSpec('post', 'one', asks='qty', answer=1)
+        >>> find(hooks_for(Target("(qty)"), kinds=["post"]), lambda drawn: "qty" in drawn.asks)
+        HookSpec('post', 'one', asks='qty')
     """
     found = _signature_of(target)
     kind: Kind = draw(st.sampled_from(_kinds(found, kinds)))
