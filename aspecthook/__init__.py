@@ -2,7 +2,7 @@
 
 A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre``, ``f.post``, ``f.exception``,
 ``f.around`` and ``f.always`` add hooks to it, `weave` puts them on code that is not yours, `hooks` looks at them,
-`explain` prints what a call does. Hooks come off again without trace.
+`explain` prints what a call does. Hooks can be removed without a trace.
 """
 
 from __future__ import annotations

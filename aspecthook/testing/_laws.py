@@ -162,7 +162,7 @@ def check_law(predicate: Callable[[Trace], object], mount: MountPoint, trace: Tr
 
 
 def _is_a_verdict(error: Exception) -> bool:
-    """Whether an exception is meant for whoever runs the test: `hypothesis.assume`, `unittest.SkipTest`."""
+    """Whether an exception is meant for the test runner: `hypothesis.assume`, `unittest.SkipTest`."""
     from unittest import SkipTest
 
     from hypothesis.errors import HypothesisException

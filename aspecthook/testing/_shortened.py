@@ -1,4 +1,4 @@
-"""How values are shown to whoever tests with them: bounded, in one line, and whatever their `repr` does."""
+"""How values are shown in reports of tests: in one line of bounded length, whatever their `repr` does."""
 
 from __future__ import annotations
 

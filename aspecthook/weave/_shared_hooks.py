@@ -72,7 +72,7 @@ class SharedHook:
 
     @property
     def alive(self) -> bool:
-        """Whether the function that the hook was put on still exists."""
+        """Whether the function that has the hook still exists."""
         return self.mount() is not None and self._function() is not None
 
     def hold(self, holder: object, claim: Claim, *, paused: bool) -> None:

@@ -1,4 +1,4 @@
-"""The weaving: hooks put on all that a target means, now and when modules are imported, removed as one."""
+"""The weaving: hooks on all that a target means, now and when modules are imported, removed as one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Key: TypeAlias = tuple[object, ...]  # a spot, a wanted hook, and which of seve
 
 
 class _Piece(NamedTuple):
-    """One hook that was put on one spot."""
+    """One hook on one spot."""
 
     shared: SharedHook
     mount: MountPoint | None  # kept here if nothing else keeps it
@@ -46,7 +46,7 @@ class _Piece(NamedTuple):
 
 @final
 class Weaving:
-    """Hooks that were put on together and are removed together: the handle that `weave` returns.
+    """Hooks that were added together and are removed together: the handle that `weave` returns.
 
     A context manager: the hooks are removed at the end of the block.
 
@@ -278,7 +278,7 @@ class Weaving:
         )
 
     def imported(self, module: ModuleType) -> None:
-        """Weave what a module has brought. An error does not break the import: it is kept, and a warning tells it."""
+        """Weave what a module has brought. An error does not break the import: it is kept, and a warning reports it."""
         name = module.__name__
         try:
             for mount in self.mounts:

@@ -2,7 +2,7 @@
 
 The invariant is law 4: ours goes in only where there is what was there before us, or something of ours. What a stranger
 has put there is never replaced. A stranger may have kept ours, though, and put it back when we have long left: such a
-place is *stranded*, and whoever looks at it next restores what was there before.
+place is *stranded*, and the next look at it restores what was there before.
 """
 
 from __future__ import annotations
