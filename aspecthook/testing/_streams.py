@@ -1,7 +1,7 @@
 """Streams as a trace notes them: what was asked of a generator, and what it yielded, returned or raised.
 
-The invariant: all that happens to a stream is noted in the order in which it happens, so code that repeats it in that order
-does the same.
+The invariant: all that happens to a stream is noted in the order in which it happens, so code that repeats it in
+that order does the same.
 """
 
 from __future__ import annotations
