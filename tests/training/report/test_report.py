@@ -135,7 +135,7 @@ def test_the_report_has_the_progress_and_the_best_numbers(tmp_path: Path) -> Non
     assert "val_accuracy 0.7 best 0.9 in epoch 2" in page.said()
     assert f"loss {sum(BATCHES) / 6:.4g} the best, first in epoch 1" in page.said()
     assert page.rows["Numbers"][2] == ["val_accuracy", "0.7", "0.9", "epoch 2", "0.5 to 0.9"]
-    assert page.rows["Epochs"][0] == ["epoch", "iteration", "loss", "val_accuracy", "lr", "time"]
+    assert page.rows["Epochs"][0] == ["epoch", "iteration", "loss", "val_accuracy", "lr", "duration"]
     assert [row[:2] + row[3:4] for row in page.rows["Epochs"][1:]] == [
         ["1", "6", "0.5"],
         ["2", "12", "0.9"],
