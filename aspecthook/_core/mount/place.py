@@ -324,7 +324,8 @@ class Place(Occupancy):
             code = self._link(chain, moved)
             if moved is self.moved and moved.run is None:
                 break
-        self.occupy(code)
+        if not self.is_theirs():
+            self.put(code)
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _link(self, chain: Chain, moved: Moved) -> CodeType:
