@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .test_docs import ROOT, blocks
+from .page import blocks
+from .test_docs import ROOT
 
 pytest.importorskip("numpy")
 
