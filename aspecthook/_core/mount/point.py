@@ -202,7 +202,7 @@ class MountPoint(Members):
     def prepare(self) -> None:
         """Load the compiler, which takes a third of the time of `import aspecthook`; not every program adds hooks."""
         # Not under the lock, since an import may run code of others.
-        from . import place  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        from . import place  # noqa: F401
 
     # How a change is made; all under the lock, which is reentrant: a finalizer, ours or a user's, may run at any
     # allocation and make a change of its own. So nothing is stored that was computed from what may have changed since.
