@@ -111,7 +111,7 @@ class SharedHook:
         self.hook.remove()
         if mount is not None:
             mount.tidy()
-        if mount is not None and mount.woven.get(self.key) is self:
+        if mount is not None and mount.woven and mount.woven.get(self.key) is self:
             del mount.woven[self.key]
         self._claims.pop(holder, None)  # last, so that an interrupted release can be repeated
 
@@ -134,7 +134,7 @@ def _release(shared: weakref.ref[SharedHook], holder: object) -> None:
 
 def is_woven(mount: MountPoint, wanted: Wanted, *, again: bool) -> bool:
     """Whether a hook is on a mount point already; under the lock."""
-    found = None if again else mount.woven.get(wanted.key)
+    found = None if again or not mount.woven else mount.woven.get(wanted.key)
     return found is not None and bool(found.attached)
 
 
@@ -157,6 +157,9 @@ def acquire(
     """
     key = (wanted.key, object()) if again else wanted.key
     before = mount.members
+    woven: dict[object, SharedHook] = {}
+    if mount.woven is None:
+        mount.woven = woven
     try:
         found = mount.woven.get(key)
         if found is None or not found.attached:
