@@ -146,15 +146,18 @@ class MountPoint(Members):
 
     @under_lock
     def chain(self) -> Chain:
-        """Return the chain that runs now; it is arranged at most once for each change."""
+        """Return the chain that runs now; until the next change it is kept, for those who ask often."""
         members = self._members
         kept = self._chain
         if kept is None or kept[0] is not members:
             pending = self._chain = (None, Chain(()))
-            kept = (members, Chain(self.acting()))
+            kept = (members, self._arranged())
             if self._chain is pending:  # otherwise a signal handler has changed something meanwhile
                 self._chain = kept
         return kept[1]
+
+    def _arranged(self) -> Chain:
+        return Chain(self.acting())
 
     def chains(self) -> Iterator[tuple[Hook, ...]]:
         """Yield the hooks of every chain that a hook added here becomes part of."""
@@ -258,7 +261,7 @@ class MountPoint(Members):
             place.weak = module is None
             if module is not None:
                 watch(function, module, self)
-            place.open(self.chain)
+            place.open(self._arranged)
             for hook in self._members:
                 self.watch(hook)
         except BaseException:  # an interrupt, before there is anything to run
