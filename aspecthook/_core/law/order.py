@@ -99,7 +99,7 @@ class Mentions(dict[tuple[str, str, object], int]):
 
     def count(self, hook: Hook, step: int) -> None:
         """Count a hook in (1) or out (-1)."""
-        single = () if hook.again else hook.keys[1:2]
+        single = () if hook.again else (hook.identity,)
         for where, keys in (("before", hook.before), ("after", hook.after), ("single", single)):
             for key in keys:
                 mention = (where, hook.kind, key)
@@ -110,7 +110,7 @@ class Mentions(dict[tuple[str, str, object], int]):
 
     def may_be_again(self, hook: Hook) -> bool:
         """Whether the same callable may be a hook here already."""
-        return ("single", hook.kind, hook.keys[1]) in self
+        return ("single", hook.kind, hook.identity) in self
 
     def may_close_cycle(self, hook: Hook) -> bool:
         """Whether a new hook is constrained on both sides; only then can it close a cycle."""
