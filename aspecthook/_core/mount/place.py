@@ -127,6 +127,10 @@ def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
     return copy
 
 
+def _no_chain() -> Chain:
+    return Chain(())
+
+
 @final
 class Place(Occupancy):
     """One function and the code that is in it."""
@@ -173,7 +177,7 @@ class Place(Occupancy):
         self.under: Place | None = None
         self.moved = Moved()
         self.instances: dict[int, Callable[..., Any]] = {}
-        self._chain: Callable[[], Chain] = lambda: Chain(())
+        self._chain = _no_chain
         self._slot = Slot()
         self._aside: Callable[..., Any] | None = None
         # Without the GIL, constants are never freed (3.13), nor is code before the next collection. There, one code
@@ -209,7 +213,7 @@ class Place(Occupancy):
         self._slot.links = (0,)
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.unwrap()
-        self._chain = lambda: Chain(())
+        self._chain = _no_chain
         self.opened = False
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
