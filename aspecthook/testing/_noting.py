@@ -39,7 +39,7 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
     is_async = signature.style in ("coroutine", "async generator")
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-        step = Step(hook.kind, hook.name, _given(shown, args, kwargs), len(trace.steps))
+        step = Step(hook.kind, hook.name, given_of(shown, args, kwargs), len(trace.steps))
         trace.steps.append(step)
         return step
 
@@ -72,7 +72,7 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
         asked, when = words_of(hook.when_asks, signature.names), hook.when
 
         def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-            step = Step(hook.kind, hook.name, _given(asked, args, kwargs), len(trace.steps))
+            step = Step(hook.kind, hook.name, given_of(asked, args, kwargs), len(trace.steps))
             trace._asked.append(step)
             return step
 
@@ -115,7 +115,8 @@ def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _given(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
+def given_of(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
+    """Return what a hook was given by name, without `proceed`."""
     values: dict[str, object] = dict(zip(words, args, strict=False))
     if len(args) > len(words):
         values["args"] = args[len(words) :]
