@@ -1292,18 +1292,6 @@ def test_context_set_by_an_item_hook_is_seen_by_consumer_and_generator() -> None
         assert contextvars.copy_context().run(asyncio.run, main()) == ["hook 0", "hook 1"]
 
 
-def test_an_async_generator_closed_by_another_task_runs_its_always_hooks_once_and_there() -> None:
-    async def main() -> None:
-        stream = source()
-        await stream.__anext__()
-        await asyncio.create_task(stream.aclose(), name="closer")  # type: ignore[arg-type]
-
-    seen: list[str] = []
-    with weave(source, always=lambda: seen.append(where())):
-        asyncio.run(main())
-    assert seen == ["closer"]
-
-
 def test_an_async_generator_that_two_tasks_share_is_hooked_in_the_one_inside_the_block() -> None:
     async def main() -> None:
         ready, over = asyncio.Event(), asyncio.Event()

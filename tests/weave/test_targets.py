@@ -661,10 +661,13 @@ CALLS = [
 ]
 
 
-def like_c(function: Callable[..., object]) -> Callable[..., object]:
+def usual(n: int, by: int = 3, to: object = None, *, key: object = None) -> None: ...
+
+
+def like_c(function: Callable[..., object], signature: Callable[..., object] = usual) -> Callable[..., object]:
     """Make what stands for a C function: without Python code, with a signature, and it minds how it is called."""
     made = partial(function)
-    vars(made)["__signature__"] = inspect.signature(lambda n, by=3, to=None, *, key=None: None)
+    vars(made)["__signature__"] = inspect.signature(signature)
     return made
 
 
@@ -686,6 +689,9 @@ def test_an_argument_that_a_hook_replaces_reaches_a_c_function(shop: Shop) -> No
     with weave(f"{NAME}:minds", pre=lambda by: Args(by=by + 2, key="k")):
         assert shop.minds(1) == (1, 5, None, "k")
         assert shop.minds(n=1, by=4, to=5) == (1, 6, 5, "k")
+    shop.minds = like_c(lambda *args: args, lambda n, by=3, /: None)
+    with weave(f"{NAME}:minds", pre=lambda n: Args(n=n + 1)):
+        assert (shop.minds(1), shop.minds(1, 4)) == ((2,), (2, 4))
 
 
 def test_a_hook_sees_the_documented_defaults_of_a_c_function(shop: Shop) -> None:
