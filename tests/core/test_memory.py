@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Hook, Return, event, hookable, hooks
-from aspecthook._core.compile import FREE_THREADED, link, show
+from aspecthook._core.compile import link, show
 
 
 class Big:
@@ -42,7 +42,7 @@ def make(*, lasting: bool) -> types.FunctionType:
 
 # Free-threaded 3.13 never frees parts of code objects that Python code has made; each mount point needs some of its
 # own.
-FEW = 20 if FREE_THREADED and sys.version_info < (3, 14) else 0.3
+FEW = 20 if show.FREE_THREADED and sys.version_info < (3, 14) else 0.3
 
 
 def growth(step: Callable[[], object], times: int) -> float:
@@ -61,7 +61,7 @@ def repeat(step: Callable[[], object], times: int) -> None:
     """Do something often, and collect what it leaves; where code lives until it is collected, in between too."""
     for number in range(times):
         step()
-        if FREE_THREADED and number % 100 == 99:
+        if show.FREE_THREADED and number % 100 == 99:
             gc.collect()
     for _ in range(3):  # without the GIL, what a collection has freed is counted until a later one
         gc.collect()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from sys import version
 from types import CodeType
 from typing import Any, final
 
@@ -21,10 +22,13 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
 
-from . import FREE_THREADED
 from .text import Text
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
+# chain never become constants. They do the same to the names in a code object, the file name included.
+FREE_THREADED = "free-threading" in version
 
 _numbers = count(1)
 

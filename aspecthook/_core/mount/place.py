@@ -12,10 +12,9 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, final
 
-from aspecthook._core.compile import FREE_THREADED
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Linker, template
-from aspecthook._core.compile.show import hide
+from aspecthook._core.compile.show import FREE_THREADED, hide
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError

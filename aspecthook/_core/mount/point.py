@@ -14,6 +14,8 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
 from aspecthook._core.compile.copies import Attributes
+from aspecthook._core.compile.link import template
+from aspecthook._core.compile.show import origins_of, render
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
@@ -25,12 +27,11 @@ from aspecthook._errors import HookLookupError, plural, printable, qualified
 
 from .lock import under_lock
 from .members import Members
+from .place import Place
 from .unloading import module_of, watch, watch_hook
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Record
-
-    from .place import Place
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -125,9 +126,6 @@ class MountPoint(Members):
         chain = self.chain()
         if not chain.everything():
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
-        from aspecthook._core.compile.link import template
-        from aspecthook._core.compile.show import origins_of, render
-
         site = self.site()
         place = self.place
         weak = place is not None and place.opened and place.weak
@@ -199,11 +197,6 @@ class MountPoint(Members):
         """Return what the function hands its calls to, if that is all that it does."""
         return None
 
-    def prepare(self) -> None:
-        """Load the compiler, which takes a third of the time of `import aspecthook`; not every program adds hooks."""
-        # Not under the lock, since an import may run code of others.
-        from . import place  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
     # How a change is made; all under the lock, which is reentrant: a finalizer, ours or a user's, may run at any
     # allocation and make a change of its own. So nothing is stored that was computed from what may have changed since.
 
@@ -246,8 +239,6 @@ class MountPoint(Members):
             if place is not None and older is not None:
                 self.place = place.turned_to(older)
                 continue
-            from .place import Place  # `prepare` has loaded it
-
             made = Place(function, self.code(), self.site(), self._target())
             if place is not None:
                 # A copy of the code of an older place may live on in the code that we replace now.

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Protocol, final
 
-from aspecthook._core.compile import FREE_THREADED
+from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.law.callables import unwrap
 
 from .lock import under_lock
