@@ -107,6 +107,23 @@ class Signature:
             emission,
         )
 
+    @classmethod
+    def of(cls, code: CodeType, emission: Emission | None) -> Signature:
+        """Return the signature of a code object; functions with the same parameters share one.
+
+        Raises:
+            MountError: Two of its parameters have the same name.
+        """
+        flags = code.co_flags
+        count = code.co_argcount + code.co_kwonlyargcount + bool(flags & VARARGS) + bool(flags & VARKEYWORDS)
+        key = (code.co_varnames[:count], code.co_argcount, code.co_posonlyargcount, flags, emission)
+        found = _known.get(key)
+        if found is None:
+            if len(_known) >= _MOST:
+                _known.clear()
+            found = _known[key] = cls(code, emission)
+        return found
+
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
         """Return the values of all parameters by their names."""
         return dict(zip(self.names, values, strict=True))
@@ -121,3 +138,7 @@ class Signature:
         if self.varkw is not None:
             kwargs.update(cast("dict[str, object]", values[self.varkw]))  # the target's own **kwargs
         return args, kwargs
+
+
+_MOST = 1024
+_known: dict[object, Signature] = {}
