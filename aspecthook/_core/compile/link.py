@@ -311,31 +311,36 @@ def _parsed(source: str) -> Any:
         gc.enable()
 
 
-def _pin(function: _ast.AST, pins: set[str]) -> None:
+# Fields of syntax nodes that hold no node; walking only the others takes half the time.
+_LEAVES = frozenset({"id", "ctx", "ops", "op", "name", "attr", "arg", "type_comment", "conversion", "kind", "is_async"})
+_fields: dict[type, tuple[str, ...]] = {_ast.Constant: (), _ast.Name: (), _ast.Nonlocal: ()}
+
+
+def _pin(function: Any, pins: set[str]) -> None:
     """Replace the names of pins by constants, and remove the columns."""
     waiting: list[Any] = [function]
-    for node in waiting:
-        fields: dict[str, Any] = node.__dict__
-        if "col_offset" in fields:
-            fields["col_offset"] = fields["end_col_offset"] = -1
-        for field, child in fields.items():
-            if isinstance(child, _ast.AST):
-                fields[field] = _pinned(child, pins, waiting)
-            elif isinstance(child, list):
-                nodes: list[Any] = fields[field]
+    while waiting:
+        node = waiting.pop()
+        kind = cast("type[_ast.AST]", type(node))
+        fields = _fields.get(kind)
+        if fields is None:
+            fields = _fields[kind] = tuple(field for field in node._fields if field not in _LEAVES)
+        node.col_offset = node.end_col_offset = -1
+        for field in fields:
+            child = getattr(node, field)
+            if isinstance(child, list):
+                nodes: list[Any] = getattr(node, field)
                 for place, one in enumerate(nodes):
-                    nodes[place] = _pinned(one, pins, waiting)
-                    if place and type(one) is _ast.If:
-                        _join(nodes[place - 1], one)
-
-
-def _pinned(node: Any, pins: set[str], waiting: list[Any]) -> Any:
-    """Return what takes the place of a node; it is left to be walked, unless it is a constant now."""
-    if type(node) is _ast.Name and node.id in pins:
-        return _constant(node)
-    if isinstance(node, _ast.AST):
-        waiting.append(node)
-    return node
+                    if type(one) is _ast.Name and one.id in pins:
+                        nodes[place] = _constant(one) if field == "args" else _wrapped(one)
+                    elif one is not None:
+                        waiting.append(one)
+                        if place and type(one) is _ast.If:
+                            _join(nodes[place - 1], one)
+            elif type(child) is _ast.Name and child.id in pins:
+                setattr(node, field, _wrapped(child))
+            elif child is not None:
+                waiting.append(child)
 
 
 def _join(before: Any, branch: Any) -> None:
@@ -349,11 +354,16 @@ def _join(before: Any, branch: Any) -> None:
             node.lineno = node.end_lineno = before.lineno
 
 
-def _constant(name: _ast.Name) -> _ast.IfExp:
-    """Return the constant that stands for a pin, wrapped, since the compiler warns of calls of a bare string."""
+def _constant(name: _ast.Name) -> _ast.Constant:
+    """Return the constant that stands for a pin."""
     line = name.lineno
-    constant = _ast.Constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+    return _ast.Constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+
+
+def _wrapped(name: _ast.Name) -> _ast.IfExp:
+    """Return the constant in an expression: the compiler warns of a call of a bare string, and computes others."""
+    constant, line = _constant(name), name.lineno
     return _ast.IfExp(constant, constant, _NEVER, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
 
 
-_NEVER = _ast.Constant(None, None, lineno=1, col_offset=-1, end_col_offset=-1)
+_NEVER = _ast.Constant(None, None, lineno=1, col_offset=-1, end_lineno=1, end_col_offset=-1)
