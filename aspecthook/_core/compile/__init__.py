@@ -7,8 +7,12 @@ tracebacks). `copies` keeps all of this out of copies and pickles of a function.
 
 from __future__ import annotations
 
-from sys import version
+from sys import version, version_info
+
+# Without the GIL the garbage collector looks into code objects, so their constants may lead to anything; but code that
+# nobody uses any more lives until the next collection. The names in it, the file name included, are never freed.
+FREE_THREADED = "free-threading" in version
 
 # Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
-# chain never become constants. They do the same to the names in a code object, the file name included.
-FREE_THREADED = "free-threading" in version
+# chain never become constants.
+IMMORTAL_CONSTANTS = FREE_THREADED and version_info < (3, 14)
