@@ -12,8 +12,8 @@ from typing import final
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 
-from . import FREE_THREADED
 from .layers import write_layers
+from .show import FREE_THREADED
 from .subscribers import write_subscribers
 from .text import Group, Role, Text, Writer, groups, wanted
 
@@ -25,17 +25,17 @@ class Source(Writer):
     def head(self) -> str:
         """Return the `def` line."""
         signature = self.signature
-        parts = list(signature.idents[: signature.positional])
+        parts = self.idents[: signature.positional]
         if signature.positional_only:
             parts.insert(signature.positional_only, "/")
-        keyword_only = list(signature.idents[signature.positional : signature.regular])
+        keyword_only = self.idents[signature.positional : signature.regular]
         if signature.varargs is not None:
-            parts.append("*" + signature.idents[signature.varargs])
+            parts.append("*" + self.idents[signature.varargs])
         elif keyword_only:
             parts.append("*")
         parts += keyword_only
         if signature.varkw is not None:
-            parts.append("**" + signature.idents[signature.varkw])
+            parts.append("**" + self.idents[signature.varkw])
         return f"{'async ' if self.awaits else ''}def $hooked({', '.join(parts)}):"
 
     def text(self) -> Text:
@@ -75,7 +75,7 @@ class Source(Writer):
         assert emission is not None
         gives = "[]" if emission.gives == "list" else "None"
         if emission.gives == "fold":
-            gives = self.signature.idents[emission.fold]
+            gives = self.idents[emission.fold]
         with self.block(self.head()):
             if emission.replay:  # in one line, since tracebacks show the lines of the user's stub for it
                 made = f"$Call($site, {self.values})"
@@ -85,14 +85,8 @@ class Source(Writer):
         return self._done(())
 
     def _done(self, links: tuple[str, ...]) -> Text:
-        return Text(
-            "\n".join(self.lines) + "\n",
-            self.pins,
-            tuple(self.notes),
-            links,
-            tuple(self.layer_pins),
-            self.own("inside"),
-        )
+        self.pins_in(self.lines)
+        return Text("\n".join(self.lines) + "\n", self.pins, tuple(self.notes), links, self.layer_pins)
 
     def _guard(self, opening: int) -> tuple[str, ...]:
         """Write, around the lines from `opening` on, what hands the call on if the code is stale; return the links.
@@ -101,12 +95,12 @@ class Source(Writer):
         """
         body = self.lines[opening:]
         del self.lines[opening:]
-        links = tuple([pin for pin, role in self.pins.items() if self.loose and self._is_link(role)])
+        links = tuple([pin for pin in self.pins_in(body) if self.loose and self._is_link(self.pins[pin])])
         looked_up = bool(links) and not self.bound
         if looked_up:
             with self.block("try:"):
                 slot = "$moved" if FREE_THREADED else "$slot()"
-                self.line(f"{', '.join(links)}{',' * (len(links) == 1)} = {slot}.links")
+                self.line(f"{', '.join(['$' + pin for pin in links])}{',' * (len(links) == 1)} = {slot}.links")
             with self.block(
                 "except ($AttributeError, $TypeError):  # the mount point is gone, or somebody kept this code"
             ):
@@ -135,7 +129,7 @@ class Source(Writer):
     def _instances(self) -> None:
         """Write the call of an instance's own function, if some instances have hooks of their own."""
         if self.instances:
-            first = self.signature.idents[0]
+            first = self.idents[0]
             with self.block(f"if $getweakrefcount({first}):  # else it has no hooks, which refer to it weakly"):
                 self.line(f"$run = $instances.get($id({first}))")
                 with self.block("if $run is not None:"):
@@ -221,7 +215,7 @@ class Source(Writer):
         """Write the target's call, inside the around hooks; or the subscribers of an event."""
         if self.chain.around:
             extra = ["$call"] if self.wants_call else []
-            source = f"$inside({', '.join([*self.signature.idents, *extra])})"
+            source = f"$inside({', '.join([*self.idents, *extra])})"
         else:
             source = f"$target({self.passed()})"
         emission = self.signature.emission
