@@ -11,10 +11,10 @@ from __future__ import annotations
 import _ast
 import gc
 from collections.abc import MutableMapping
-from functools import partial
+from functools import lru_cache, partial
 from sys import version_info
 from types import CellType, CodeType, FunctionType
-from typing import Any, Literal, cast, final
+from typing import Any, Literal, TypeAlias, cast, final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
@@ -113,9 +113,9 @@ class Template:
         self.consts: list[object] = list(self.code.co_consts)
         self.places: list[tuple[int, str]] = []
         self.keywords: list[int] = []
-        no_names = ("",) * len(self.code.co_varnames)
+        blanks, _ = _renamed(("",) * len(self.code.co_varnames))
         for place, const in enumerate(self.code.co_consts):
-            if _filled(const, no_names) != const:
+            if _filled(const, blanks) != const:
                 self.keywords.append(place)
             elif isinstance(const, str) and const.startswith(_PIN):
                 pin = const.removeprefix(_PIN)
@@ -170,7 +170,7 @@ class Linker:
         code = None if codes is None else codes.get(key)
         filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:
-            link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names), self.space)
+            link_layers = FunctionType(_adapted(template.layers, filename, _renamed(self.signature.names)), self.space)
             values["inside"] = link_layers(*[values[pin] for pin in template.text.layer_pins])
         if code is None:
             code = self._code(template, values, filename)
@@ -193,12 +193,13 @@ class Linker:
         show(code, partial(render, template.text, self.signature.names, self.model.co_name, origins_of(chain)))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
-        model, names, code = self.model, self.signature.names, template.code
+        model, code = self.model, template.code
+        parameters, renamed = _renamed(self.signature.names)
         consts = template.consts.copy()
         for place, pin in template.places:
             consts[place] = values[pin]
         for place in template.keywords:
-            consts[place] = _filled(consts[place], names)
+            consts[place] = _filled(consts[place], parameters)
         # Without objects of ours the constants are pickled as they are.
         holds_ours = bool(template.text.pins) and template.cells != "pins"
         return code.replace(
@@ -206,10 +207,8 @@ class Linker:
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
-            co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
-            co_freevars=tuple([_named(one, names) for one in code.co_freevars])
-            if template.cells
-            else model.co_freevars,
+            co_varnames=_variables(code.co_varnames, renamed),
+            co_freevars=_variables(code.co_freevars, renamed) if template.cells else model.co_freevars,
             # The code never loads those of the target: they are for tools that ask which modules the target may need.
             co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
@@ -238,29 +237,38 @@ def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...
 # The names of parameters, which are placeholders in a template.
 
 
-def _named(variable: str, names: tuple[str, ...]) -> str:
-    """Return the name of a variable: that of a parameter for its placeholder, else one that no parameter has."""
-    place = variable.removeprefix(PLACEHOLDER)
-    return unlike(variable, names) if place is variable else names[int(place)]
+Names: TypeAlias = tuple[dict[str, str], dict[str, str]]
 
 
-def _filled(const: Any, names: tuple[str, ...]) -> Any:
+@lru_cache(256)
+def _renamed(names: tuple[str, ...]) -> Names:
+    """Return the names of parameters by their placeholders, and these with new names for variables called like them."""
+    parameters = {f"{PLACEHOLDER}{place}": name for place, name in enumerate(names)}
+    return parameters, {name: unlike(name, names) for name in names} | parameters
+
+
+def _variables(variables: tuple[str, ...], names: dict[str, str]) -> tuple[str, ...]:
+    return tuple(map(names.get, variables, variables))  # a loop would be a third of what linking layers costs
+
+
+def _filled(const: Any, parameters: dict[str, str]) -> Any:
     """Return a constant, in which names of parameters replace their placeholders."""
     if type(const) is tuple:
-        return tuple([_filled(one, names) for one in cast("tuple[object, ...]", const)])
-    return _named(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
+        return tuple([_filled(one, parameters) for one in cast("tuple[object, ...]", const)])
+    return parameters.get(const, const)
 
 
-def _adapted(code: CodeType, filename: str, names: tuple[str, ...]) -> CodeType:
+def _adapted(code: CodeType, filename: str, names: Names) -> CodeType:
     """Return code, and all code inside it, with the names of parameters and under another file name."""
+    parameters, renamed = names
     consts = [
-        _adapted(one, filename, names) if isinstance(one, CodeType) else _filled(one, names) for one in code.co_consts
+        _adapted(one, filename, names) if type(one) is CodeType else _filled(one, parameters) for one in code.co_consts
     ]
     return code.replace(
         co_consts=tuple(consts),
-        co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
-        co_cellvars=tuple([_named(one, names) for one in code.co_cellvars]),
-        co_freevars=tuple([_named(one, names) for one in code.co_freevars]),
+        co_varnames=_variables(code.co_varnames, renamed),
+        co_cellvars=_variables(code.co_cellvars, renamed),
+        co_freevars=_variables(code.co_freevars, renamed),
         co_filename=filename,
     )
 
