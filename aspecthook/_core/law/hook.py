@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
@@ -24,6 +25,11 @@ from .records import NamedTuple
 from .weak import Mention, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+# What an exception hook takes unless it names types; and what all hooks without options have.
+EXCEPTION: tuple[type[BaseException], ...] = (Exception,)
+_NO_OPTIONS: Options = {}
 
 
 class Gate(NamedTuple):
@@ -114,7 +120,7 @@ class Hook(Handle):
         "guard",
         "inner",
         "isolate",
-        "keys",
+        "identity",
         "kind",
         "name",
         "options",
@@ -159,7 +165,7 @@ class Hook(Handle):
             self.function = unbound(function)
             options = _unbound(options, unbound)
         self.name = read_name(options, function, kind, site.label)
-        self.options = options
+        self.options = options or _NO_OPTIONS
         self.added = added
         # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
         # lists of their own, and remove their hooks without asking whether somebody has added them too.
@@ -170,7 +176,8 @@ class Hook(Handle):
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
-        self.keys: tuple[object, ...] = (self.name, identity(self.function), id(self))
+        # The key of its callable.
+        self.identity = identity(self.function)
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
         self.before, self.after = conditions.before, conditions.after
@@ -254,19 +261,21 @@ class Hook(Handle):
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
-        self.shape = (
-            self.kind,
-            self.asks,
-            self.flavour,
-            self.types == (Exception,),
-            self.gate_asks,
-            self.when_asks,
-            self.when_awaits,
-            self.guard is not None,
-            self.isolate,
-            self.leaves,
-            self.ref is not None,
-            self.inner is not None,
+        self.shape = _shared(
+            (
+                self.kind,
+                self.asks,
+                self.flavour,
+                self.types == EXCEPTION,
+                self.gate_asks,
+                self.when_asks,
+                self.when_awaits,
+                self.guard is not None,
+                self.isolate,
+                self.leaves,
+                self.ref is not None,
+                self.inner is not None,
+            )
         )
 
     def settings(self) -> dict[str, object]:
@@ -282,7 +291,7 @@ class Hook(Handle):
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""
-        same = self.kind == other.kind and self.keys[1] == other.keys[1] and {*self.types} == {*other.types}
+        same = self.kind == other.kind and self.identity == other.identity and {*self.types} == {*other.types}
         return same and (self.ref is None or self.ref() is not None)  # else its key may have passed to a new object
 
     def mentioned(self) -> Iterator[tuple[str, object, object]]:
@@ -290,6 +299,11 @@ class Hook(Handle):
         for option, keys in (("before", self.before), ("after", self.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
                 yield option, key, one() if isinstance(one, Mention) else one
+
+    @property
+    def keys(self) -> tuple[object, ...]:
+        """What `before` and `after` of others may name it by."""
+        return (self.name, self.identity, id(self))
 
     @property
     def who(self) -> str:
@@ -344,6 +358,12 @@ class Hook(Handle):
 
     def __repr__(self) -> str:
         return f"<{self.who}, priority {self.priority}>"
+
+
+@lru_cache(1024)
+def _shared(shape: tuple[object, ...]) -> tuple[object, ...]:
+    """Return one tuple for all that are equal, since most hooks have one of a few shapes."""
+    return shape
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
