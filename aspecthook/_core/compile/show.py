@@ -9,14 +9,12 @@ from __future__ import annotations
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from itertools import count
 from sys import version
 from types import CodeType
 from typing import Any, final
 
 from aspecthook._core.law.callables import code_of
-from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
@@ -84,16 +82,15 @@ def file_name(label: str) -> str:
 Origin = tuple[str, "CodeType | None"]
 
 
-def origins_of(chain: Chain) -> dict[str, tuple[Origin, ...]]:
+def origins_of(chain: Chain) -> dict[str, list[Origin]]:
     """Return the names and the code of a chain's hooks by kind, which keeps none of the hooks alive."""
-    return {
-        kind: tuple([(hook.name, code_of(hook.function)) for hook in hooks])
-        for kind in KINDS
-        if (hooks := getattr(chain, kind))
-    }
+    origins: dict[str, list[Origin]] = {}
+    for hook in chain.everything():
+        origins.setdefault(hook.kind, []).append((hook.name, code_of(hook.function)))
+    return origins
 
 
-def render(text: Text, name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
+def render(text: Text, name: str, origins: dict[str, list[Origin]]) -> str:
     """Return the source as it is shown: with the target's own name, and beside each call which hook it calls."""
     lines = text.source.split("\n")
     if is_plain(name):
@@ -147,9 +144,11 @@ _gone: list[str] = []
 
 def _sweep() -> None:
     """Remove the entries of code that is gone."""
-    with suppress(IndexError):  # none is left
+    try:
         while True:
             linecache.cache.pop(_gone.pop(), None)
+    except IndexError:
+        pass  # none is left
 
 
 def _forget(

@@ -81,10 +81,11 @@ def shown_name(meant: object) -> str:
 
 def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
     """Add a hook in decorator form: bare, or with options, and for exception hooks with the types they take."""
-    types: list[type[BaseException]] = []
-    rest = list(args)
+    types: tuple[type[BaseException], ...] = ()
+    rest = args
     while rest and kind == "exception" and _types(rest[0]):
-        types.extend(_types(rest.pop(0)))
+        types += _types(rest[0])
+        rest = rest[1:]
     if len(rest) > 1:
         raise HookTypeError(
             f"{mount.name}: .{kind} takes one hook, and its options by name; it was given {len(rest)} things: "
@@ -92,7 +93,7 @@ def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> A
         )
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount.admit(kind, function, tuple(types), {**options}, direct=True, lasting=True)
+        mount.admit(kind, function, types, options.copy(), direct=True, lasting=True)
         return function
 
     return add(rest[0]) if rest else entrance(add)

@@ -47,6 +47,8 @@ class Adder(Attribute):
         `a.m.pre` is `A.m.pre`: a bound method looks its attributes up on its function, so the two cannot be told apart.
         But a hook that is a bound method of `a` is nearly always meant for `a` alone.
         """
+        if type(function) is FunctionType:
+            return
         hook: object = function.func if isinstance(function, partial) else function
         if not isinstance(hook, MethodType) or isinstance(hook.__self__, type):
             return
