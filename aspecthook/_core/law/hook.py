@@ -207,7 +207,12 @@ class Hook(Handle):
         self.inner: Callable[..., Any] | None = None
         if conditions.weak:
             self._hold_weakly(who)
-        self.set_gate(gate)
+        self.gate: Callable[..., bool] | None = None
+        self.gate_asks: Asks | None = None
+        if gate is None:
+            self.reshape()
+        else:
+            self.set_gate(gate)
 
     def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
         """Find out what the hook asks for, and refuse one that could never work here."""
@@ -285,7 +290,7 @@ class Hook(Handle):
                 self.when_awaits,
                 self.guard is not None,
                 self.isolate,
-                self.leaves,
+                self.guard is not None and self.leaves,
                 self.ref is not None,
                 self.inner is not None,
             )

@@ -92,11 +92,16 @@ def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> A
             f"{', '.join(map(brief, rest))[:200]}"
         )
 
+    if rest:
+        mount.admit(kind, rest[0], types, options, direct=True, lasting=True)
+        return rest[0]
+
+    @entrance
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         mount.admit(kind, function, types, options.copy(), direct=True, lasting=True)
         return function
 
-    return add(rest[0]) if rest else entrance(add)
+    return add
 
 
 def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:

@@ -38,7 +38,8 @@ class Adder(Attribute):
     @entrance
     def __call__(self, *args: Any, **options: Any) -> Any:
         for function in args:
-            self._warn_of_instance(function)
+            if type(function) is not FunctionType:
+                self._warn_of_instance(function)
         return attach(self._mount, self._kind, args, cast("Adding", options))
 
     def _warn_of_instance(self, function: object) -> None:
@@ -47,8 +48,6 @@ class Adder(Attribute):
         `a.m.pre` is `A.m.pre`: a bound method looks its attributes up on its function, so the two cannot be told apart.
         But a hook that is a bound method of `a` is nearly always meant for `a` alone.
         """
-        if type(function) is FunctionType:
-            return
         hook: object = function.func if isinstance(function, partial) else function
         if not isinstance(hook, MethodType) or isinstance(hook.__self__, type):
             return

@@ -203,9 +203,8 @@ class Place(Occupancy):
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._chain = chain
-        self._stub()
-        self.opened = True
         self.hold()
+        self.opened = True
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
 
@@ -253,7 +252,7 @@ class Place(Occupancy):
         function = self._ref()
         if function is None:
             return
-        if value is not self.plain:
+        if value is not self.plain and value is not self._stub_code:
             self._note(value)
         function.__code__ = self.ours = value
 
@@ -383,6 +382,7 @@ class Place(Occupancy):
         if self._stub_code is None:
             found = template(self.site.signature, None, free=len(self.plain.co_freevars))
             self._stub_code = self._linker.link(found, Chain(()), None, {}).code
+            self._note(self._stub_code)
         elif self._hidden is not None:
             show_again(self._stub_code, self._hidden)
         self._hidden = None

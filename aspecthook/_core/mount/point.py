@@ -261,7 +261,8 @@ class MountPoint(Members):
                 made.under = place.lingering()
             if self.place is place:
                 self.place = made
-        self._reset_instances(place)
+        if self.instances:
+            self._reset_instances(place)
         try:
             if mount_of(function) is None:
                 Attributes.put(function, self)
