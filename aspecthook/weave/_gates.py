@@ -96,8 +96,9 @@ class Claim:
 
 def gate(claims: Sequence[Claim], signature: Signature) -> Gate | None:
     """Return one gate for the claims of several weavings; None if all calls are claimed."""
-    if any(claim.heir is None and claim.blocks is None for claim in claims):
-        return None
+    for claim in claims:
+        if claim.heir is None and claim.blocks is None:
+            return None
     if all(claim.heir is None for claim in claims):
         blocks = [claim.blocks for claim in claims if claim.blocks is not None]
         return Gate(blocks[0] if len(blocks) == 1 else lambda: any(one() for one in blocks))

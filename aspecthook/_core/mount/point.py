@@ -133,7 +133,7 @@ class MountPoint(Members):
         place = self.place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
-        source = render(text, self.code().co_name, origins_of(chain))
+        source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
         return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     def __repr__(self) -> str:
@@ -151,12 +151,13 @@ class MountPoint(Members):
         kept = self._chain
         if kept is None or kept[0] is not members:
             pending = self._chain = (None, Chain(()))
-            kept = (members, self._arranged())
+            kept = (members, self.arranged())
             if self._chain is pending:  # otherwise a signal handler has changed something meanwhile
                 self._chain = kept
         return kept[1]
 
-    def _arranged(self) -> Chain:
+    def arranged(self) -> Chain:
+        """Return the chain that runs now, arranged anew."""
         return Chain(self.acting())
 
     def chains(self) -> Iterator[tuple[Hook, ...]]:
@@ -191,7 +192,7 @@ class MountPoint(Members):
         as_before = site is not None and function is not None and function.__code__ is site.model
         if site is None or not (as_before or site.model is self.code()):
             view = _View(self)
-            site = Site(self.name, self.code(), self.ref, view.find, self.emission, self._record())
+            site = Site(self.name, self.code(), self.ref, view, self.emission, self._record())
             site.provides = self.provides
             view.own = site.signature
             if not self.of_object:  # the function of one object is no wrapper, and a tracing compiler may read it
@@ -270,7 +271,7 @@ class MountPoint(Members):
             place.weak = module is None
             if module is not None:
                 watch(function, module, self)
-            place.open(self._arranged)
+            place.open(self)
             for hook in self._members:
                 self.watch(hook)
         except BaseException:  # an interrupt, before there is anything to run
@@ -384,7 +385,7 @@ class _View:
             self._shown = (shown_by(mount.ref(), self.own, original, signature_of),)
         return self._shown[0]
 
-    def find(self, kind: str, function: object) -> Hook | None:
+    def __call__(self, kind: str, function: object) -> Hook | None:
         """Return the hook of a kind that a function is, for messages."""
         mount = self._mount()
         if mount is None:
