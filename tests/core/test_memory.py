@@ -483,7 +483,9 @@ import gc
 from aspecthook import hookable
 
 def shape(name):
-    return hookable(eval(f"lambda {name}: {name}"))
+    f = hookable(eval(f"lambda {name}: {name}"))
+    f.pre(eval(f"lambda *, {name}: None"))
+    return f
 
 busy, made = [], []
 
@@ -491,7 +493,6 @@ def collecting(phase, info):
     if phase == "start" and not busy:
         busy.append(1)
         f = shape(f"inner_{len(made)}")
-        f.pre(lambda: None)
         f(1)
         made.append(f)
         busy.clear()
@@ -500,7 +501,6 @@ gc.callbacks.append(collecting)
 gc.set_threshold(50)
 for number in range(300):
     g = shape(f"outer_{number}")
-    g.pre(lambda: None)
     g.post(lambda: None)
     assert g(number) == number
 assert made and gc.isenabled()

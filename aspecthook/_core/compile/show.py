@@ -84,9 +84,9 @@ def origins_of(chain: Chain) -> dict[str, tuple[Origin, ...]]:
     }
 
 
-def render(text: Text, name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
-    """Return the source as it is shown: with the target's own name, and beside each call which hook it calls."""
-    lines = text.source.split("\n")
+def render(text: Text, names: tuple[str, ...], name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
+    """Return the source as it is shown: with the target's own names, and beside each call which hook it calls."""
+    lines = text.shown(names).split("\n")
     if is_plain(name):
         lead, _, rest = lines[0].partition("def ")
         lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"

@@ -133,7 +133,7 @@ class MountPoint(Members):
         place = self.place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
-        source = render(text, self.code().co_name, origins_of(chain))
+        source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
         return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     def __repr__(self) -> str:
