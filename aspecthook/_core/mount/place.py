@@ -144,6 +144,7 @@ class Place(Occupancy):
         "_aside",
         "_codes",
         "_linker",
+        "_keeps_stub",
         "_most",
         "_mount",
         "_put_in",
@@ -197,6 +198,9 @@ class Place(Occupancy):
         }
         self._linker = Linker(site.signature, plain, site.label, facts, function.__globals__)
         self._stub_code: CodeType | None = None
+        # Whether the stand-in is kept after the first call: most functions that are hooked are not changed again. (Where
+        # code lives until the next collection, it might as well be.)
+        self._keeps_stub = FREE_THREADED
 
     # Opening and closing
 
@@ -230,6 +234,8 @@ class Place(Occupancy):
         From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
+        if self._stub_code is None and self.ours is not self.plain:
+            self._keeps_stub = True
         self.moved.run = self._enter
         if FREE_THREADED:
             hide(self.ours)
@@ -334,6 +340,8 @@ class Place(Occupancy):
                 break
         if not self.is_theirs():
             self.put(code)
+            if not self._keeps_stub:
+                self._stub_code = None
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _chain(self) -> Chain:
