@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import _ast
 import gc
-from functools import partial
 from itertools import count
 from sys import version_info
 from types import CellType, CodeType, FunctionType
@@ -21,7 +20,7 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 
 from .copies import Constants
-from .show import file_name, origins_of, render, show
+from .show import file_name, origins_of, show
 from .source import Source
 from .text import PLACEHOLDER, Role, Text, unlike
 from .words import TABLE
@@ -188,7 +187,7 @@ class Linker:
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of linked code."""
-        show(code, partial(render, template.text, self.signature.names, self.model.co_name, origins_of(chain)))
+        show(code, template.text, self.signature.names, origins_of(chain))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         model, names, code = self.model, self.signature.names, template.code

@@ -144,6 +144,7 @@ class Place(Occupancy):
         "_aside",
         "_codes",
         "_hidden",
+        "_keeps_stub",
         "_linker",
         "_most",
         "_mount",
@@ -200,6 +201,9 @@ class Place(Occupancy):
         self._stub_code: CodeType | None = None
         # The source of the stub while there are no hooks.
         self._hidden: object = None
+        # Whether the stand-in is kept after the first call: most functions are not changed again once hooked. (Where
+        # code lives until the next collection, it might as well be.)
+        self._keeps_stub = FREE_THREADED
 
     # Opening and closing
 
@@ -232,6 +236,8 @@ class Place(Occupancy):
         From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
+        if self._stub_code is None and self.ours is not self.plain:
+            self._keeps_stub = True
         self.moved.run = self._enter
         if self._stub_code is None or self.now() is not self._stub_code:
             if FREE_THREADED:
@@ -337,6 +343,8 @@ class Place(Occupancy):
                 break
         if not self.is_theirs():
             self.put(code)
+            if not self._keeps_stub:
+                self._stub_code = None
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _chain(self) -> Chain:
