@@ -53,10 +53,19 @@ def show(code: CodeType, text: Text, names: tuple[str, ...], origins: tuple[Orig
         _shown[entry.filename] = entry
 
 
-def hide(code: CodeType) -> None:
-    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free."""
-    _sweep()
-    linecache.cache.pop(code.co_filename, None)
+def hide(code: CodeType) -> object:
+    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free.
+
+    Return its entry, which `show_again` can put back.
+    """
+    if _gone:
+        _sweep()
+    return linecache.cache.pop(code.co_filename, None)
+
+
+def show_again(code: CodeType, entry: Any) -> None:
+    """Put back the entry of code whose source was hidden."""
+    linecache.cache[code.co_filename] = entry
 
 
 def file_name(label: str) -> str:

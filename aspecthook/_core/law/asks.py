@@ -8,12 +8,13 @@ signature again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import TypeAlias
 
 from aspecthook._errors import HookSignatureError, article, nearest, printable
 
 from .call import Site
-from .callables import parameters
+from .callables import parameters, plain_names
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
 from .records import NamedTuple
 from .signature import Signature
@@ -64,12 +65,18 @@ class Resolved(NamedTuple):
     doubts: tuple[str, ...]
 
 
-def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
+def resolve(function: Callable[..., object], asker: Asker) -> Resolved:  # noqa: PLR0912
     """Return what a callable asks for.
 
     Raises:
         HookSignatureError: It asks for something that its mount point does not offer.
     """
+    names = plain_names(function)
+    if names is not None and not asker.predicate and not asker.of_instance:
+        signature = asker.site.signature
+        plain = _plain_asks(asker.kind, names, signature.names, signature.regular)
+        if plain is not None and (not plain.reserved or asker.site.shown() is None):
+            return Resolved(plain.asks, ())
     wanted = parameters(function)
     if wanted is None:
         return Resolved((("", _subject(asker)),), ())
@@ -105,6 +112,30 @@ def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
         p.name for p in wanted[asker.of_instance :] if p.how in ("positional", "keyword") and p.name in RESERVED
     ]
     return Resolved(tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ())
+
+
+class _Plain(NamedTuple):
+    """What is asked for by names alone, and whether some of them are reserved."""
+
+    asks: Asks
+    reserved: bool
+
+
+@lru_cache(1024)
+def _plain_asks(kind: Kind, names: tuple[str, ...], own: tuple[str, ...], regular: int) -> _Plain | None:
+    """Return what a hook asks for by these names; None if one of them takes a closer look.
+
+    Most hooks ask in this way, and hooks that ask alike share what it is.
+    """
+    asks: list[Ask] = []
+    for name in names:
+        place = own.index(name) if name in own else regular
+        if name in RESERVED and (kind not in RESERVED[name] or name in own):
+            return None
+        if name not in RESERVED and place >= regular:
+            return None
+        asks.append(("", name if name in RESERVED else place))
+    return _Plain(tuple(asks), not RESERVED.keys().isdisjoint(names))
 
 
 def _offered(asker: Asker) -> list[str]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, Self, TypeAlias, final
+from functools import lru_cache
+from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
 from .asks import Asker, Asks, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
-from .flavour import Flavour, check_flavour, flavour_of
+from .flavour import check_flavour, flavour_of
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
@@ -26,8 +27,9 @@ from .weak import Mention, together, weak_predicate, weakly
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
-# The kind, the asks, the flavour; whether the types are (Exception,); what the gate and `when` ask for; and the rest.
-Shape: TypeAlias = "tuple[Kind, Asks, Flavour, bool, Asks | None, Asks | None, *tuple[bool, ...]]"
+# What an exception hook takes unless it names types; and what all hooks without options have.
+EXCEPTION: tuple[type[BaseException], ...] = (Exception,)
+_NO_OPTIONS: Options = {}
 
 
 class Gate(NamedTuple):
@@ -35,11 +37,6 @@ class Gate(NamedTuple):
 
     holds: Callable[..., bool]
     asks: Asks = ()
-
-
-# Thousands of hooks may have the same few shapes.
-_MOST_SHAPES = 1024
-_shapes: dict[Shape, Shape] = {}
 
 
 @final
@@ -168,7 +165,7 @@ class Hook(Handle):
             self.function = unbound(function)
             options = _unbound(options, unbound)
         self.name = read_name(options, function, kind, site.label)
-        self.options = options
+        self.options = options or _NO_OPTIONS
         self.added = added
         # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
         # lists of their own, and remove their hooks without asking whether somebody has added them too.
@@ -179,6 +176,7 @@ class Hook(Handle):
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
+        # The key of its callable.
         self.identity = identity(self.function)
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
@@ -263,29 +261,22 @@ class Hook(Handle):
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
-        shape = (
-            self.kind,
-            self.asks,
-            self.flavour,
-            self.types == (Exception,),
-            self.gate_asks,
-            self.when_asks,
-            self.when_awaits,
-            self.guard is not None,
-            self.isolate,
-            self.leaves,
-            self.ref is not None,
-            self.inner is not None,
+        self.shape = _shared(
+            (
+                self.kind,
+                self.asks,
+                self.flavour,
+                self.types == EXCEPTION,
+                self.gate_asks,
+                self.when_asks,
+                self.when_awaits,
+                self.guard is not None,
+                self.isolate,
+                self.leaves,
+                self.ref is not None,
+                self.inner is not None,
+            )
         )
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        self.shape = _shapes.setdefault(shape, shape)
-        self.asks = self.shape[1]
-
-    @property
-    def keys(self) -> tuple[object, ...]:
-        """What `before` and `after` may name it by: its name, its callable and the hook itself."""
-        return (self.name, self.identity, id(self))
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""
@@ -308,6 +299,11 @@ class Hook(Handle):
         for option, keys in (("before", self.before), ("after", self.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
                 yield option, key, one() if isinstance(one, Mention) else one
+
+    @property
+    def keys(self) -> tuple[object, ...]:
+        """What `before` and `after` of others may name it by."""
+        return (self.name, self.identity, id(self))
 
     @property
     def who(self) -> str:
@@ -362,6 +358,12 @@ class Hook(Handle):
 
     def __repr__(self) -> str:
         return f"<{self.who}, priority {self.priority}>"
+
+
+@lru_cache(1024)
+def _shared(shape: tuple[object, ...]) -> tuple[object, ...]:
+    """Return one tuple for all that are equal, since most hooks have one of a few shapes."""
+    return shape
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:

@@ -85,7 +85,7 @@ def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: 
 
 
 @final
-class Mentions(dict[tuple[str, str, object], int]):
+class Mentions(dict[object, int]):
     """Counts of the names and callables in `before` and `after`, and of the callables, of a mount point's hooks.
 
     They answer most questions about a new hook without a search.
@@ -99,18 +99,24 @@ class Mentions(dict[tuple[str, str, object], int]):
 
     def count(self, hook: Hook, step: int) -> None:
         """Count a hook in (1) or out (-1)."""
-        single = () if hook.again else (hook.identity,)
-        for where, keys in (("before", hook.before), ("after", hook.after), ("single", single)):
-            for key in keys:
-                mention = (where, hook.kind, key)
-                self[mention] = self.get(mention, 0) + step
-                if not self[mention]:
-                    del self[mention]
-        self._orders += step * (len(hook.before) + len(hook.after))
+        if not hook.again:
+            self._add(hook.identity, step)
+        if hook.before or hook.after:
+            for where, keys in (("before", hook.before), ("after", hook.after)):
+                for key in keys:
+                    self._add((where, hook.kind, key), step)
+                    self._orders += step
+
+    def _add(self, mention: object, step: int) -> None:
+        total = self.get(mention, 0) + step
+        if total:
+            self[mention] = total
+        else:
+            del self[mention]
 
     def may_be_again(self, hook: Hook) -> bool:
         """Whether the same callable may be a hook here already."""
-        return ("single", hook.kind, hook.identity) in self
+        return hook.identity in self
 
     def may_close_cycle(self, hook: Hook) -> bool:
         """Whether a new hook is constrained on both sides; only then can it close a cycle."""

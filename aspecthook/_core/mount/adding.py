@@ -91,12 +91,11 @@ def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> A
             f"{', '.join(map(brief, rest))[:200]}"
         )
 
-    @entrance
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         mount.admit(kind, function, tuple(types), {**options}, direct=True, lasting=True)
         return function
 
-    return add(rest[0]) if rest else add
+    return add(rest[0]) if rest else entrance(add)
 
 
 def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:

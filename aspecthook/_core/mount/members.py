@@ -18,7 +18,7 @@ from typing import Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
-from aspecthook._core.law.hook import Gate, Hook
+from aspecthook._core.law.hook import EXCEPTION, Gate, Hook
 from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import Adding, Options, key_of
 from aspecthook._core.law.order import Chain, Mentions, arrange
@@ -137,7 +137,7 @@ class Members(Attribute):
     def _matching(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means."""
         key = key_of(self.unbound(meant))
-        return [hook for hook in self._members if key in hook.keys]
+        return [hook for hook in self._members if key in (hook.identity, hook.name, id(hook))]
 
     def _find(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means.
@@ -268,7 +268,7 @@ class Members(Attribute):
             kind,
             function,
             added=next(_added),
-            types=types or (Exception,),
+            types=types or EXCEPTION,
             site=self.site(),
             mount=self,
             options=options,
@@ -285,7 +285,8 @@ class Members(Attribute):
         older = self._older(hook)
         if older is not None:
             return older
-        self.check_order(hook)
+        if self.mentions.may_close_cycle(hook):
+            self.check_order(hook)
         self.mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
         self.watch(hook)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Linker, template
-from aspecthook._core.compile.show import FREE_THREADED, hide
+from aspecthook._core.compile.show import FREE_THREADED, hide, show_again
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
@@ -143,8 +143,9 @@ class Place(Occupancy):
         "__weakref__",
         "_aside",
         "_codes",
-        "_linker",
+        "_hidden",
         "_keeps_stub",
+        "_linker",
         "_most",
         "_mount",
         "_put_in",
@@ -198,9 +199,11 @@ class Place(Occupancy):
         }
         self._linker = Linker(site.signature, plain, site.label, facts, function.__globals__)
         self._stub_code: CodeType | None = None
-        # Whether the stand-in is kept after the first call: most functions that are hooked are not changed again. (Where
-        # code lives until the next collection, it might as well be.)
+        # Whether the stand-in is kept after the first call: most functions that are hooked are not changed again. It is
+        # where code lives until the next collection anyway.
         self._keeps_stub = FREE_THREADED
+        # The source of the stub while there are no hooks.
+        self._hidden: object = None
 
     # Opening and closing
 
@@ -226,7 +229,7 @@ class Place(Occupancy):
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
         if not self.stranded and self._stub_code is not None:
-            hide(self._stub_code)
+            self._hidden = hide(self._stub_code)
 
     def hold(self) -> None:
         """Put the stand-in in, which links the chain at the next call: the first step of every change.
@@ -237,9 +240,10 @@ class Place(Occupancy):
         if self._stub_code is None and self.ours is not self.plain:
             self._keeps_stub = True
         self.moved.run = self._enter
-        if FREE_THREADED:
-            hide(self.ours)
-        self.occupy(self._stub())
+        if self._stub_code is None or self.now() is not self._stub_code:
+            if FREE_THREADED:
+                hide(self.ours)
+            self.occupy(self._stub())
         self._slot.links = (0,)
 
     # The place, as all places that others may take too
@@ -391,9 +395,10 @@ class Place(Occupancy):
         return self.current()(*args, **kwargs)
 
     def _stub(self) -> CodeType:
-        found = template(self.site.signature, None, free=len(self.plain.co_freevars))
         if self._stub_code is None:
+            found = template(self.site.signature, None, free=len(self.plain.co_freevars))
             self._stub_code = self._linker.link(found, Chain(()), None, {}).code
-        elif not self.opened:
-            self._linker.show(found, Chain(()), self._stub_code)
+        elif self._hidden is not None:
+            show_again(self._stub_code, self._hidden)
+        self._hidden = None
         return self._stub_code

@@ -236,7 +236,12 @@ class MountPoint(Members):
                 return
 
     def _is_needed(self) -> bool:
-        return bool(self.instances) or (not self.pauses and any(not hook.paused for hook in self._members))
+        if self.instances or self.pauses:
+            return bool(self.instances)
+        for hook in self._members:  # noqa: SIM110  # each change asks, and mostly the first one acts
+            if not hook.paused:
+                return True
+        return False
 
     def _open(self) -> None:
         """Put the stand-in into the function, in the place that its present code belongs to, or in a new one."""
