@@ -9,15 +9,16 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import count
-from typing import Any, Protocol, Self, TypeAlias, final
+from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
 from .asks import Asker, Asks, plain_asks, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
-from .flavour import Flavour, check_flavour, flavour_of
+from .flavour import check_flavour, flavour_of
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
@@ -33,20 +34,12 @@ _NO_OPTIONS: Options = {}
 
 _added = count()
 
-# The kind, the asks, the flavour; whether the types are (Exception,); what the gate and `when` ask for; and the rest.
-Shape: TypeAlias = "tuple[Kind, Asks, Flavour, bool, Asks | None, Asks | None, *tuple[bool, ...]]"
-
 
 class Gate(NamedTuple):
     """A condition that a weaving or a plugin puts on a hook, checked before the hook's own `when`."""
 
     holds: Callable[..., bool]
     asks: Asks = ()
-
-
-# Thousands of hooks may have the same few shapes.
-_MOST_SHAPES = 1024
-_shapes: dict[Shape, Shape] = {}
 
 
 @final
@@ -192,6 +185,7 @@ class Hook(Handle):
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
+        # The key of its callable.
         self.identity = identity(self.function)
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
@@ -285,29 +279,22 @@ class Hook(Handle):
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
-        shape = (
-            self.kind,
-            self.asks,
-            self.flavour,
-            self.types == EXCEPTION,
-            self.gate_asks,
-            self.when_asks,
-            self.when_awaits,
-            self.guard is not None,
-            self.isolate,
-            self.leaves,
-            self.ref is not None,
-            self.inner is not None,
+        self.shape = _shared(
+            (
+                self.kind,
+                self.asks,
+                self.flavour,
+                self.types == EXCEPTION,
+                self.gate_asks,
+                self.when_asks,
+                self.when_awaits,
+                self.guard is not None,
+                self.isolate,
+                self.leaves,
+                self.ref is not None,
+                self.inner is not None,
+            )
         )
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        self.shape = _shapes.setdefault(shape, shape)
-        self.asks = self.shape[1]
-
-    @property
-    def keys(self) -> tuple[object, ...]:
-        """What `before` and `after` may name it by: its name, its callable and the hook itself."""
-        return (self.name, self.identity, id(self))
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""
@@ -330,6 +317,11 @@ class Hook(Handle):
         for option, keys in (("before", self.before), ("after", self.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
                 yield option, key, one() if isinstance(one, Mention) else one
+
+    @property
+    def keys(self) -> tuple[object, ...]:
+        """What `before` and `after` of others may name it by."""
+        return (self.name, self.identity, id(self))
 
     @property
     def who(self) -> str:
@@ -384,6 +376,12 @@ class Hook(Handle):
 
     def __repr__(self) -> str:
         return f"<{self.who}, priority {self.priority}>"
+
+
+@lru_cache(1024)
+def _shared(shape: tuple[object, ...]) -> tuple[object, ...]:
+    """Return one tuple for all that are equal, since most hooks have one of a few shapes."""
+    return shape
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:

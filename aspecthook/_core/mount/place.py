@@ -199,11 +199,11 @@ class Place(Occupancy):
         }
         self._linker = Linker(site.signature, plain, site.label, facts, function.__globals__)
         self._stub_code: CodeType | None = None
+        # Whether the stand-in is kept after the first call: most functions that are hooked are not changed again. It is
+        # where code lives until the next collection anyway.
+        self._keeps_stub = FREE_THREADED
         # The source of the stub while there are no hooks.
         self._hidden: object = None
-        # Whether the stand-in is kept after the first call: most functions are not changed again once hooked. (Where
-        # code lives until the next collection, it might as well be.)
-        self._keeps_stub = FREE_THREADED
 
     # Opening and closing
 
