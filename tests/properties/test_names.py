@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 
 from aspecthook import hooks
-from aspecthook._core.compile.link import _adapted, _renamed, compiled, template
+from aspecthook._core.compile.link import _adapted, compiled, template
 from aspecthook._core.compile.text import Text, unlike
 from aspecthook._core.mount import point as _mount
 from aspecthook._core.mount.place import Moved
@@ -58,11 +58,10 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
             (),
         )
         code, layers = compiled(named)
-        names = _renamed(signature.names)
-        assert facts(_adapted(found.code, "", names)) == facts(code)
+        assert facts(_adapted(found.code, "", signature.names)) == facts(code)
         assert (found.layers is None) == (layers is None)
         if found.layers is not None and layers is not None:
-            assert facts(_adapted(found.layers, "", names)) == facts(layers)
+            assert facts(_adapted(found.layers, "", signature.names)) == facts(layers)
         linked, _ = place._link(chain, Moved())
         assert linked.co_varnames == code.co_varnames
         assert len(set(linked.co_varnames)) == len(linked.co_varnames)

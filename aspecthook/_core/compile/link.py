@@ -11,17 +11,17 @@ from __future__ import annotations
 import _ast
 import gc
 from collections.abc import MutableMapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from sys import version_info
 from types import CellType, CodeType, FunctionType
-from typing import Any, Literal, TypeAlias, cast, final
+from typing import Any, Literal, cast, final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 
 from .copies import Constants
-from .show import FREE_THREADED, file_name, origins_of, render, show
+from .show import FREE_THREADED, file_name, origins_of, show
 from .source import Source
 from .text import PLACEHOLDER, Role, Text, unlike
 from .words import TABLE
@@ -113,9 +113,9 @@ class Template:
         self.consts: list[object] = list(self.code.co_consts)
         self.places: list[tuple[int, str]] = []
         self.keywords: list[int] = []
-        blanks, _ = _renamed(("",) * len(self.code.co_varnames))
+        no_names = ("",) * len(self.code.co_varnames)
         for place, const in enumerate(self.code.co_consts):
-            if _filled(const, blanks) != const:
+            if _filled(const, no_names) != const:
                 self.keywords.append(place)
             elif isinstance(const, str) and const.startswith(_PIN):
                 pin = const.removeprefix(_PIN)
@@ -170,7 +170,7 @@ class Linker:
         code = None if codes is None else codes.get(key)
         filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:
-            link_layers = FunctionType(_adapted(template.layers, filename, _renamed(self.signature.names)), self.space)
+            link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names), self.space)
             values["inside"] = link_layers(*[values[pin] for pin in template.text.layer_pins])
         if code is None:
             code = self._code(template, values, filename)
@@ -190,16 +190,15 @@ class Linker:
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of linked code."""
-        show(code, partial(render, template.text, self.signature.names, self.model.co_name, origins_of(chain)))
+        show(code, template.text, self.signature.names, origins_of(chain))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
-        model, code = self.model, template.code
-        parameters, renamed = _renamed(self.signature.names)
+        model, names, code = self.model, self.signature.names, template.code
         consts = template.consts.copy()
         for place, pin in template.places:
             consts[place] = values[pin]
         for place in template.keywords:
-            consts[place] = _filled(consts[place], parameters)
+            consts[place] = _filled(consts[place], names)
         # Without objects of ours the constants are pickled as they are.
         holds_ours = bool(template.text.pins) and template.cells != "pins"
         return code.replace(
@@ -207,8 +206,8 @@ class Linker:
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
-            co_varnames=_variables(code.co_varnames, renamed),
-            co_freevars=_variables(code.co_freevars, renamed) if template.cells else model.co_freevars,
+            co_varnames=_all_named(code.co_varnames, names),
+            co_freevars=_all_named(code.co_freevars, names) if template.cells else model.co_freevars,
             # The code never loads those of the target: they are for tools that ask which modules the target may need.
             co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
@@ -216,15 +215,18 @@ class Linker:
 
     def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
         """Return the object that a pin stands for."""
-        if role.what == "hook":
+        what = role.what
+        if what in facts:
+            return facts[what]
+        if what in self.facts:
+            return self.facts[what]
+        if what == "hook":
             return getattr(getattr(chain, role.kind)[role.first], role.fields[0])
-        if role.what == "row":
+        if what == "row":
             return _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
-        if role.what == "names":
-            return role.fields
-        if role.what in ("on_hooks", "exception_hooks", "always_hooks"):
-            return getattr(chain, role.what.removesuffix("_hooks"))
-        return facts[role.what] if role.what in facts else self.facts.get(role.what)
+        if what in ("on_hooks", "exception_hooks", "always_hooks"):
+            return getattr(chain, what.removesuffix("_hooks"))
+        return role.fields if what == "names" else None
 
 
 def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...]:
@@ -237,38 +239,34 @@ def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...
 # The names of parameters, which are placeholders in a template.
 
 
-Names: TypeAlias = tuple[dict[str, str], dict[str, str]]
+def _named(variable: str, names: tuple[str, ...]) -> str:
+    """Return the name of a variable: that of a parameter for its placeholder, else one that no parameter has."""
+    place = variable.removeprefix(PLACEHOLDER)
+    return unlike(variable, names) if place is variable else names[int(place)]
 
 
-@lru_cache(256)
-def _renamed(names: tuple[str, ...]) -> Names:
-    """Return the names of parameters by their placeholders, and these with new names for variables called like them."""
-    parameters = {f"{PLACEHOLDER}{place}": name for place, name in enumerate(names)}
-    return parameters, {name: unlike(name, names) for name in names} | parameters
+@lru_cache(_MOST_TEMPLATES)
+def _all_named(variables: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple([_named(one, names) for one in variables])
 
 
-def _variables(variables: tuple[str, ...], names: dict[str, str]) -> tuple[str, ...]:
-    return tuple(map(names.get, variables, variables))  # a loop would be a third of what linking layers costs
-
-
-def _filled(const: Any, parameters: dict[str, str]) -> Any:
+def _filled(const: Any, names: tuple[str, ...]) -> Any:
     """Return a constant, in which names of parameters replace their placeholders."""
     if type(const) is tuple:
-        return tuple([_filled(one, parameters) for one in cast("tuple[object, ...]", const)])
-    return parameters.get(const, const)
+        return tuple([_filled(one, names) for one in cast("tuple[object, ...]", const)])
+    return _named(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
 
 
-def _adapted(code: CodeType, filename: str, names: Names) -> CodeType:
+def _adapted(code: CodeType, filename: str, names: tuple[str, ...]) -> CodeType:
     """Return code, and all code inside it, with the names of parameters and under another file name."""
-    parameters, renamed = names
     consts = [
-        _adapted(one, filename, names) if type(one) is CodeType else _filled(one, parameters) for one in code.co_consts
+        _adapted(one, filename, names) if isinstance(one, CodeType) else _filled(one, names) for one in code.co_consts
     ]
     return code.replace(
         co_consts=tuple(consts),
-        co_varnames=_variables(code.co_varnames, renamed),
-        co_cellvars=_variables(code.co_cellvars, renamed),
-        co_freevars=_variables(code.co_freevars, renamed),
+        co_varnames=_all_named(code.co_varnames, names),
+        co_cellvars=_all_named(code.co_cellvars, names),
+        co_freevars=_all_named(code.co_freevars, names),
         co_filename=filename,
     )
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Codes, Linker, template
-from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide
+from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide, show_again
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
@@ -142,6 +142,8 @@ class Place(Occupancy):
         "__weakref__",
         "_aside",
         "_codes",
+        "_hidden",
+        "_keeps_stub",
         "_linker",
         "_most",
         "_mount",
@@ -192,6 +194,11 @@ class Place(Occupancy):
         }
         self._linker = Linker(site.signature, plain, site.label, facts, function.__globals__)
         self._stub_code: CodeType | None = None
+        # Whether the stand-in is kept after the first call: most functions that are hooked are not changed again. It is
+        # where code lives until the next collection anyway.
+        self._keeps_stub = FREE_THREADED
+        # The source of the stub while there are no hooks.
+        self._hidden: object = None
 
     if IMMORTAL_CONSTANTS:
 
@@ -205,9 +212,8 @@ class Place(Occupancy):
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._mount = mount
-        self._stub()
-        self.opened = True
         self.hold()
+        self.opened = True
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
 
@@ -223,7 +229,7 @@ class Place(Occupancy):
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
         if not self.stranded and self._stub_code is not None:
-            hide(self._stub_code)
+            self._hidden = hide(self._stub_code)
 
     def hold(self) -> None:
         """Put the stand-in in, which links the chain at the next call: the first step of every change.
@@ -231,10 +237,13 @@ class Place(Occupancy):
         From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
+        if self._stub_code is None and self.ours is not self.plain:
+            self._keeps_stub = True
         self.moved.run, self.moved.links = self._enter, None
-        if FREE_THREADED:
-            hide(self.ours)
-        self.occupy(self._stub())
+        if self._stub_code is None or self.now() is not self._stub_code:
+            if FREE_THREADED:
+                hide(self.ours)
+            self.occupy(self._stub())
 
     # The place, as all places that others may take too
 
@@ -253,7 +262,7 @@ class Place(Occupancy):
         function = self._ref()
         if function is None:
             return
-        if value is not self.plain:
+        if value is not self.plain and value is not self._stub_code:
             self._note(value)
         function.__code__ = self.ours = value
 
@@ -337,6 +346,8 @@ class Place(Occupancy):
             linked.run, linked.links = self._enter, None
         if not self.is_theirs():
             self.put(code)
+            if not self._keeps_stub:
+                self._stub_code = None
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _chain(self) -> Chain:
@@ -383,9 +394,11 @@ class Place(Occupancy):
         return self.current()(*args, **kwargs)
 
     def _stub(self) -> CodeType:
-        found = template(self.site.signature, None, free=len(self.plain.co_freevars))
         if self._stub_code is None:
+            found = template(self.site.signature, None, free=len(self.plain.co_freevars))
             self._stub_code = self._linker.link(found, Chain(()), None, {}).code
-        elif not self.opened:
-            self._linker.show(found, Chain(()), self._stub_code)
+            self._note(self._stub_code)
+        elif self._hidden is not None:
+            show_again(self._stub_code, self._hidden)
+        self._hidden = None
         return self._stub_code
