@@ -235,6 +235,17 @@ def with_call_by_hand(x: float, y: float) -> float:
     return result
 
 
+def add_two(x: float, y: float = 2) -> float:
+    return x + y
+
+
+def defaulted_by_hand(x: float, y: float = 2) -> float:
+    nothing(x)
+    result = add_two(x, y)
+    seen(result)
+    return result
+
+
 def closures() -> tuple[Any, Any]:
     """Make a closure that is a mount point, and one with the hooks written in by hand."""
     offset = 1
