@@ -15,6 +15,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 
+from ._guests import Guest
 from ._shortened import shortened
 
 # A scratch copy of the target, which nobody calls.
@@ -76,10 +77,13 @@ def code_in(mount: MountPoint) -> CodeType | None:
 
 
 class Given(NamedTuple):
-    """What a call was given."""
+    """What a call is given, and what else a machine does in it."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    guest: Guest | None = None  # the hook that is there for this call alone
+    # How a stream is read before it is read to its end; or when an awaited call is cancelled; or `AT_ONCE`.
+    drive: str = ""
 
     def __repr__(self) -> str:
         return ", ".join(

@@ -11,7 +11,6 @@ from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 
-from ._calls import Given
 from ._refusals import NOBODYS
 
 
@@ -95,19 +94,6 @@ class Guest(NamedTuple):
     def calls(self) -> int:
         """How many calls it is there for: one that has failed is to run again."""
         return 2 if self.does == "fails" + GUARDED else 1
-
-
-class Calling(Given):
-    """A call, and the hook that is there for it alone, if one is."""
-
-    guest: Guest | None = None
-    drive: str = ""  # how a stream is read, or when the call is cancelled
-
-    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None, drive: str = "") -> Calling:
-        made = super().__new__(cls, args, kwargs)
-        made.guest = guest
-        made.drive = drive
-        return made
 
 
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:

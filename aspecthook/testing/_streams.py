@@ -7,6 +7,7 @@ that order does the same.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from aspecthook._core.law.streams import start
@@ -17,6 +18,7 @@ NEXT, SEND, THROW, CLOSE, DROP, CANCEL = "next", "send", "throw", "close", "drop
 
 
 @final
+@dataclass(eq=False, slots=True)
 class Resumption:
     """One time that a stream was resumed: how, with what, and what came of it.
 
@@ -31,17 +33,18 @@ class Resumption:
         raised: The exception.
     """
 
-    __slots__ = ("_steps", "answer", "at", "came", "how", "raised", "source", "until", "value")
+    how: str
+    value: object
+    _steps: Sequence[object]
+    source: object = None
+    at: int = field(init=False)
+    until: int = field(init=False)
+    came: str = field(init=False, default="")
+    answer: object = field(init=False, default=None)
+    raised: BaseException | None = field(init=False, default=None)
 
-    def __init__(self, how: str, value: object, steps: Sequence[object], source: object = None) -> None:
-        self.how = how
-        self.value = value
-        self.source = source
-        self._steps = steps
-        self.at = self.until = len(steps)
-        self.came = ""
-        self.answer: object = None
-        self.raised: BaseException | None = None
+    def __post_init__(self) -> None:
+        self.at = self.until = len(self._steps)
 
     def give(self, came: str, answer: object = None, raised: BaseException | None = None) -> None:
         """Record what came of it."""
