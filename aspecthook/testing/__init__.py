@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
     from ._candidates import Candidate
@@ -95,13 +97,4 @@ _MODULES = {
     "_steps": ("Step", "Trace"),
     "_trace": ("assert_order", "trace_of"),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})
