@@ -21,22 +21,12 @@ if TYPE_CHECKING:
         sees_changes_of,
     )
     from ._repeat import NotRepeatableError
+    from ._signatures import signature, signatures
+    from ._specs import HookSpec, OrderSpec
     from ._steps import Step, Trace
-    from ._strategies import (
-        HookSpec,
-        OrderSpec,
-        Outcome,
-        Target,
-        answers,
-        chains,
-        failures,
-        hooks_for,
-        orders,
-        signature,
-        signatures,
-        targets,
-    )
+    from ._strategies import answers, chains, hooks_for, orders
     from ._tape import Called, Tape, assert_calls, called
+    from ._targets import Outcome, Target, failures, targets
     from ._trace import assert_order, trace_of
 
 __all__ = [
@@ -89,10 +79,10 @@ _MODULES = {
         *("always_last", "before", "commutes", "exactly_once", "idempotent", "never_together", "sees_changes_of"),
     ),
     "_repeat": ("NotRepeatableError",),
-    "_strategies": (
-        *("HookSpec", "OrderSpec", "Outcome", "Target", "answers", "chains", "failures", "hooks_for", "orders"),
-        *("signature", "signatures", "targets"),
-    ),
+    "_signatures": ("signature", "signatures"),
+    "_specs": ("HookSpec", "OrderSpec"),
+    "_strategies": ("answers", "chains", "hooks_for", "orders"),
+    "_targets": ("Outcome", "Target", "failures", "targets"),
     "_tape": ("Called", "Tape", "assert_calls", "called"),
     "_steps": ("Step", "Trace"),
     "_trace": ("assert_order", "trace_of"),

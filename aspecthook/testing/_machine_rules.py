@@ -17,7 +17,7 @@ from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError, HookTypeError
 
-from ._calls import Given, code_of_given
+from ._calls import Given
 from ._candidates import Candidate
 from ._guests import ANSWERS, Guest, PlannedError
 from ._laws import broken, check_determinism, check_order, check_plain, check_traces, unchanged
@@ -336,7 +336,8 @@ class Rules(CallingMachine, RuleBasedStateMachine):
             given = Given(tuple(given), dict(kwargs or {}))
         if guest or drive:
             given = given._replace(guest=Guest.read(guest) if guest else None, drive=drive)
-        self._note("call", *code_of_given(given), **_shown(guest=str(given.guest or ""), drive=given.drive))
+        code = [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
+        self._note("call", *code, **_shown(guest=str(given.guest or ""), drive=given.drive))
         if given.guest is None:
             self._call(given)
             if self._is_small:

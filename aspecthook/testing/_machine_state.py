@@ -23,12 +23,22 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookTypeError, nearest
 
 from ._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
-from ._candidates import Candidate, marked_names, never, odd, read, variants
+from ._candidates import (
+    Candidate,
+    Ran,
+    answering_hooks,
+    asking_hooks,
+    marked_names,
+    never,
+    odd,
+    read,
+    small_hooks,
+    variants,
+)
 from ._drives import DRIVES, drives_of
 from ._expected_hooks import Expected
 from ._guests import DEEDS, Guest, PlannedError, PlannedStop, guests_of
 from ._laws import check_plain, laws_in, traces
-from ._own_hooks import Ran, answering_hooks, asking_hooks, small_hooks
 from ._played import Played
 from ._rows import Counts, Row
 
@@ -162,8 +172,8 @@ class MachineState:
             if self.arguments is not None:
                 known = _drawn(self.arguments)
             else:
-                given = [((number,) * self._positional, dict.fromkeys(self._keywords, number)) for number in _SMALL]
-                known = [Given(*one) for one in (given if self._names else given[:1])]
+                numbers = _SMALL if self._names else _SMALL[:1]
+                known = [Given((one,) * self._positional, dict.fromkeys(self._keywords, one)) for one in numbers]
             type(self)._known_samples = known
         return known
 

@@ -44,13 +44,7 @@ class NotRepeatableError(AspecthookError, RuntimeError):
     """
 
 
-def wait_for(awaitable: Awaitable[Trace]) -> Trace:
-    """Run what a call of an async target returned, in an event loop of its own."""
-    trace: Trace = run_to_end(awaitable)
-    return trace
-
-
-def repeated(trace: Trace, chain: Chain, wait: Wait = wait_for) -> Trace:
+def repeated(trace: Trace, chain: Chain, wait: Wait = run_to_end) -> Trace:
     """Make the call of a trace again, with the hooks of a chain."""
     if trace._again is None:
         raise HookTypeError(f"{trace.label}: this trace was not made by trace_of, and its call cannot be made again")
@@ -62,7 +56,7 @@ def repeated(trace: Trace, chain: Chain, wait: Wait = wait_for) -> Trace:
     return again
 
 
-def steady(trace: Trace, wait: Wait = wait_for) -> Trace:
+def steady(trace: Trace, wait: Wait = run_to_end) -> Trace:
     """Make the call of a trace again in the same order, and return the new trace.
 
     Raises:

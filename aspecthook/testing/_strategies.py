@@ -17,24 +17,8 @@ from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._core.mount.hookable import hooks
 
 from ._rows import Row, ordered
-from ._signatures import signature, signatures
 from ._specs import HookSpec, OrderSpec
-from ._targets import Outcome, Target, failures, targets
-
-__all__ = [
-    "HookSpec",
-    "OrderSpec",
-    "Outcome",
-    "Target",
-    "answers",
-    "chains",
-    "failures",
-    "hooks_for",
-    "orders",
-    "signature",
-    "signatures",
-    "targets",
-]
+from ._targets import Target, failures
 
 # In the order in which draws shrink: to the first.
 _KINDS: tuple[Kind, ...] = ("pre", "post", "around", "exception", "always", "item")
