@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from aspecthook import Args, Hook, Return, event, hookable, hooks
-from aspecthook._core.compile import FREE_THREADED, link, show
+from aspecthook._core.compile import link, show
 
 
 class Big:
@@ -42,7 +42,7 @@ def make(*, lasting: bool) -> types.FunctionType:
 
 # Free-threaded 3.13 never frees parts of code objects that Python code has made; each mount point needs some of its
 # own.
-FEW = 20 if FREE_THREADED and sys.version_info < (3, 14) else 0.3
+FEW = 20 if show.FREE_THREADED and sys.version_info < (3, 14) else 0.3
 
 
 def growth(step: Callable[[], object], times: int) -> float:
@@ -61,7 +61,7 @@ def repeat(step: Callable[[], object], times: int) -> None:
     """Do something often, and collect what it leaves; where code lives until it is collected, in between too."""
     for number in range(times):
         step()
-        if FREE_THREADED and number % 100 == 99:
+        if show.FREE_THREADED and number % 100 == 99:
             gc.collect()
     for _ in range(3):  # without the GIL, what a collection has freed is counted until a later one
         gc.collect()
@@ -114,9 +114,9 @@ def test_ten_thousand_hooks_that_come_and_go_leave_nothing(lasting: bool, called
             function(2)
         hook.remove()
 
-    shown, lines = len(show._shown), len(linecache.cache)
+    shown, lines = len(show._shown or ()), len(linecache.cache)
     assert growth(step, 10_000) < 0.01
-    assert len(show._shown) < shown + 20
+    assert len(show._shown or ()) < shown + 20
     assert len(linecache.cache) < lines + 20
 
 
@@ -127,9 +127,9 @@ def test_a_thousand_closures_that_die_hooked_leave_nothing() -> None:
         function.around(lambda proceed: proceed())
         function(2)
 
-    shown, lines = len(show._shown), len(linecache.cache)
+    shown, lines = len(show._shown or ()), len(linecache.cache)
     assert growth(step, 1000) < FEW
-    assert len(show._shown) <= shown
+    assert len(show._shown or ()) <= shown
     assert len(linecache.cache) <= lines
 
 
@@ -483,7 +483,9 @@ import gc
 from aspecthook import hookable
 
 def shape(name):
-    return hookable(eval(f"lambda {name}: {name}"))
+    f = hookable(eval(f"lambda {name}: {name}"))
+    f.pre(eval(f"lambda *, {name}: None"))
+    return f
 
 busy, made = [], []
 
@@ -491,7 +493,6 @@ def collecting(phase, info):
     if phase == "start" and not busy:
         busy.append(1)
         f = shape(f"inner_{len(made)}")
-        f.pre(lambda: None)
         f(1)
         made.append(f)
         busy.clear()
@@ -500,7 +501,6 @@ gc.callbacks.append(collecting)
 gc.set_threshold(50)
 for number in range(300):
     g = shape(f"outer_{number}")
-    g.pre(lambda: None)
     g.post(lambda: None)
     assert g(number) == number
 assert made and gc.isenabled()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from aspecthook import hooks, weave
-from aspecthook._core.compile import FREE_THREADED
+from aspecthook._core.compile.show import FREE_THREADED
 from aspecthook._core.mount import unloading
 
 HEAD = """

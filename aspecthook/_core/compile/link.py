@@ -1,8 +1,9 @@
 """From source to code: compile a shape once, and link it for every chain of that shape.
 
 The invariant: the names of pins are replaced in the syntax tree by string constants, and these by the objects in the
-finished code (`code.replace(co_consts=...)`). So no object is ever turned into text, the text that is shown is the text
-that was compiled, and a hook costs one LOAD_CONST.
+finished code (`code.replace(co_consts=...)`). So no object is ever turned into text, and a hook costs one LOAD_CONST.
+The names of the parameters get into the finished code in the same way, so that one template serves all targets with as
+many parameters. The source that is shown has these names; the code has lines, but no columns, which would not fit it.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 from .copies import Constants
 from .show import file_name, origins_of, render, show
 from .source import Source
-from .text import Role, Text
+from .text import PLACEHOLDER, Role, Text, unlike
 from .words import TABLE
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-_PLACEHOLDER = "\0aspecthook "
+_PIN = "\0aspecthook "
 _MOST_TEMPLATES = 1024
 _numbers = count(1)
 _templates: dict[object, Template] = {}
@@ -71,10 +72,22 @@ def template(
 class Template:
     """The code of one shape, with placeholders for the objects of a chain; those of the library are in place.
 
-    With `cells` it has no placeholders: every pin is a free variable.
+    With `cells` no object is a constant: every pin is a free variable.
     """
 
-    __slots__ = ("cells", "code", "consts", "layers", "library", "links", "number", "open_pins", "places", "text")
+    __slots__ = (
+        "cells",
+        "code",
+        "consts",
+        "keywords",
+        "layers",
+        "library",
+        "links",
+        "number",
+        "open_pins",
+        "places",
+        "text",
+    )
 
     def __init__(self, number: int, text: Text, *, free: int = 0, cells: bool = False) -> None:
         self.number = number
@@ -91,12 +104,16 @@ class Template:
                 self.open_pins.append((pin, role))
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
-        # The constants, and the places among them of the placeholders for open pins.
+        # The constants, the places among them of the placeholders for open pins, and of those with names of parameters.
         self.consts: list[object] = list(self.code.co_consts)
         self.places: list[tuple[int, str]] = []
+        self.keywords: list[int] = []
+        no_names = ("",) * len(self.code.co_varnames)
         for place, const in enumerate(self.code.co_consts):
-            if isinstance(const, str) and const.startswith(_PLACEHOLDER):
-                pin = const.removeprefix(_PLACEHOLDER)
+            if _filled(const, no_names) != const:
+                self.keywords.append(place)
+            elif isinstance(const, str) and const.startswith(_PIN):
+                pin = const.removeprefix(_PIN)
                 if pin in self.library:
                     self.consts[place] = self.library[pin]
                 else:
@@ -150,8 +167,8 @@ class Linker:
         for pin, role in template.open_pins:
             values[pin] = self._value(role, chain, facts)
         if template.layers is not None:
-            link_layers = FunctionType(_relocated(template.layers, filename), self.space)
-            values[template.text.inside] = link_layers(*[values[pin] for pin in template.text.layer_pins])
+            link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names), self.space)
+            values["inside"] = link_layers(*[values[pin] for pin in template.text.layer_pins])
         if code is None:
             code = self._code(template, values, filename)
             if codes is not None:
@@ -171,16 +188,15 @@ class Linker:
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of linked code."""
-        show(code, partial(render, template.text, self.model.co_name, origins_of(chain)))
+        show(code, partial(render, template.text, self.signature.names, self.model.co_name, origins_of(chain)))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         model, names, code = self.model, self.signature.names, template.code
         consts = template.consts.copy()
         for place, pin in template.places:
             consts[place] = values[pin]
-        changes: dict[str, Any] = {}
-        if self.signature.idents != names:
-            changes["co_varnames"] = names + code.co_varnames[len(names) :]
+        for place in template.keywords:
+            consts[place] = _filled(consts[place], names)
         # Without objects of ours the constants are pickled as they are.
         holds_ours = bool(template.text.pins) and not template.cells
         return code.replace(
@@ -188,11 +204,13 @@ class Linker:
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
-            co_freevars=code.co_freevars if template.cells else model.co_freevars,
+            co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
+            co_freevars=tuple([_named(one, names) for one in code.co_freevars])
+            if template.cells
+            else model.co_freevars,
             # The code never loads those of the target: they are for tools that ask which modules the target may need.
             co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
-            **changes,
         )
 
     def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
@@ -201,8 +219,6 @@ class Linker:
             return getattr(getattr(chain, role.kind)[role.first], role.fields[0])
         if role.what == "row":
             return _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
-        if role.what == "name":
-            return self.signature.names[role.first]
         if role.what == "names":
             return role.fields
         if role.what in ("on_hooks", "exception_hooks", "always_hooks"):
@@ -217,10 +233,34 @@ def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...
     return tuple([tuple([getattr(hook, field) for field in fields]) for hook in hooks])
 
 
-def _relocated(code: CodeType, filename: str) -> CodeType:
-    """Return code, and all code inside it, under another file name."""
-    consts = tuple(_relocated(const, filename) if isinstance(const, CodeType) else const for const in code.co_consts)
-    return code.replace(co_consts=consts, co_filename=filename)
+# The names of parameters, which are placeholders in a template.
+
+
+def _named(variable: str, names: tuple[str, ...]) -> str:
+    """Return the name of a variable: that of a parameter for its placeholder, else one that no parameter has."""
+    place = variable.removeprefix(PLACEHOLDER)
+    return unlike(variable, names) if place is variable else names[int(place)]
+
+
+def _filled(const: Any, names: tuple[str, ...]) -> Any:
+    """Return a constant, in which names of parameters replace their placeholders."""
+    if type(const) is tuple:
+        return tuple([_filled(one, names) for one in cast("tuple[object, ...]", const)])
+    return _named(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
+
+
+def _adapted(code: CodeType, filename: str, names: tuple[str, ...]) -> CodeType:
+    """Return code, and all code inside it, with the names of parameters and under another file name."""
+    consts = [
+        _adapted(one, filename, names) if isinstance(one, CodeType) else _filled(one, names) for one in code.co_consts
+    ]
+    return code.replace(
+        co_consts=tuple(consts),
+        co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
+        co_cellvars=tuple([_named(one, names) for one in code.co_cellvars]),
+        co_freevars=tuple([_named(one, names) for one in code.co_freevars]),
+        co_filename=filename,
+    )
 
 
 # Compiling a text.
@@ -234,10 +274,12 @@ def compiled(text: Text, *, free: int = 0, cells: bool = False) -> tuple[CodeTyp
         free: The number of free variables that the function is to have, for which names are invented.
         cells: Whether the pins become free variables, and not constants.
     """
-    tree: Any = _parsed(text.source)
+    tree: Any = _parsed(text.compiled())
     function = tree.body[0]
     _pin(function, set() if cells else text.pins.keys() - set(text.links))
-    names = [*text.pins] if cells else [f"free_{number}_{len(text.source)}" for number in range(free)]
+    for layers in tree.body[1:]:
+        _pin(layers, set())
+    names = [*text.pins] if cells else [f"free_{number}_{len(text.template)}" for number in range(free)]
     if names:
         outer: Any = _parsed(f"def outer({', '.join(names)}):\n if 0: {', '.join(names)}").body[0]
         if not cells:  # an invented name is a free variable only if the function mentions it
@@ -269,37 +311,29 @@ def _parsed(source: str) -> Any:
         gc.enable()
 
 
-# Fields of syntax nodes that hold no node; walking only the others takes a third of the time.
-_LEAVES = frozenset({"id", "ctx", "ops", "op", "name", "attr", "arg", "type_comment", "conversion", "kind", "is_async"})
-_fields: dict[type, tuple[str, ...]] = {_ast.Constant: (), _ast.Name: ()}
-
-
-def _pin(function: Any, pins: set[str]) -> None:
-    """Replace the names of pins by constants."""
+def _pin(function: _ast.AST, pins: set[str]) -> None:
+    """Replace the names of pins by constants, and remove the columns."""
     waiting: list[Any] = [function]
-    while waiting:
-        node = waiting.pop()
-        kind = cast("type[_ast.AST]", type(node))
-        fields = _fields.get(kind)
-        if fields is None:
-            fields = _fields[kind] = tuple(field for field in node._fields if field not in _LEAVES)
-        for field in fields:
-            child = getattr(node, field)
-            if isinstance(child, list):
-                nodes: list[Any] = getattr(node, field)
+    for node in waiting:
+        fields: dict[str, Any] = node.__dict__
+        if "col_offset" in fields:
+            fields["col_offset"] = fields["end_col_offset"] = -1
+        for field, child in fields.items():
+            if isinstance(child, _ast.AST):
+                fields[field] = _pinned(child, pins, waiting)
+            elif isinstance(child, list):
+                nodes: list[Any] = fields[field]
                 for place, one in enumerate(nodes):
                     nodes[place] = _pinned(one, pins, waiting)
                     if place and type(one) is _ast.If:
                         _join(nodes[place - 1], one)
-            elif child is not None:
-                setattr(node, field, _pinned(child, pins, waiting))
 
 
 def _pinned(node: Any, pins: set[str], waiting: list[Any]) -> Any:
-    """Return what takes the place of a node; one that is not a name is left to be walked."""
-    if type(node) is _ast.Name:
-        return _constant(node) if node.id in pins else node
-    if node is not None:
+    """Return what takes the place of a node; it is left to be walked, unless it is a constant now."""
+    if type(node) is _ast.Name and node.id in pins:
+        return _constant(node)
+    if isinstance(node, _ast.AST):
         waiting.append(node)
     return node
 
@@ -317,13 +351,9 @@ def _join(before: Any, branch: Any) -> None:
 
 def _constant(name: _ast.Name) -> _ast.IfExp:
     """Return the constant that stands for a pin, wrapped, since the compiler warns of calls of a bare string."""
-    line, column, end_line, end_column = name.lineno, name.col_offset, name.end_lineno, name.end_col_offset
-    constant = _ast.Constant(
-        _PLACEHOLDER + name.id, None, lineno=line, col_offset=column, end_lineno=end_line, end_col_offset=end_column
-    )
-    return _ast.IfExp(
-        constant, constant, _NEVER, lineno=line, col_offset=column, end_lineno=end_line, end_col_offset=end_column
-    )
+    line = name.lineno
+    constant = _ast.Constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+    return _ast.IfExp(constant, constant, _NEVER, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
 
 
-_NEVER = _ast.Constant(None, None, lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
+_NEVER = _ast.Constant(None, None, lineno=1, col_offset=-1, end_col_offset=-1)
