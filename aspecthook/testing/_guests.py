@@ -110,14 +110,7 @@ def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
 
 
 def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
-    """Make the function of a guest.
-
-    Args:
-        guest: What it is.
-        style: That of the target.
-        changes: The arguments that are changed, if they are.
-        act: What is done to call again, to add or to remove; for a coroutine function it may return an awaitable.
-    """
+    """Make the function of a guest, which changes these arguments or acts if it is one that does."""
     does = guest.does.removesuffix(GUARDED)
     waits = style == "coroutine"
     if guest.kind == "around":

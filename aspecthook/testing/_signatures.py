@@ -233,15 +233,10 @@ def _extra_names(parameters: list[Parameter], given: int) -> list[str]:
 
 
 def define(name: str, signature: inspect.Signature, body: str, act: object, *, method: bool = False) -> FunctionType:
-    """Make a function of a signature.
+    """Make a function of a signature; as a method, ``self`` is its first parameter.
 
-    Args:
-        name: Its ``__name__``.
-        signature: Its parameters.
-        body: ``def`` or ``async def``, a colon, and what it does. In it ``ACT`` is `act`, and ``GIVEN`` a dict of the
-            arguments by name.
-        act: What the body calls.
-        method: Whether ``self`` is to be the first parameter.
+    The body is ``def`` or ``async def``, a colon, and what it does. In it ``ACT`` is `act`, and ``GIVEN`` a dict of the
+    arguments by name.
     """
     parameters = list(signature.parameters.values())
     written = name if name.isascii() and name.isidentifier() and not iskeyword(name) else "hook"
