@@ -8,11 +8,7 @@ _TRAIN = ("numpy", "autograd", "safetensors", "rich", "matplotlib", "jinja2")
 
 
 def check_requirements() -> None:
-    """Raise if the extra `train` is not installed.
-
-    Raises:
-        ModuleNotFoundError: A package is missing; the message says how to install it.
-    """
+    """Raise a ModuleNotFoundError that says how to install the extra `train`, unless it is installed."""
     for name in _TRAIN:
         if find_spec(name) is None:
             raise ModuleNotFoundError(

@@ -24,17 +24,7 @@ def modules_of(model: Any, kind: type) -> dict[str, Any]:
 def check_arrays(
     what: str, expected: Mapping[str, Sequence[int]], given: Mapping[str, Any], *, partly: bool = False
 ) -> None:
-    """Refuse arrays that do not fit a model.
-
-    Args:
-        what: The model, for the message.
-        expected: The shapes, by name.
-        given: The arrays, by name.
-        partly: Arrays may be missing.
-
-    Raises:
-        TrainingError: Some are missing, unexpected or of another shape; the message lists them all.
-    """
+    """Raise, with a list of them all, if arrays are missing (unless `partly`), unexpected or of another shape."""
     missing = [] if partly else [name for name in expected if name not in given]
     unexpected = [name for name in given if name not in expected]
     shapes = [

@@ -40,11 +40,7 @@ class _WatchingHook(Hook):
         raise NotImplementedError
 
     def before_train_epoch(self, runner: Run) -> None:
-        """Start watching, or continue.
-
-        Raises:
-            TrainingError: The model is not PyTorch's.
-        """
+        """Start watching, or continue; refuse a model that is not PyTorch's."""
         if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
             raise TrainingError(
                 f"{type(self).__name__} watches PyTorch modules, but the model of this run is of type "

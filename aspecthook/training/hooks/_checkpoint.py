@@ -50,10 +50,6 @@ class CheckpointHook(Hook):
     Attributes:
         watched: The `Monitor` of the score; None without `save_best`, and for ``"auto"`` before the first validation.
 
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
-
     Example:
         >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
         >>> hook.kept, hook.best, hook.best_score
@@ -250,11 +246,7 @@ class CheckpointHook(Hook):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same.
-
-        Raises:
-            TrainingError: It has files outside the folder.
-        """
+        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
         check_names((*state["files"], *state["best_files"]), "CheckpointHook")
         self._files.names, self._saved_at = list(state["files"]), state["saved_at"]
         rule = self._rule if self.watched is None else self.watched.rule
@@ -292,11 +284,7 @@ class CheckpointLoaderHook(Hook):
         self._done = False
 
     def before_run(self, runner: Run) -> None:
-        """Load the checkpoint.
-
-        Raises:
-            TrainingError: It is missing, damaged, or made by another model.
-        """
+        """Load the checkpoint."""
         if self._done:
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None

@@ -42,10 +42,6 @@ class EarlyStoppingHook(Hook):
         wait_count: The number of validations since the last improvement.
         stop_reason: Why the hook has stopped the run, or None.
 
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
-
     Example:
         >>> hook = EarlyStoppingHook("accuracy", patience=3)
         >>> hook.rule, hook.best_score
@@ -104,11 +100,7 @@ class EarlyStoppingHook(Hook):
         self._running = False
 
     def after_val_epoch(self, runner: Run) -> None:
-        """Judge the validation, and ask the run to stop if it is time.
-
-        Raises:
-            TrainingError: The validation did not log the score, and `strict` is set.
-        """
+        """Judge the validation, and ask the run to stop if it is time."""
         if not self._running:
             return
         key = f"{VAL}{self.monitor}" if f"{VAL}{self.monitor}" in runner.logs else self.monitor

@@ -82,10 +82,6 @@ class EMAHook(Hook):
     Attributes:
         steps: The number of steps so far.
 
-    Raises:
-        HookOptionError: An option has an impossible value, or the kind does not have it.
-        HookTypeError: An option is of another type.
-
     Example:
         >>> import numpy as np
         >>> from aspecthook.training import Runner
@@ -159,11 +155,7 @@ class EMAHook(Hook):
     # When
 
     def before_run(self, runner: Run) -> None:
-        """Refuse a second hook of this class.
-
-        Raises:
-            TrainingError: The run has two.
-        """
+        """Refuse a second hook of this class."""
         if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
             raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
 

@@ -56,10 +56,6 @@ class EvalHook(Hook):
         metrics: The metrics of the last validation.
         saver: The hook that saves the best checkpoint, or None.
 
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
-
     Example:
         >>> hook = EvalHook([], start=10, interval=5, save_best="accuracy")
         >>> hook.best_score is None
@@ -117,11 +113,7 @@ class EvalHook(Hook):
     # When
 
     def before_run(self, runner: Run) -> None:
-        """Find the folder of the best checkpoint.
-
-        Raises:
-            TrainingError: None was given.
-        """
+        """Find the folder of the best checkpoint."""
         if self.saver is not None:
             self.saver.before_run(runner)
 

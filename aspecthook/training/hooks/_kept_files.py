@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 
 @final
 class KeptFiles:
-    """The names of the files that are kept, the oldest first.
-
-    Args:
-        folder: The folder; None if it is not known yet.
-        most: How many files to keep; None for all.
-
-    Attributes:
-        names: The names of the files.
-        saving: The file that is being written, or None.
-    """
+    """The names of the files that are kept, the oldest first; all of them, or the newest `most`."""
 
     __slots__ = ("_most", "folder", "names", "saving")
 
@@ -78,11 +69,7 @@ class KeptFiles:
 
 
 def check_names(names: Iterable[object], who: str) -> None:
-    """Check the names of files in the state of a hook, which will remove these files some day.
-
-    Raises:
-        TrainingError: A file is outside the folder of the hook.
-    """
+    """Refuse files outside the folder in the state of a hook, which will remove these files some day."""
     for name in names:
         if not is_inside(name):
             raise TrainingError(

@@ -36,15 +36,7 @@ def known_rule(name: str) -> Rule | None:
 
 
 def rule_of(name: str) -> Rule:
-    """Return whether a greater or a lesser score of this name is better.
-
-    Raises:
-        HookOptionError: The name does not show it.
-
-    Example:
-        >>> rule_of("val_loss")
-        'less'
-    """
+    """Return whether a greater or a lesser score of this name is better; refuse a name that does not show it."""
     rule = known_rule(name)
     if rule is None:
         raise HookOptionError(
@@ -75,10 +67,6 @@ class Monitor:
 
     Attributes:
         best: The best score so far; before the first, the baseline.
-
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> monitor = Monitor("EarlyStoppingHook", "val_accuracy", min_delta=0.1)

@@ -29,10 +29,6 @@ class OptimizerHook(Hook):
         cumulative_iters: The number of batches that make one step; that of ``Runner(accumulate=...)`` unless given.
         detect_anomalous_params: At each step, log the parameters without a gradient: the loss does not depend on them.
 
-    Raises:
-        HookOptionError: An option is unknown or has an impossible value.
-        HookTypeError: An option is of another type.
-
     Example:
         >>> OptimizerHook(grad_clip={"max_norm": 35, "norm_type": 2}, cumulative_iters=4).cumulative_iters
         4
@@ -57,11 +53,7 @@ class OptimizerHook(Hook):
         self.detect_anomalous_params = detect_anomalous_params
 
     def before_run(self, runner: Run) -> None:
-        """Set the number of batches in a step.
-
-        Raises:
-            TrainingError: The runner was given another number.
-        """
+        """Set the number of batches in a step, unless the runner was given another number."""
         if self.cumulative_iters is None:
             return
         if runner.accumulate not in (1, self.cumulative_iters):
@@ -119,16 +111,11 @@ class AmpOptimizerHook(OptimizerHook):
     It does what ``Runner(amp=True)`` does, and sets the loss scale that float16 needs.
 
     Args:
-        grad_clip: See `OptimizerHook`; gradients are unscaled before they are clipped.
-        cumulative_iters: See `OptimizerHook`.
-        detect_anomalous_params: See `OptimizerHook`.
+        grad_clip, cumulative_iters, detect_anomalous_params: See `OptimizerHook`; gradients are unscaled before they
+            are clipped.
         kind: ``"fp16"``, ``"bf16"``, or True for what suits the device.
         loss_scale: ``"dynamic"``, adapted by ``torch.amp.GradScaler``; a number, which stays fixed; or arguments of
             the scaler: ``init_scale``, ``growth_factor``, ``backoff_factor``, ``growth_interval``.
-
-    Raises:
-        HookOptionError: An option is unknown or has an impossible value.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> AmpOptimizerHook(grad_clip={"max_norm": 1.0}, loss_scale={"init_scale": 1024.0}).priority
@@ -155,11 +142,7 @@ class AmpOptimizerHook(OptimizerHook):
         self._amp: Any = None
 
     def before_run(self, runner: Run) -> None:
-        """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint.
-
-        Raises:
-            TrainingError: The model is not PyTorch's.
-        """
+        """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint."""
         super().before_run(runner)
         if runner.amp is None:
             runner.amp = runner.backend.amp(self.kind, runner.model)

@@ -66,11 +66,7 @@ class Classifier:
 
 
 def load_data(settings: dict[str, Any], seed: int) -> tuple[Part, Part | None, Part]:
-    """Return the data to train on, to validate on (None if nothing is held out) and to test on.
-
-    Raises:
-        ConfigError: The data set is unknown, or `held_out` is out of range.
-    """
+    """Return the data to train on, to validate on (None if nothing is held out) and to test on."""
     held_out = float(settings["held_out"])
     if not 0 <= held_out < 1:
         raise ConfigError(f"[data]: held_out={held_out:g}; give a fraction of at least 0 and less than 1")
@@ -140,11 +136,7 @@ def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> 
 
 
 def load_torch() -> Any:
-    """Import PyTorch.
-
-    Raises:
-        TrainingError: It cannot be imported.
-    """
+    """Import PyTorch, or raise an error that says how to install it."""
     try:
         return cast("Any", import_module("torch"))
     except ImportError as error:

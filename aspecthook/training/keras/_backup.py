@@ -39,10 +39,6 @@ class BackupAndRestore(Saving):
         double_checkpoint: Whether to keep the backup before the last, too, for when the last cannot be read.
         delete_checkpoint: Whether to delete the backups when training has ended; other files in the folder stay.
 
-    Raises:
-        HookOptionError: The folder is empty text, or `save_freq` has an impossible value.
-        HookTypeError: `save_freq` has the wrong type.
-
     Example:
         >>> BackupAndRestore("runs/backup", save_freq=100).save_freq
         100
@@ -70,11 +66,7 @@ class BackupAndRestore(Saving):
     # Restoring
 
     def resume_run(self, runner: Run) -> None:
-        """Resume a run of ours; called before any `on_train_begin`.
-
-        Raises:
-            TrainingError: There are backups, and none can be read.
-        """
+        """Resume a run of ours from a backup that can be read; called before any `on_train_begin`."""
         files = [path for path in self._files(_CHECKPOINT) if path.exists()]
         readable = [path for path in files if is_checkpoint(path)]
         if files and not readable:

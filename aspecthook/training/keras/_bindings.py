@@ -32,11 +32,7 @@ class Event(NamedTuple):
 
 
 def bindings(callback: Any, run: Run) -> list[Binding]:
-    """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them.
-
-    Raises:
-        HookSignatureError: A method is misspelt, and the callback is of our class; or it takes other arguments.
-    """
+    """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them."""
     methods = methods_of(callback)
     warning = KERAS.misspelt(callback)
     if warning is not None:  # the callback is not of our class, and Keras would accept it

@@ -203,11 +203,7 @@ _CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 def methods_of(callback: object) -> dict[str, Method]:
-    """Return the methods of a callback that do anything, by the events that they are called for.
-
-    Raises:
-        HookSignatureError: A method is misspelt, and the callback is of our class; or it takes other arguments.
-    """
+    """Return the methods of a callback that do anything, by the events that they are called for."""
     if isinstance(callback, Callback):
         KERAS.check(callback)
     methods = KERAS.methods(callback)

@@ -82,10 +82,6 @@ class ModelCheckpoint(MonitorCallback, Saving):
     Attributes:
         best: The best number so far.
 
-    Raises:
-        HookOptionError: An option has an impossible value.
-        HookTypeError: An option has the wrong type.
-
     Example:
         >>> ModelCheckpoint("best.safetensors", monitor="val_accuracy", save_best_only=True).best is None
         True
@@ -165,9 +161,6 @@ class CSVLogger(Continuing):
         filename: The file.
         separator: The character between the columns.
         append: Whether to continue a file that exists; else it is replaced.
-
-    Raises:
-        HookOptionError: The separator is not one character.
 
     Example:
         >>> import tempfile

@@ -18,7 +18,7 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._state import named
-from aspecthook.training.loop._steps import validation_follows
+from aspecthook.training.loop._steps import logged_by, validation_follows, validation_numbers
 
 from ._bridge import plain
 from ._states import CallbackState
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ._run_model import RunModel
 
-_VAL = "val_"
 
 # The hooks of the lifecycle that callbacks depend on, by what they need to know: stage, kind and method.
 _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
@@ -225,18 +224,15 @@ class KerasLifecycle:
         # A validation before the first batch of an epoch does not belong to it.
         if self.running and (self.ends_after is not None or self.runner.done.inner_iter > 0):
             self._validated = True
-            self._val.update(self._validation_logs())
+            self._val.update(validation_numbers(self.runner.logs))
         if self.ends_after == "val" and not validation_follows(self.runner):
             self.is_over = True
-
-    def _validation_logs(self) -> dict[str, Any]:
-        return {name: value for name, value in self.runner.logs.items() if name.startswith(_VAL)}
 
     def logs(self) -> dict[str, Any]:
         """Return the logs of the epoch that is over, the same on all ranks; callbacks may add to them."""
         if self._logs is None:
             # Other hooks may have added numbers since the validation.
-            val = {**self._val, **(self._validation_logs() if self._validated else {})}
+            val = {**self._val, **(validation_numbers(self.runner.logs) if self._validated else {})}
             self._last = dict(sorted(broadcast({**self.train.now(), **val}).items()))
             self._logs = dict(self._last)
         return self._logs
@@ -277,9 +273,7 @@ class KerasLifecycle:
 
     def evaluated(self, mode: str) -> dict[str, Any]:
         """Return the logs of a validation or a test, without the prefix of the mode."""
-        prefix = f"{mode}_"
-        logs = self.runner.logs
-        return {name.removeprefix(prefix): logs[name] for name in sorted(logs) if name.startswith(prefix)}
+        return dict(sorted(logged_by(mode, self.runner.logs).items()))
 
     # Checkpoints
 

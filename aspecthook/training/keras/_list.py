@@ -30,10 +30,6 @@ class CallbackList(Callback):
         model: The ``model`` of the callbacks.
         params: The ``params`` of the callbacks: ``epochs``, ``steps``, ``verbose``.
 
-    Raises:
-        HookTypeError: Something is not a callback.
-        HookSignatureError: A method of a callback is misspelt, or takes other arguments.
-
     Example:
         >>> from aspecthook.training.keras import LambdaCallback
         >>> callbacks = CallbackList([LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch, logs["loss"]))])

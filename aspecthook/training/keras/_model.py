@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._state import preserved
+from aspecthook.training.loop._steps import logged_by
 
 from ._bridge import flat, is_array, joined, loader_of, on_host
 from ._lifecycle import KerasLifecycle
@@ -100,7 +101,7 @@ class Model(RunModel):
         with self._isolated(callbacks, verbose):
             self.runner.logs = {name: value for name, value in self.runner.logs.items() if not name.startswith("test_")}
             logs = self.runner.test(loader_of(x, y, batch_size))
-        found = {name.removeprefix("test_"): value for name, value in logs.items() if name.startswith("test_")}
+        found = logged_by("test", logs)
         if return_dict:
             return found
         numbers = [found[name] for name in sorted(found, key=lambda name: (name != "loss", name))]

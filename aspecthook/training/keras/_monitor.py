@@ -39,10 +39,6 @@ class MonitorCallback(Continuing):
     Attributes:
         best: The best number so far.
 
-    Raises:
-        HookOptionError: There is no such mode, or `min_delta` is not finite.
-        HookTypeError: An option has the wrong type.
-
     Example:
         >>> class Record(MonitorCallback):
         ...     def on_epoch_end(self, epoch, logs=None):
@@ -72,11 +68,7 @@ class MonitorCallback(Continuing):
         self._seeks: Mode | None = None if mode == "auto" else mode
 
     def is_better(self, value: float, other: float | None) -> bool:
-        """Whether a number is better than another one by more than `min_delta`; any number is better than None.
-
-        Raises:
-            HookOptionError: The mode is ``"auto"``, and neither a metric nor the name shows which way is better.
-        """
+        """Whether a number is better than another one by more than `min_delta`; any number is better than None."""
         if other is None:
             return True
         if self._seeks is None:
@@ -141,10 +133,6 @@ class EarlyStopping(MonitorCallback):
         best_epoch: The epoch of the best number.
         wait: The number of epochs since the last improvement.
         stopped_epoch: The epoch after which training was ended; 0 if it was not.
-
-    Raises:
-        HookOptionError: An option has an impossible value.
-        HookTypeError: An option has the wrong type.
 
     Example:
         >>> EarlyStopping("val_accuracy", patience=3, restore_best_weights=True).patience
@@ -238,10 +226,6 @@ class ReduceLROnPlateau(MonitorCallback):
         best: The best number so far.
         wait: The number of epochs since the last improvement.
         cooldown_counter: How many epochs of the cooldown are left.
-
-    Raises:
-        HookOptionError: An option has an impossible value.
-        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ReduceLROnPlateau(factor=0.5, patience=5).in_cooldown()

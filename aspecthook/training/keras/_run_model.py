@@ -24,9 +24,6 @@ class RunModel:
     """A run, with the attributes and methods that callbacks use of a ``keras.Model``.
 
     All other attributes are those of the model that is trained. A callback may set attributes of its own.
-
-    Args:
-        runner: The run.
     """
 
     built = True  # Keras's own callbacks ask
@@ -40,9 +37,7 @@ class RunModel:
     def of(cls, runner: Run, extras: dict[str, Any] | None = None) -> Self:
         """Return a model that does not keep the run alive: callbacks hold it, and they are hooks of the run.
 
-        Args:
-            runner: The run.
-            extras: The attributes that callbacks have set, to share those of another model.
+        With `extras` it shares the attributes that callbacks have set on another model.
         """
         model = cls(runner)
         vars(model).update(_find=ref(runner), _extras=model.extras if extras is None else extras)
@@ -56,11 +51,7 @@ class RunModel:
 
     @property
     def runner(self) -> Run:
-        """The run.
-
-        Raises:
-            ReferenceError: The runner was deleted.
-        """
+        """The run; a ReferenceError if it was deleted."""
         runner: Run | None = vars(self)["_find"]()
         if runner is None:
             raise ReferenceError("the runner of this model was deleted; keep a reference to the Runner")
@@ -106,11 +97,7 @@ class RunModel:
         return list(self.runner.backend.state(self.runner.model).values())
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set the parameters and buffers, in the order of `get_weights`.
-
-        Raises:
-            TrainingError: The weights are those of another model; nothing is changed.
-        """
+        """Set the parameters and buffers, in the order of `get_weights`; all or none."""
         names = list(self.runner.backend.state(self.runner.model))
         given = list(weights)
         if len(given) != len(names):
@@ -122,11 +109,7 @@ class RunModel:
     # Files
 
     def save(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
-        """Save a checkpoint of the run, whatever the suffix of the file.
-
-        Raises:
-            TrainingError: The file exists and may not be overwritten, or it cannot be written.
-        """
+        """Save a checkpoint of the run, whatever the suffix of the file."""
         if not overwrite and os.path.exists(filepath):
             raise TrainingError(f"{os.fspath(filepath)} exists already; give overwrite=True, or another name")
         self.runner.save_checkpoint(filepath)
@@ -136,11 +119,7 @@ class RunModel:
         self.save(filepath, overwrite)
 
     def load_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the parameters, and the state of the optimizer if the file has it, but not the progress of the run.
-
-        Raises:
-            TrainingError: The file is not a checkpoint, or it is that of another model.
-        """
+        """Load the parameters, and the optimizer's state if the file has it, but not the progress of the run."""
         from aspecthook.training.checkpoint._format import load
 
         self.runner.load_checkpoint(filepath)

@@ -62,10 +62,6 @@ class LearningRateScheduler(Continuing):
         schedule: A function of the epoch and the rate, or of the epoch alone, that returns the new rate as a float.
         verbose: 1 to print each rate.
 
-    Raises:
-        HookTypeError: The schedule is not callable.
-        HookSignatureError: The schedule takes other arguments.
-
     Example:
         >>> scheduler = LearningRateScheduler(lambda epoch, lr: lr if epoch < 10 else lr * 0.9)
         >>> scheduler.schedule(10, 1.0)
@@ -88,11 +84,7 @@ class LearningRateScheduler(Continuing):
             )
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Set the rate.
-
-        Raises:
-            TrainingError: The schedule has not returned a float.
-        """
+        """Set the rate, which must be a float."""
         for optimizer in optimizers(self.model):
             rate: Any = self.schedule(epoch, rate_of(optimizer)) if self._takes_rate else self.schedule(epoch)
             if not isinstance(rate, Real) or isinstance(rate, Integral):
@@ -139,11 +131,7 @@ class TerminateOnNaN(Callback):
         self.raise_error = raise_error
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Check the loss.
-
-        Raises:
-            TrainingError: The loss is infinite or NaN, and `raise_error` is set.
-        """
+        """Check the loss."""
         loss = (logs or {}).get("loss")
         if not any_rank(loss is not None and not isfinite(loss)):
             return
@@ -167,10 +155,6 @@ class LambdaCallback(Callback):
         on_train_batch_begin: Called before each batch, with its number, and `logs` by name.
         on_train_batch_end: Called after each batch.
         functions: Functions for the other methods of a callback, by the names of the methods.
-
-    Raises:
-        HookOptionError: A callback has no such method.
-        HookTypeError: Something is not callable.
 
     Example:
         >>> LambdaCallback(on_test_end=lambda logs: print(logs)).on_test_end({"loss": 0.5})

@@ -41,10 +41,6 @@ class LoggerHook(Hook, ABC):
         ignore_last: Leave out the last iterations of an epoch if they are fewer than `interval`; otherwise they make a
             row.
 
-    Raises:
-        HookOptionError: The interval is less than 0.
-        HookTypeError: The interval is no whole number.
-
     Example:
         >>> class Print(LoggerHook):
         ...     def log(self, runner, row):
@@ -183,9 +179,7 @@ class TextLoggerHook(_FileLoggerHook):
     `ProgressHook`. With an `IterTimerHook` the lines have an estimate of the remaining time.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         path: Another file. Without a path and a `work_dir`, only the logger gets the lines.
 
     Example:
@@ -228,9 +222,7 @@ class JsonLoggerHook(_FileLoggerHook):
     continues with a warning, and the missing lines are written when there is room.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         path: Another file.
 
     Example:
@@ -254,9 +246,7 @@ class CsvLoggerHook(_FileLoggerHook):
     column, for which the file is replaced by a new one. A cell is empty where a row does not have the number.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         path: Another file.
 
     Example:

@@ -50,10 +50,6 @@ class ProgressHook(Hook):
         seconds: Without a bar: print a line after so many seconds without one.
         file: The file to write to; stdout if not given.
 
-    Raises:
-        HookOptionError: An option is out of range.
-        HookTypeError: An option has the wrong type.
-
     Example:
         >>> ProgressHook(interval=100).priority
         'VERY_LOW'

@@ -62,11 +62,9 @@ class LogRows:
     # Training
 
     def advance(self, runner: Run, done: int | None = None) -> list[LogRow]:
-        """Collect what the run has done since the last call. Return the rows that are due.
+        """Collect what the run has done since the last call, and return the rows that are due.
 
-        Args:
-            runner: The run.
-            done: The number of the iteration that ends, even if a hook has skipped it.
+        `done` is the number of an iteration that ends, even if a hook has skipped it.
         """
         rows: list[LogRow] = []
         now = runner.done

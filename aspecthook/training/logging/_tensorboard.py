@@ -27,13 +27,8 @@ class TensorboardLoggerHook(LoggerHook):
     If the disk is full, the run continues, as with the `JsonLoggerHook`.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         log_dir: Another folder.
-
-    Raises:
-        TrainingError: The package tensorboardX is missing.
 
     Example:
         >>> TensorboardLoggerHook.priority

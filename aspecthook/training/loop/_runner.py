@@ -188,11 +188,7 @@ class Runner(Run):
                 self.leave()
 
     def prepare(self, train: Any, val: Any) -> None:
-        """Check the data, and seed the generators of random numbers: for `fit`, and for a session.
-
-        Raises:
-            TrainingError: The run has no optimizer, or lacks data.
-        """
+        """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
         if self._val_row:  # of the last fit

@@ -46,11 +46,7 @@ def named(run: Run) -> list[tuple[str, Any]]:
 
 
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
-    """Restore the state of a run, or with ``resume=False`` the parameters of its model alone.
-
-    Raises:
-        TrainingError: The state is that of another model or another run; nothing is changed then.
-    """
+    """Restore the state of a run, or with ``resume=False`` the parameters of its model alone."""
     if "model" not in checkpoint:
         raise TrainingError(
             f"this is not a checkpoint of a run: it has no 'model'; what it has: {', '.join(checkpoint) or 'nothing'}"

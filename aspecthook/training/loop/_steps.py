@@ -198,6 +198,11 @@ def without_validation(logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in logs.items() if not name.startswith(VAL)}
 
 
+def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mode has logged, by names without the mode, which is the prefix of the others."""
+    return {name.removeprefix(f"{mode}_"): value for name, value in logs.items() if name.startswith(f"{mode}_")}
+
+
 @final
 class Means:
     """Means of the model's numbers over the samples of many batches, by names such as ``val_loss``."""

@@ -11,6 +11,7 @@ from aspecthook import Args
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import GENERAL, NAMES, Stage
+from aspecthook.training.loop._steps import logged_by
 
 from ._runner import MMRunner
 from ._tensors import with_arrays, with_tensors
@@ -84,8 +85,7 @@ def _log_vars(outputs: Any) -> Any:
 
 def _on_metrics(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., None]:
     def after_epoch(logs: dict[str, Any], mode: str) -> None:
-        lead = f"{mode}_"
-        method(theirs, {name.removeprefix(lead): value for name, value in logs.items() if name.startswith(lead)})
+        method(theirs, logged_by(mode, logs))
 
     return after_epoch
 

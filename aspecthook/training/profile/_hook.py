@@ -54,10 +54,6 @@ class ProfilerHook(Hook):
     Attributes:
         profile: The result: ``lines()``, ``table()``, ``as_json()``.
 
-    Raises:
-        HookOptionError: An option is out of range.
-        HookTypeError: An option has the wrong type.
-
     Example:
         >>> ProfilerHook(start=10, stop=60).profile.lines()
         []

@@ -61,13 +61,9 @@ def bracket(
 
 
 def measure(target: Any, profile: Profile, parts: Mapping[str, Part], name: str) -> Weaving:
-    """Measure the calls of a function within stages.
+    """Measure the calls of a function; those of a bound method only on its object.
 
-    Args:
-        target: The function; or a bound method, of which only the calls on its object are measured.
-        profile: The profile to add the times to.
-        parts: The part that a call counts for, by the stage under way.
-        name: The name of the hooks.
+    A call counts for the part that `parts` has for the stage under way.
     """
     first = next(iter(parts.values()))
 

@@ -27,15 +27,7 @@ End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 
 
 class CurvesHook(Hook):
-    """Keeps the numbers of a run, and writes a file of them now and then. Subclasses override `content`.
-
-    Args:
-        interval: Write the file every so many epochs or iterations; 0 for only when the run ends.
-        by_epoch: Count epochs; otherwise iterations.
-        share: The fraction of the run's time that writing may take, from 0 to 1. A file that is due and would take more
-            is skipped. The file is always written when the run ends, even if it fails or is interrupted.
-        path: The file, relative to the run's ``work_dir``.
-    """
+    """Keeps the numbers of a run, and writes a file of them now and then. Subclasses override `content`."""
 
     # The hook is called after those that put numbers into the logs.
     priority: int | str = "LOWEST"
@@ -68,11 +60,7 @@ class CurvesHook(Hook):
     # When to write
 
     def before_run(self, runner: Run) -> None:
-        """Find the path of the file, and the hook that keeps the record.
-
-        Raises:
-            TrainingError: There is no folder for the file.
-        """
+        """Find the path of the file, and the hook that keeps the record."""
         if runner.rank != 0:
             return
         absolute = self.path.is_absolute()

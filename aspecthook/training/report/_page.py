@@ -69,11 +69,6 @@ class ReportHook(CurvesHook):
     Attributes:
         curves: The numbers.
 
-    Raises:
-        HookOptionError: An option is out of range.
-        HookTypeError: An option has the wrong type.
-        TrainingError: Jinja or matplotlib is missing.
-
     Example:
         >>> report = ReportHook(config={"lr": 0.1})
         >>> report.section("Data", {"images": 1442, "classes": 10})

@@ -197,12 +197,7 @@ def _cpus() -> str:
 
 
 def versions() -> list[str]:
-    """Return the versions of this package, and of the packages it works with that are imported.
-
-    Example:
-        >>> versions()[0].startswith("aspecthook ")
-        True
-    """
+    """Return the versions of this package, and of the packages it works with that are imported."""
     names = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
     return [found for name in names if name in sys.modules and (found := version(name))]
 

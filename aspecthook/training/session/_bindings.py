@@ -45,11 +45,7 @@ _DIALECT: Final = Dialect(
 
 
 def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
-    """Return the bindings of a session-run hook.
-
-    Raises:
-        HookSignatureError: A method is misspelt.
-    """
+    """Return the bindings of a session-run hook."""
     _DIALECT.check(hook)
     state, called = session_state(run, mode), _DIALECT.methods(hook)
     whole, epoch, step = STAGES[mode]
@@ -69,11 +65,7 @@ def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
 
 
 def list_of_hooks(hooks: Iterable[Any] | None, who: str) -> list[Any]:
-    """Return the hooks as a list.
-
-    Raises:
-        HookTypeError: A single hook was given instead of a list.
-    """
+    """Return the hooks as a list; refuse a single hook."""
     if hooks is None or hasattr(hooks, "__iter__"):
         return [] if hooks is None else list(hooks)
     raise HookTypeError(f"{who}: hooks={brief(hooks)} is not a list of hooks; give [{type(hooks).__name__}(...)]")

@@ -60,9 +60,6 @@ class CheckpointSaverHook(Timed):
         listeners: Listeners to the checkpoints. If ``after_save`` of one returns a true value, the run ends.
         max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
 
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
-
     Example:
         >>> hook = CheckpointSaverHook("runs/digits", save_steps=100)
         >>> hook.path(300).name
@@ -154,11 +151,7 @@ class CheckpointSaverHook(Timed):
         return {**super().state_dict(), "files": list(self._files.names)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned.
-
-        Raises:
-            TrainingError: It has files outside the folder.
-        """
+        """Restore what `state_dict` returned."""
         check_names(state["files"], "CheckpointSaverHook")
         self._files.names = list(state["files"])
         super().load_state_dict(state)

@@ -33,8 +33,7 @@ Pauses: TypeAlias = Generator[Any, None, None]
 def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """Run a body that pauses, inside the hooks that a stage has now; what the body yields is passed on.
 
-    Raises:
-        HookTypeError: An around hook is a plain function, which cannot be left in the middle.
+    A plain function that is an around hook is refused: it cannot be left in the middle.
     """
     chain, call = _entered(run, stage)
     for hook in chain.around:

@@ -29,11 +29,7 @@ def each(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
-    """Return fetches with a function applied to each name.
-
-    Raises:
-        HookTypeError: Something in them is not a name.
-    """
+    """Return fetches with a function applied to each name; refuse what is not a name."""
 
     def of_name(name: Any) -> Any:
         if name is None:
@@ -55,11 +51,7 @@ def names_in(fetches: Any, who: str) -> list[str]:
 
 
 def check_name(name: str, runner: Run, who: str) -> None:
-    """Raise unless a step has a value of this name.
-
-    Raises:
-        HookOptionError: It has none; the message has the nearest name.
-    """
+    """Raise unless a step has a value of this name; the message has the nearest name."""
     kind, colon, rest = name.partition(":")
     if name in WORDS or (colon and kind == "log" and rest):
         return
@@ -110,11 +102,7 @@ _PLACES: dict[Any, int] = {"inputs": 0, "targets": 1}
 
 
 def entry_of(batch: Any, key: Any, who: str) -> Any:
-    """Return the name by which `fed` knows an entry of a batch: ``0`` for ``"inputs"``.
-
-    Raises:
-        HookOptionError: The batch has no such entry.
-    """
+    """Return the name by which `fed` knows an entry of a batch: ``0`` for ``"inputs"``."""
     if is_any(batch, Mapping):
         if key in batch:
             return key

@@ -33,9 +33,6 @@ class StopAtStepHook(SessionRunHook):
             are made makes the rest of them; a run that is resumed after them makes as many again.
         last_step: The number of the last step, counted from the beginning of the run. Give one of the two.
 
-    Raises:
-        HookOptionError: Both are given, or neither.
-
     Example:
         >>> StopAtStepHook(num_steps=10, last_step=20)
         Traceback (most recent call last):
@@ -97,9 +94,6 @@ class NanTensorHook(SessionRunHook):
     Args:
         loss_tensor: The name of the value to check.
         fail_on_nan_loss: Raise an error; otherwise end the run.
-
-    Raises:
-        NanLossDuringTrainingError: The loss is NaN.
 
     Example:
         >>> hook = NanTensorHook("loss", fail_on_nan_loss=False)
@@ -165,9 +159,6 @@ class LoggingTensorHook(Timed):
         every_n_secs: The seconds between two lines. Give one of the two, or only `at_end`.
         at_end: Log at the end of the run too.
         formatter: Returns the line for a dict of the values; by default ``loss = 0.5, step = 100 (2.031 sec)``.
-
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
 
     Example:
         >>> hook = LoggingTensorHook({"loss": "loss", "weights": "param:0.weight"}, every_n_iter=100)
@@ -253,9 +244,6 @@ class StepCounterHook(Timed):
         every_n_secs: The seconds between two lines. Give one of the two, and None for the other.
         output_dir: The folder to write summaries to.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
-
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
 
     Example:
         >>> StepCounterHook(every_n_steps=None, every_n_secs=30.0).steps_per_sec is None

@@ -128,11 +128,7 @@ class MonitoredTrainingSession:
 
     @property
     def session(self) -> Session:
-        """The session that hooks get: it reads values without a step.
-
-        Raises:
-            TrainingError: The run is over.
-        """
+        """The session that hooks get: it reads values without a step."""
         if self._state.session is None or self._closed:
             raise TrainingError("the session is closed")
         return self._state.session

@@ -42,11 +42,7 @@ class Reader:
         self._checked = set()
 
     def check(self, names: Iterable[str], runner: Run, who: str) -> None:
-        """Raise unless a step has a value of each name.
-
-        Raises:
-            HookOptionError: It has none; the message has the nearest name.
-        """
+        """Raise unless a step has a value of each name."""
         for name in names:
             if name not in self._checked:
                 check_name(name, runner, who)

@@ -36,11 +36,7 @@ class Session:
 
     @property
     def runner(self) -> Run:
-        """The runner.
-
-        Raises:
-            TrainingError: The session is closed.
-        """
+        """The runner; an error once the session is closed."""
         if self._runner is None:
             raise TrainingError("the session is closed; read values before the run ends")
         return self._runner

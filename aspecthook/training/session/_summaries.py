@@ -37,9 +37,6 @@ class SummaryWriter(Protocol):
 class JsonSummaryWriter:
     """A writer of summaries as lines of JSON: ``{"step": 100, "loss": 0.5}``. The first line creates the file.
 
-    Args:
-        path: The file; lines are appended to it.
-
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -99,9 +96,6 @@ class SummarySaverHook(Timed):
         output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
         summaries: Names of values, or a mapping from labels to names.
-
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0; or there is nowhere to write to.
 
     Example:
         >>> hook = SummarySaverHook(save_steps=100, output_dir="runs/digits", summaries=["loss", "grad:0.weight"])

@@ -29,10 +29,6 @@ class SecondOrStepTimer:
         every_steps: The steps between two triggers. Give one of the two.
         who: The owner of the timer, for messages.
 
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
-        HookTypeError: It is not a number.
-
     Example:
         >>> timer = SecondOrStepTimer(every_steps=10)
         >>> timer.should_trigger_for_step(0), timer.update_last_triggered_step(0)

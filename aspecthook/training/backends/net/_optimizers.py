@@ -229,10 +229,7 @@ class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as ``torch.optim.AdamW``.
 
     Args:
-        params: Parameters, or dicts of groups.
-        lr: The learning rate.
-        betas: The factors by which the running means of the gradient and of its square are kept.
-        eps: Added to the root of the mean square.
+        params, lr, betas, eps: As those of `Adam`.
         weight_decay: The part of the parameter that a step subtracts, as a multiple of the learning rate.
 
     Example:
