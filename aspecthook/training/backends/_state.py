@@ -46,10 +46,15 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return a copy of a tree of dicts, lists and tuples, with the function applied to everything else in it."""
+    """Return a copy of nested mappings, lists and tuples, with the function applied to everything else in them."""
     if is_any(tree, Mapping):
         return {key: map_leaves(function, value) for key, value in tree.items()}
     if is_any(tree, list, tuple):
         leaves = [map_leaves(function, value) for value in tree]
-        return leaves if is_any(tree, list) else tuple(leaves)
+        return type(tree)(*leaves) if hasattr(tree, "_fields") else type(tree)(leaves)
     return function(tree)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of PyTorch, which need not be imported."""
+    return hasattr(value, "detach") and hasattr(value, "cpu")

@@ -15,13 +15,11 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._run import Run
 
 _TEMPORARY = ".checkpoint-{}.saving"
 

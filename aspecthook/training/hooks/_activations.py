@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
+from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
     from aspecthook.torch import Histogram, HistogramWatch, Neurons, NeuronWatch
-    from aspecthook.training.loop._run import Run
     from aspecthook.weave import Names
 
 

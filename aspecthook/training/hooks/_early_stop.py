@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import VAL
 
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule, missing_score
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 @final
@@ -77,7 +75,6 @@ class EarlyStoppingHook(Hook):
         self.strict = strict
         self.wait_count = 0
         self.stop_reason: str | None = None
-        self._running = False
 
     @property
     def rule(self) -> Rule:
@@ -91,17 +88,13 @@ class EarlyStoppingHook(Hook):
 
     def before_run(self, runner: Run) -> None:
         """Start counting; a stopped run that is resumed stops again."""
-        self._running, self.stop_reason = True, None
+        self.stop_reason = None
         if self.wait_count >= self.patience:
             self._stop(runner, self._no_improvement())
 
-    def after_run(self) -> None:
-        """Stop counting."""
-        self._running = False
-
     def after_val_epoch(self, runner: Run) -> None:
         """Judge the validation, and ask the run to stop if it is time."""
-        if not self._running:
+        if not runner.running:
             return
         key = f"{VAL}{self.monitor}" if f"{VAL}{self.monitor}" in runner.logs else self.monitor
         score: float | None = broadcast(float(runner.logs[key]) if key in runner.logs else None)

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import is_checkpoint
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._run import Run
 
 
 @final

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite, isnan
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aspecthook._core.law.answers import Return
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, optional_number
 from aspecthook.training._ranks import any_rank
+from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 Action: TypeAlias = Literal["raise", "skip", "stop"]
 

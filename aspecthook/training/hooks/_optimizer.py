@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
+from typing import Any, Literal, TypeAlias, cast, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, optional_number, whole_number
+from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register(name=("OptimizerHook", "GradientCumulativeOptimizerHook"))
@@ -80,10 +78,7 @@ def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None
     what = f"{who}(grad_clip={brief(given)})"
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
         raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-    for name in given:
-        if name not in ("max_norm", "norm_type"):
-            near = nearest(str(name), ["max_norm", "norm_type"])
-            raise HookOptionError(f"{what}: {name!r} is unknown; the options are 'max_norm' and 'norm_type'{near}")
+    _check_names(what, given, ("max_norm", "norm_type"))
     if "max_norm" not in given:
         raise HookOptionError(f"{what} has no 'max_norm'; give the norm to clip to")
     norm_type = given.get("norm_type", 2.0)
@@ -93,14 +88,6 @@ def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None
 
 
 Scale: TypeAlias = float | Mapping[str, float] | Literal["dynamic"]
-
-# The arguments of torch.amp.GradScaler, and their names in its state.
-_SCALING = {
-    "init_scale": "scale",
-    "growth_factor": "growth_factor",
-    "backoff_factor": "backoff_factor",
-    "growth_interval": "growth_interval",
-}
 
 
 @final
@@ -169,22 +156,23 @@ def _scaling(given: object) -> dict[str, float]:
     """Return the part of the scaler's state that the option `loss_scale` sets."""
     if given == "dynamic":
         return {}
-    if isinstance(given, Mapping):
-        return _scaling_of(cast("Mapping[str, object]", given))
-    scale = finite_number("AmpOptimizerHook", "loss_scale", given, above=0)
-    # With these factors, neither an overflow nor the lack of one changes the scale.
-    return {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
+    if not isinstance(given, Mapping):
+        scale = finite_number("AmpOptimizerHook", "loss_scale", given, above=0)
+        # With these factors, neither an overflow nor the lack of one changes the scale.
+        return {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
+    options = cast("Mapping[str, object]", given)
+    what = f"AmpOptimizerHook(loss_scale={brief(options)})"
+    # The arguments of torch.amp.GradScaler.
+    _check_names(what, options, ("init_scale", "growth_factor", "backoff_factor", "growth_interval"))
+    found = {name: finite_number(what, name, value, above=0) for name, value in options.items()}
+    if "growth_interval" in found:
+        whole_number(what, "growth_interval", found["growth_interval"], 1)
+    # All but one have the same name in the state of the scaler.
+    return {{"init_scale": "scale"}.get(name, name): value for name, value in found.items()}
 
 
-def _scaling_of(given: Mapping[str, object]) -> dict[str, float]:
-    what = f"AmpOptimizerHook(loss_scale={brief(given)})"
-    found: dict[str, float] = {}
-    for name, value in given.items():
-        if name not in _SCALING:
-            near = nearest(name, list(_SCALING))
-            raise HookOptionError(f"{what}: {name!r} is unknown; the options are {', '.join(_SCALING)}{near}")
-        is_count = name == "growth_interval"
-        found[_SCALING[name]] = (
-            whole_number(what, name, value, 1) if is_count else finite_number(what, name, value, above=0)
-        )
-    return found
+def _check_names(what: str, given: Mapping[str, object], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            near = nearest(str(name), list(known))
+            raise HookOptionError(f"{what}: {name!r} is unknown; the options are {', '.join(map(repr, known))}{near}")

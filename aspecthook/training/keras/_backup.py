@@ -6,19 +6,17 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.loop._run import Run
 
 from ._bridge import runner_of
 from ._callback import Logs
 from ._files import SaveFreq, Saving, save_freq_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 _CHECKPOINT = "latest.safetensors"
 _WEIGHTS, _METADATA = "latest.weights.h5", "training_metadata.json"  # as Keras names them

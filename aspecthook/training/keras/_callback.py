@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from aspecthook._errors import HookSignatureError
+from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.loop._dialect import Dialect, Method
 
 # Any: logs hold numbers and predictions; models and states are those of any library.
@@ -168,9 +169,7 @@ class Continuing(Callback):
 
 def _copied(value: Any) -> Any:
     """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return [_copied(item) for item in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
+    return map_leaves(lambda item: item, value)
 
 
 def is_of_keras(kind: type) -> bool:

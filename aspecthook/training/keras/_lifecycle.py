@@ -9,25 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import ref
 
 from aspecthook import hooks
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import named
-from aspecthook.training.loop._steps import logged_by, validation_follows, validation_numbers
+from aspecthook.training.loop._steps import Means, logged_by, validation_follows, validation_numbers
 
 from ._bridge import plain
+from ._run_model import RunModel
 from ._states import CallbackState
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
-
-    from ._run_model import RunModel
-
 
 # The hooks of the lifecycle that callbacks depend on, by what they need to know: stage, kind and method.
 _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
@@ -41,37 +36,6 @@ _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
     "evaluation": tuple((f"{mode}_epoch", "pre", "_before_evaluation") for mode in ("val", "test", "predict")),
     "test_means": (("val_iter", "post", "_after_test_iter"), ("test_iter", "post", "_after_test_iter")),
 }
-
-
-@final
-class Means:
-    """Running means of what a model logs, weighted by the samples of each batch."""
-
-    __slots__ = ("totals",)
-
-    def __init__(self, totals: Mapping[str, list[float]] | None = None) -> None:
-        # For each name, in alphabetical order: the sum, and the number of samples.
-        self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
-
-    def add(self, outputs: Any, logs: Mapping[str, Any]) -> None:
-        """Add the outputs of a batch; one that a hook has skipped has none."""
-        if outputs.__class__ is not dict and not is_any(outputs, Mapping):
-            return
-        count: int = outputs.get("num_samples", 1)
-        # A model without `train_step` names no numbers, and the runner has logged its loss.
-        numbers: Mapping[str, Any] = outputs["log_vars"] if "log_vars" in outputs else {"loss": logs["loss"]}
-        for name in numbers:
-            total = self.totals.get(name) or self._added(name)
-            total[0] += float(numbers[name]) * count
-            total[1] += count
-
-    def _added(self, name: str) -> list[float]:
-        self.totals = dict(sorted({**self.totals, name: [0.0, 0]}.items()))
-        return self.totals[name]
-
-    def now(self) -> dict[str, Any]:
-        """Return the means so far."""
-        return {name: total / (count or 1) for name, (total, count) in self.totals.items()}
 
 
 @final
@@ -202,9 +166,9 @@ class KerasLifecycle:
         self.epoch, self.ends_after, self.is_over, self._logs = runner.epoch, None, False, None
 
     def _after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.train.add(result, logs)
+        self.train.add(result, _loss_in(logs))
         if self._makes_train_logs:
-            self.train_logs = self.train.now()
+            self.train_logs = dict(sorted(self.train.now().items()))
 
     def _after_train_epoch(self) -> None:
         if self._is_trained():
@@ -268,8 +232,8 @@ class KerasLifecycle:
             self._introduce(1, mode)
 
     def _after_test_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.test.add(result, logs)
-        self.test_logs = self.test.now()
+        self.test.add(result, _loss_in(logs))
+        self.test_logs = dict(sorted(self.test.now().items()))
 
     def evaluated(self, mode: str) -> dict[str, Any]:
         """Return the logs of a validation or a test, without the prefix of the mode."""
@@ -303,6 +267,11 @@ class KerasLifecycle:
                 callback_state.load_state_dict(state["callbacks"][name])
                 if self.running:
                     callback_state.begin(None)
+
+
+def _loss_in(logs: Mapping[str, Any]) -> dict[str, Any]:
+    # A model without `train_step` names no numbers, and the runner has logged its loss.
+    return {"loss": logs["loss"]} if "loss" in logs else {}
 
 
 def _storable(logs: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training.backends._state import is_any
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
 from aspecthook.training.loop._steps import logged_by
 
@@ -15,9 +16,6 @@ from ._lifecycle import KerasLifecycle
 from ._progress import ProgbarLogger
 from ._run_model import RunModel
 from ._simple import History
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # Any: inputs, targets and predictions are whatever the model takes and returns; callbacks may be of any class.
 
@@ -142,12 +140,9 @@ class Model(RunModel):
     def _isolated(self, callbacks: Any, verbose: int) -> Generator[None]:
         """Inside ``with``, call only these callbacks; afterwards the run is as before."""
         runner = self.runner
-        with lifecycle_of(runner).silenced(), preserved(runner), self._with_callbacks(callbacks, verbose):
-            logs, predictions = runner.logs, runner.predictions
-            try:
-                yield
-            finally:
-                runner.logs, runner.predictions = logs, predictions
+        life = lifecycle_of(runner)
+        with life.silenced(), preserved(runner, "logs", "predictions"), self._with_callbacks(callbacks, verbose):
+            yield
 
 
 def lifecycle_of(runner: Run) -> KerasLifecycle:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
 
 from ._optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from aspecthook.training.loop._run import Run
 
 # Any: weights are arrays, and models take and return what they like.
 

@@ -148,13 +148,7 @@ class LambdaCallback(Callback):
     """Make a callback of functions.
 
     Args:
-        on_epoch_begin: Called before each epoch, with its number and `logs`.
-        on_epoch_end: Called after each epoch.
-        on_train_begin: Called before training, with `logs`.
-        on_train_end: Called after training.
-        on_train_batch_begin: Called before each batch, with its number, and `logs` by name.
-        on_train_batch_end: Called after each batch.
-        functions: Functions for the other methods of a callback, by the names of the methods.
+        functions: Functions by the names of the methods, such as ``on_epoch_end``, which are called as those are.
 
     Example:
         >>> LambdaCallback(on_test_end=lambda logs: print(logs)).on_test_end({"loss": 0.5})
@@ -165,25 +159,8 @@ class LambdaCallback(Callback):
         aspecthook.HookOptionError: ... did you mean 'on_epoch_end'?
     """
 
-    def __init__(
-        self,
-        on_epoch_begin: Callable[..., Any] | None = None,
-        on_epoch_end: Callable[..., Any] | None = None,
-        on_train_begin: Callable[..., Any] | None = None,
-        on_train_end: Callable[..., Any] | None = None,
-        on_train_batch_begin: Callable[..., Any] | None = None,
-        on_train_batch_end: Callable[..., Any] | None = None,
-        **functions: Callable[..., Any] | None,
-    ) -> None:
+    def __init__(self, **functions: Callable[..., Any] | None) -> None:
         super().__init__()
-        functions.update(
-            on_epoch_begin=on_epoch_begin,
-            on_epoch_end=on_epoch_end,
-            on_train_begin=on_train_begin,
-            on_train_end=on_train_end,
-            on_train_batch_begin=on_train_batch_begin,
-            on_train_batch_end=on_train_batch_end,
-        )
         for name, function in functions.items():
             if name not in METHODS:
                 near = nearest(name, list(METHODS))

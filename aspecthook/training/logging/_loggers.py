@@ -10,20 +10,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
 
 from ._line_files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
 from ._rows import PLACE, LogRow, LogRows
 from ._timers import eta_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 class LoggerHook(Hook, ABC):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import Any, TypeAlias, final
+
+from aspecthook.training.backends._state import is_any
+from aspecthook.training.loop._run import Run
 
 from ._numbers import is_of, number_of, rates_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # Flat, so that every format can hold it. The texts are the mode, and those that a model has logged.
 LogRow: TypeAlias = dict[str, float | str]
@@ -112,7 +112,7 @@ class LogRows:
         return self.close(runner) if due or (last and not self.ignore_last) else []
 
     def _add(self, runner: Run) -> None:
-        outputs: Mapping[str, Any] = runner.outputs if _is_mapping(runner.outputs) else {}
+        outputs: Mapping[str, Any] = runner.outputs if is_any(runner.outputs, Mapping) else {}
         count = float(outputs.get("num_samples", 1))
         logged = {
             name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
@@ -165,10 +165,6 @@ class LogRows:
         self._sums = {name: [float(value) for value in row] for name, row in state["sums"].items()}
         self._iters, self._epochs = int(state["iters"]), int(state["epochs"])
         self._place = (int(state["place"][0]), int(state["place"][1]))
-
-
-def _is_mapping(outputs: object) -> bool:
-    return isinstance(outputs, Mapping)
 
 
 def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

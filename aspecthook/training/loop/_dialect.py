@@ -11,18 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 from aspecthook import hooks
+from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._core.law.options import priority_of
 from aspecthook._errors import HookSignatureError, nearest
 
+from ._run import Run
 from ._stages import Stage
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.hook import Hook as Handle
-
-    from ._run import Run
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from aspecthook._core.law.hook import Hook as Handle
 from aspecthook.training._ranks import rank_and_world_size
 
 from ._checks import length_of, positive, workflow_of
 from ._interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from aspecthook._core.law.hook import Hook as Handle
     from aspecthook.training.backends._base import Backend
 
 COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")

@@ -152,16 +152,14 @@ class Runner(Run):
         """
         from aspecthook.training.schedules._mmcv import register_training_hooks
 
-        register_training_hooks(
-            self,
-            lr=lr_config,
-            momentum=momentum_config,
-            optimizer=optimizer_config,
-            checkpoint=checkpoint_config,
-            timer=timer_config,
-            log=log_config,
-            custom=custom_hooks,
-        )
+        configs = {
+            "lr": lr_config,
+            "momentum": momentum_config,
+            "optimizer": optimizer_config,
+            "checkpoint": checkpoint_config,
+            "timer": timer_config,
+        }
+        register_training_hooks(self, configs, log_config, custom_hooks)
 
     # Entry points
 

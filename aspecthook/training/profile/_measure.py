@@ -8,19 +8,17 @@ from inspect import isgeneratorfunction
 from pathlib import Path
 from time import perf_counter_ns
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from aspecthook import AspecthookError, Hook, Return, hooks
 from aspecthook._core.law.callables import code_of, type_of
 from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.order import arrange
 from aspecthook._core.mount.point import MountPoint
+from aspecthook.training.loop._run import Run
 from aspecthook.weave import Weaving, weave
 
 from ._profile import Part, Profile
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # The names of the hooks that measure begin with this.
 OURS = "ProfilerHook: "

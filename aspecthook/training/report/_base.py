@@ -8,7 +8,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
@@ -17,11 +17,9 @@ from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._numbers import numbers_of, rates_of
 from aspecthook.training.loop._interrupts import INTERRUPTS
+from aspecthook.training.loop._run import Run
 
 from ._record import Curves
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.loop._run import Run
 
 from ._base import CurvesHook, End, per_epoch, rules_of
 from ._chart_layout import Axis, Panel, axis_of, panels_of
 from ._drawing import draw, new_figure, saved
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 _ENDS: dict[End, str] = {"stopped": "stopped early", "interrupted": "interrupted", "failed": "failed"}
 _MOST_PANELS = 24

@@ -7,17 +7,15 @@ schedule needs only the run's own counters and the values that it started from.
 from __future__ import annotations
 
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, Hook
+from aspecthook.training.loop._run import Run
 
 from ._policies import warmup as warmup_factor
 from ._policy import COUNT, FLAG, WARMUP, WARMUP_RATIO, Course, Policy, courses_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 class _Updater(Hook):

@@ -14,9 +14,10 @@ In evaluation and prediction the stages of that mode take the place of these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.call import Call
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
@@ -25,9 +26,6 @@ from aspecthook.training.loop._stages import Stage
 from ._errors import QUIET
 from ._protocol import METHODS, SessionRunHook
 from ._state import SessionState, session_state
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.call import Call
 
 # By mode: the stages that are the run, a pass over the data, and a step.
 STAGES: Final[dict[str, tuple[str, str, str]]] = {

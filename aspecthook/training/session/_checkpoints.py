@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._options import optional_number
@@ -15,10 +15,8 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
 from ._protocol import SessionRunContext, SessionRunValues
+from ._session import Coordinator, Session
 from ._timers import SecondOrStepTimer, Timed
-
-if TYPE_CHECKING:
-    from ._session import Coordinator, Session
 
 
 class CheckpointSaverListener:

@@ -8,7 +8,7 @@ which epoch comes next and when an iteration or an epoch counts as done, as for 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law import law_sync
@@ -22,9 +22,7 @@ from aspecthook.training.loop._steps import batches, count_epoch, count_iteratio
 from ._bindings import CREATES
 from ._errors import LOST, QUIET
 from ._protocol import SessionRunArgs
-
-if TYPE_CHECKING:
-    from ._state import SessionState
+from ._state import SessionState
 
 # Any: training pauses without a value, prediction with the outputs for a batch.
 Pauses: TypeAlias = Generator[Any, None, None]

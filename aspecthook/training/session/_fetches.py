@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.backends._state import is_any
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from aspecthook.training.backends._state import is_any, map_leaves
+from aspecthook.training.loop._run import Run
 
 # Any: fetches are nested in any way, and batches are whatever the user trains on.
 
 # The names without a colon. ``train_op`` is TensorFlow's name for the step itself; its value is None.
 WORDS = ("loss", "global_step", "lr", "iter", "epoch", "train_op")
 KINDS = ("param", "grad", "output", "log")
-
-
-def each(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return nested mappings, lists and tuples, with a function applied to each value in them."""
-    if is_any(value, Mapping):
-        return {key: each(one, function) for key, one in value.items()}
-    if is_any(value, list, tuple):
-        made = [each(one, function) for one in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
-    return function(value)
 
 
 def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
@@ -40,7 +28,7 @@ def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
             f"{who} fetches {brief(name)}; fetch names such as 'loss', or lists, tuples and dicts of names"
         )
 
-    return each(fetches, of_name)
+    return map_leaves(of_name, fetches)
 
 
 def names_in(fetches: Any, who: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from math import isnan
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import optional_number
@@ -16,11 +16,9 @@ from aspecthook.training.hooks._hook import HOOKS
 from ._errors import QUIET, NanLossDuringTrainingError
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from ._session import Coordinator, Session
 from ._summaries import SummaryWriter, writer_of
 from ._timers import SecondOrStepTimer, Timed
-
-if TYPE_CHECKING:
-    from ._session import Coordinator, Session
 
 
 @final
@@ -177,7 +175,8 @@ class LoggingTensorHook(Timed):
         if isinstance(tensors, str):
             raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
         # TensorFlow logs a mapping in the order of its keys.
-        self.tensors = _sorted(tensors) if is_any(tensors, Mapping) else {name: name for name in tensors}
+        named: Any = tensors if is_any(tensors, Mapping) else {name: name for name in tensors}
+        self.tensors: dict[str, Any] = {tag: named[tag] for tag in (sorted(named) if named is tensors else named)}
         self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
         self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
         self.at_end = at_end
@@ -223,10 +222,6 @@ class LoggingTensorHook(Timed):
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._count = state["count"]
-
-
-def _sorted(named: Any) -> dict[str, Any]:
-    return {tag: named[tag] for tag in sorted(named)}
 
 
 def shown(value: Any) -> str:

@@ -61,14 +61,9 @@ def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
 @contextmanager
 def aside(run: Run) -> Generator[None]:
     """Restore the run after ``with``, which may evaluate or predict."""
-    logs, stopping = run.logs, run.stopping
-    run.logs = without_validation(logs)
-    run.stopping = False
-    try:
-        with preserved(run):
-            yield
-    finally:
-        run.logs, run.stopping = logs, stopping
+    with preserved(run, "logs", "stopping"):
+        run.logs, run.stopping = without_validation(run.logs), False
+        yield
 
 
 @contextmanager

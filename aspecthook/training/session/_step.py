@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.loop._run import Run
 
 from ._fetches import entry_of, fed, foreign_feed, mapped, names_in
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
-
-    from ._reader import Reader
-    from ._session import Session
+from ._reader import Reader
+from ._session import Session
 
 NOTHING = SessionRunArgs()
 _NO_VALUES = SessionRunValues()
@@ -25,19 +22,6 @@ _NO_VALUES = SessionRunValues()
 @final
 class Step:
     """One iteration, which its hooks share; values are read only if a hook fetches them."""
-
-    __slots__ = (
-        "_asked",
-        "_feeders",
-        "_global_step",
-        "_made",
-        "_names",
-        "_reader",
-        "_stops",
-        "_values",
-        "context",
-        "over",
-    )
 
     def __init__(self, session: Session | None, reader: Reader, run: Run, args: SessionRunArgs) -> None:
         self.context = SessionRunContext(args, session)

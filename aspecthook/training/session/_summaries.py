@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import Any, Protocol, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training.backends._state import is_any
@@ -15,10 +15,8 @@ from aspecthook.training.hooks._hook import HOOKS
 
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
+from ._session import Session
 from ._timers import SecondOrStepTimer, Timed
-
-if TYPE_CHECKING:
-    from ._session import Session
 
 
 class SummaryWriter(Protocol):

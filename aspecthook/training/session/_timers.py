@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._errors import HookOptionError
 from aspecthook.training._options import finite_number, optional_number
 
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-
-if TYPE_CHECKING:
-    from ._session import Coordinator, Session
+from ._session import Coordinator, Session
 
 
 def clock() -> float:

@@ -49,6 +49,7 @@ class Run:
         self.logs: dict[str, Any] = dict(logs or {})
         self.epoch = self.iter = self.inner_iter = 0
         self.progress = {"epoch": 0, "iter": 0, "inner_iter": 0, "validated": 1}
+        self.running = False
         self.saves: list[str] = []
         self.later: list[Callable[[], object]] = []
         self.came_from: list[tuple[Path, bool]] = []
@@ -65,6 +66,7 @@ class Run:
 
     def go(self) -> Run:
         self.call("before_run")
+        self.running = True
         while self.epoch < self.epochs and self.iter != self.stop_after:
             if self.progress["validated"]:
                 self.train_epoch()
@@ -72,6 +74,7 @@ class Run:
                 self.validate()
         if not self.progress["validated"] and self.iter != self.stop_after:
             self.validate()
+        self.running = False
         self.call("after_run")
         return self
 
