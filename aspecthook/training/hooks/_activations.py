@@ -73,7 +73,6 @@ class _WatchingHook(Hook):
         return {"seen": self._state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self._seen = state["seen"]
 
 

@@ -35,17 +35,6 @@ def known_rule(name: str) -> Rule | None:
     return next((rule for rule in RULES if any(part in name for part in _NAMES[rule])), None)
 
 
-def rule_of(name: str) -> Rule:
-    """Return whether a greater or a lesser score of this name is better; refuse a name that does not show it."""
-    rule = known_rule(name)
-    if rule is None:
-        raise HookOptionError(
-            f'the name {name!r} does not show whether a greater or a lesser score is better; give rule="greater" or '
-            'rule="less"'
-        )
-    return rule
-
-
 def missing_score(who: str, name: str, logs: Mapping[str, Any]) -> str:
     """Return the message of a hook whose score a validation did not log."""
     found = validation_numbers(logs)
@@ -87,7 +76,13 @@ class Monitor:
         baseline: float | None = None,
     ) -> None:
         self.name = name
-        self.rule: Rule = rule_of(name) if rule is None else one_of(who, "rule", rule, RULES)
+        found = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
+        if found is None:
+            raise HookOptionError(
+                f'the name {name!r} does not show whether a greater or a lesser score is better; give rule="greater" '
+                'or rule="less"'
+            )
+        self.rule: Rule = found
         delta = finite_number(who, "min_delta", min_delta)
         worst = -inf if self.rule == "greater" else inf
         self.best = worst if baseline is None else finite_number(who, "baseline", baseline)

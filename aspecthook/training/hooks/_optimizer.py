@@ -145,7 +145,6 @@ class AmpOptimizerHook(OptimizerHook):
         return {"scaler": self._loaded if self._amp is None else self._amp.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         if self._amp is None:
             self._loaded = state["scaler"]
         else:

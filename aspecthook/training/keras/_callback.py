@@ -40,10 +40,6 @@ class Callback:
     params: dict[str, Any] | None = None
     _model: Any = None
 
-    def __init__(self) -> None:
-        self.params = None
-        self._model = None
-
     def set_params(self, params: dict[str, Any]) -> None:
         """Set ``params``; called before anything begins."""
         self.params = params

@@ -119,11 +119,9 @@ class EarlyStopping(MonitorCallback):
     """End training when a number has not improved for some epochs.
 
     Args:
-        monitor: The name of the number in `logs`.
-        min_delta: An improvement must be greater than this.
+        monitor, min_delta, mode: See `MonitorCallback`.
         patience: After how many epochs without an improvement to stop.
         verbose: 1 to print when training ends.
-        mode: See `MonitorCallback`.
         baseline: A number that an improvement must be better than, too, for the epochs to be counted from 0 again.
         restore_best_weights: Whether the model gets the weights of the best epoch when training ends, however it ends.
         start_from_epoch: How many epochs to ignore at first.
@@ -213,12 +211,10 @@ class ReduceLROnPlateau(MonitorCallback):
     """Lower the learning rate when a number has not improved for some epochs.
 
     Args:
-        monitor: The name of the number in `logs`.
+        monitor, mode, min_delta: See `MonitorCallback`.
         factor: What the rate is multiplied by; less than 1.
         patience: After how many epochs without an improvement to lower the rate.
         verbose: 1 to print each new rate.
-        mode: See `MonitorCallback`.
-        min_delta: An improvement must be greater than this.
         cooldown: How many epochs to wait after the rate was lowered before counting again.
         min_lr: The lowest rate.
 

@@ -144,7 +144,6 @@ class TensorBoard(Continuing):
         return {"batches": self._batches, "files": {folder: file.mark() for folder, file in self._files.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state."""
         self._batches, self._loaded = int(state["batches"]), True
         self._marks = dict(state["files"])
 

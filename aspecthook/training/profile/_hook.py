@@ -145,7 +145,6 @@ class ProfilerHook(Hook):
         return {"profile": self.profile.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the times."""
         self.profile.load_state_dict(state["profile"])
 
 

@@ -183,7 +183,6 @@ class CurvesHook(Hook):
         return {"curves": None if self._shares else self.curves.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the numbers."""
         if state["curves"] is not None:
             self.curves.load_state_dict(state["curves"])
             self._before, self._began = self.curves.seconds, perf_counter()

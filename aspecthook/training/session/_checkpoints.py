@@ -149,7 +149,6 @@ class CheckpointSaverHook(Timed):
         return {**super().state_dict(), "files": list(self._files.names)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         check_names(state["files"], "CheckpointSaverHook")
         self._files.names = list(state["files"])
         super().load_state_dict(state)

@@ -22,9 +22,8 @@ from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._inputs import Until, aside, attached, one_pass, random_kept
+from ._inputs import Until, aside, attached, chosen, examples, one_pass, predicting, random_kept
 from ._monitored import MonitoredTrainingSession
-from ._predictions import chosen, examples, predicting
 from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
 from ._state import session_state
 from ._timers import SecondOrStepTimer

@@ -17,7 +17,7 @@ from ._errors import QUIET, NanLossDuringTrainingError
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
-from ._summaries import SummaryWriter, writer_of
+from ._summaries import writer_of
 from ._timers import SecondOrStepTimer, Timed
 
 
@@ -219,7 +219,6 @@ class LoggingTensorHook(Timed):
         return {**super().state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._count = state["count"]
 
@@ -253,7 +252,7 @@ class StepCounterHook(Timed):
         summary_writer: Any = None,
     ) -> None:
         self._timer = SecondOrStepTimer(every_n_secs, every_n_steps, who="StepCounterHook")
-        self._writer: SummaryWriter | None = writer_of(output_dir, summary_writer)
+        self._writer = writer_of(output_dir, summary_writer)
         self.steps_per_sec: float | None = None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:

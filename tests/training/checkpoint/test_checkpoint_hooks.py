@@ -19,7 +19,7 @@ from aspecthook.training import HOOKS, TrainingError
 from aspecthook.training.checkpoint import _format as checkpoints
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
-from aspecthook.training.hooks._monitor import rule_of
+from aspecthook.training.hooks._monitor import known_rule
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("safetensors")
@@ -470,7 +470,7 @@ def test_a_validation_outside_a_run_does_not_count_for_the_best(tmp_path: Path) 
     ],
 )
 def test_the_rule_is_known_by_the_name_as_in_mmcv(key: str, rule: str) -> None:
-    assert rule_of(key) == rule
+    assert known_rule(key) == rule
 
 
 def test_a_rule_that_the_name_does_not_show_is_required_at_once(tmp_path: Path) -> None:
