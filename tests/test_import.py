@@ -24,13 +24,6 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded("import aspecthook").intersection(HEAVY) == set()
 
 
-def test_the_compiler_is_loaded_with_the_first_hook() -> None:
-    mounted = "from aspecthook import hookable; f = hookable(lambda x: x); f(1)"
-    compiler = {"aspecthook._core.compile.link", "aspecthook._core.law.law", "linecache", "tokenize"}
-    assert loaded(mounted).intersection(compiler) == set()
-    assert loaded(f"{mounted}; f.pre(lambda x: None)") >= compiler
-
-
 def test_hooking_a_function_loads_nothing_heavy() -> None:
     program = "from aspecthook import hookable, hooks; f = hookable(lambda x: x); f.pre(lambda x: None); f(1)"
     program += "; hooks(f).clear()"

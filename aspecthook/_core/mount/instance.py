@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import Any, cast, final
 
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import type_of
@@ -21,10 +21,8 @@ from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError, warn
 
 from .lock import under_lock
+from .place import Place
 from .point import MountPoint, mount_of
-
-if TYPE_CHECKING:
-    from .place import Place
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
