@@ -94,14 +94,12 @@ class NanTensorHook(SessionRunHook):
         fail_on_nan_loss: Raise an error; otherwise end the run.
 
     Example:
-        >>> hook = NanTensorHook("loss", fail_on_nan_loss=False)
-        >>> context = SessionRunContext(SessionRunArgs(), None)
-        >>> hook.after_run(context, SessionRunValues(float("inf")))
-        >>> context.stop_requested
-        False
-        >>> hook.after_run(context, SessionRunValues(float("nan")))
-        >>> context.stop_requested
-        True
+        >>> hook = NanTensorHook("loss")
+        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("inf")))
+        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("nan")))
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.session.NanLossDuringTrainingError: 'loss' is NaN; ...
     """
 
     def __init__(self, loss_tensor: str = "loss", fail_on_nan_loss: bool = True) -> None:
@@ -121,8 +119,7 @@ class NanTensorHook(SessionRunHook):
                 f"{self.loss_tensor!r} is NaN; lower the learning rate, clip the gradients, look for NaN in the data, "
                 "or skip such steps with NanGuardHook"
             )
-        logger = _logger(run_context)
-        logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
+        run_context.session.runner.logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
         run_context.request_stop()
 
 
@@ -134,13 +131,6 @@ def _has_nan(value: Any) -> bool:
     import numpy as np
 
     return bool(np.isnan(value).any())
-
-
-def _logger(run_context: SessionRunContext) -> Any:
-    import logging
-
-    session = run_context.session
-    return logging.getLogger("aspecthook.training") if session is None else session.runner.logger
 
 
 Formatter = Callable[[dict[str, Any]], str]
