@@ -954,7 +954,7 @@ def events(folder: Path) -> list[tuple[int, str, float]]:
     from tensorboardX.proto import event_pb2
 
     found: list[tuple[int, str, float]] = []
-    for path in sorted(folder.iterdir(), key=lambda path: int(path.suffix[1:])):
+    for path in sorted(folder.iterdir(), key=lambda path: (path.name.split(".")[3], int(path.suffix[1:]))):
         data = path.read_bytes()
         while data:
             (size,) = struct.unpack("<Q", data[:8])
@@ -1008,8 +1008,6 @@ def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None
     resumed = run("killed")
     if saved.exists():
         resumed.resume(saved)
-    for path in (tmp_path / "killed").glob("*"):
-        path.rename(path.with_suffix(".0"))
     resumed.fit([0] * 3, [1])
     assert events(tmp_path / "killed") == events(tmp_path / "whole")
 
