@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from inspect import signature
 from itertools import count
 from types import ModuleType
 from typing import Any
@@ -23,13 +25,14 @@ except ImportError:  # it has no wheels for the newest Pythons
     ddtrace = None
 
 MANY = 1_000
+SIGNATURES = 200
 _numbers = count(1)
 
 
 def weaving(effort: Effort) -> list[Contest]:
     """Weave 1,000 functions by one pointcut; and one call of a woven function, with one hook before and one after."""
     many = MANY // effort.cut
-    return [_many(many, effort), _calls(effort), _accelerated(effort)]
+    return [_many(many, effort), _different(effort), _calls(effort), *_accelerated(effort)]
 
 
 def _many(many: int, effort: Effort) -> Contest:
@@ -93,6 +96,49 @@ def _ddtrace(module: ModuleType) -> Callable[[], object]:
     return lambda: [ddtrace.wrap(function, wrapper) for function in functions]
 
 
+def _different(effort: Effort) -> Contest:
+    """Weave functions of many signatures and call each of them once, with shapes that were never seen."""
+    ours = f"{OURS}, one pointcut"
+    prepared: dict[str, Callable[[], Callable[[], object]]] = {
+        ours: lambda: _and_called(_of_signatures(), _woven),
+        "wrapt, wrap_function_wrapper each": lambda: _and_called(_of_signatures(), _wrapt),
+    }
+    if ddtrace is not None:
+        prepared["ddtrace, wrap each in place"] = lambda: _and_called(_of_signatures(), _ddtrace)
+    times = shots(prepared, max(3, effort.rounds // 5))
+    title = f"{MANY:,} functions of {SIGNATURES} signatures, one pre hook, each called once"
+    return Contest("weave", title, "ms", times, goals=[Goal(ours, 0.15)])
+
+
+def _of_signatures() -> ModuleType:
+    module = ModuleType(f"signatures_{next(_numbers)}")
+    source = "\n".join(f"def work_{place}({_signature(place % SIGNATURES)}):\n    return x" for place in range(MANY))
+    exec(source, vars(module))
+    sys.modules[module.__name__] = module
+    targets.forget_shapes()
+    return module
+
+
+def _signature(number: int) -> str:
+    """Return one of many signatures, which have all sorts of parameters."""
+    parts = ["x", *(f"option_{number}_{place}={place}" for place in range(number % 5))]
+    parts += [f"*rest_{number}"] if number % 3 == 0 else []
+    parts += [f"{'' if number % 3 == 0 else '*, '}flag_{number}=None"] if number % 4 == 0 else []
+    parts += [f"**extra_{number}"] if number % 7 == 0 else []
+    return ", ".join(parts)
+
+
+def _and_called(module: ModuleType, prepare: Callable[[ModuleType], Callable[[], object]]) -> Callable[[], object]:
+    names, act = _functions(module), prepare(module)
+
+    def run() -> None:
+        act()
+        for name in names:
+            getattr(module, name)(1)
+
+    return run
+
+
 # Calls
 
 
@@ -132,24 +178,19 @@ def _new_function() -> Any:
     return targets.define(f"def woven_{next(_numbers)}(x, y):\n    return x + y\n")
 
 
-def _accelerated(effort: Effort) -> Contest:
+def _accelerated(effort: Effort) -> Iterator[Contest]:
     """A C function has no code to put hooks into: a proxy stands in its place."""
-    import math
+    yield _of_c("A call of a woven C function, 1 pre", "math:copysign", "f(1.0, -2.0)", 1, effort)
+    title = "A call of a woven C function, 1 pre, an argument left out"
+    yield _of_c(title, "zlib:crc32", 'f(b"tea")', 2, effort)
 
-    hook = targets.nothing
-    bare: Any = math.copysign
+
+def _of_c(title: str, target: str, statement: str, limit: float, effort: Effort) -> Contest:
+    module, _, name = target.partition(":")
+    bare = getattr(import_module(module), name)
     made = wrapt.FunctionWrapper(bare, _wrapper)
-    woven = weave("math:copysign", pre=hook)
-    proxy: Any = math.copysign
-    try:
-        times = race(
-            [
-                Contender("the C function alone", "f(1.0, -2.0)", {"f": bare}),
-                Contender(OURS, "f(1.0, -2.0)", {"f": proxy}),
-                Contender("wrapt", "f(1.0, -2.0)", {"f": made}),
-            ],
-            effort,
-        )
-    finally:
-        woven.remove()
-    return Contest("weave", "A call of a woven C function, 1 pre", "ns", times, "the C function alone")
+    alone = "the C function alone"
+    with weave(target, pre=targets.hook(next(iter(signature(bare).parameters)))):
+        proxy: Any = getattr(import_module(module), name)
+        contenders = [Contender(one, statement, {"f": f}) for one, f in ((alone, bare), (OURS, proxy), ("wrapt", made))]
+        return Contest("weave", title, "ns", race(contenders, effort), alone, [Goal(OURS, limit, "wrapt")])

@@ -114,9 +114,9 @@ def test_ten_thousand_hooks_that_come_and_go_leave_nothing(lasting: bool, called
             function(2)
         hook.remove()
 
-    shown, lines = len(show._shown), len(linecache.cache)
+    shown, lines = len(show._shown or ()), len(linecache.cache)
     assert growth(step, 10_000) < 0.01
-    assert len(show._shown) < shown + 20
+    assert len(show._shown or ()) < shown + 20
     assert len(linecache.cache) < lines + 20
 
 
@@ -127,9 +127,9 @@ def test_a_thousand_closures_that_die_hooked_leave_nothing() -> None:
         function.around(lambda proceed: proceed())
         function(2)
 
-    shown, lines = len(show._shown), len(linecache.cache)
+    shown, lines = len(show._shown or ()), len(linecache.cache)
     assert growth(step, 1000) < FEW
-    assert len(show._shown) <= shown
+    assert len(show._shown or ()) <= shown
     assert len(linecache.cache) <= lines
 
 
@@ -248,6 +248,51 @@ def test_a_closure_that_dies_hooked_is_collected_and_its_hooks_with_it(kind: str
     del function, hook
     gc.collect()
     assert [one() for one in gone] == [None] * 3
+
+
+def hook_of_the_module(x: Any) -> None:
+    """Do nothing; may be a constant of the code of a closure."""
+
+
+def test_a_closure_with_a_hook_of_its_module_is_collected() -> None:
+    def function(x: Any) -> Any:
+        return function and x  # a cycle of its own
+
+    hookable(function)
+    function.pre(hook_of_the_module)
+    function(1)
+    gone = [weakref.ref(function), weakref.ref(hooks(function))]
+    del function
+    gc.collect()
+    assert [one() for one in gone] == [None] * 2
+
+
+def hook_leading_to(target: object, how: str) -> types.FunctionType:
+    """Make a hook that seems to be written in this module, but leads to a function."""
+    with_variable: Any = lambda: target and None
+    with_default: Any = lambda kept=target: None
+    with_keyword: Any = lambda *, kept=target: None
+    plain: Any = lambda: None
+    made = {"variable": with_variable, "default": with_default, "keyword default": with_keyword}.get(how, plain)
+    code = made.__code__.replace(co_qualname="hook")
+    hook = types.FunctionType(code, globals(), "hook", made.__defaults__, made.__closure__)
+    hook.__kwdefaults__ = made.__kwdefaults__
+    if how == "attribute":
+        hook.__dict__["target"] = target
+    return hook
+
+
+@pytest.mark.parametrize("how", ["default", "keyword default", "attribute", "variable"])
+def test_a_hook_that_leads_to_a_closure_is_collected_with_it(how: str) -> None:
+    # Such a hook must not be a constant of the closure's code.
+    target: Any = make(lasting=False)
+    hook = hook_leading_to(target, how)
+    target.pre(hook)
+    target()
+    gone = [weakref.ref(target), weakref.ref(hook)]
+    del target, hook
+    gc.collect()
+    assert [one() for one in gone] == [None] * 2
 
 
 def test_a_handle_that_is_kept_keeps_nothing_of_its_function_alive() -> None:
@@ -483,7 +528,9 @@ import gc
 from aspecthook import hookable
 
 def shape(name):
-    return hookable(eval(f"lambda {name}: {name}"))
+    f = hookable(eval(f"lambda {name}: {name}"))
+    f.pre(eval(f"lambda *, {name}: None"))
+    return f
 
 busy, made = [], []
 
@@ -491,7 +538,6 @@ def collecting(phase, info):
     if phase == "start" and not busy:
         busy.append(1)
         f = shape(f"inner_{len(made)}")
-        f.pre(lambda: None)
         f(1)
         made.append(f)
         busy.clear()
@@ -500,7 +546,6 @@ gc.callbacks.append(collecting)
 gc.set_threshold(50)
 for number in range(300):
     g = shape(f"outer_{number}")
-    g.pre(lambda: None)
     g.post(lambda: None)
     assert g(number) == number
 assert made and gc.isenabled()

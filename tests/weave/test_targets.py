@@ -661,14 +661,38 @@ CALLS = [
 ]
 
 
-def usual(n: int, by: int = 3, to: object = None, *, key: object = None) -> None: ...
+SHAPES: list[Callable[..., object]] = [
+    lambda n, by=3, to=None, *, key=None: None,
+    lambda n, by=3, to=None, /: None,
+    lambda n=1, by=3, /, to=None: None,
+    lambda n=1, /, *rest, key=None: None,
+    lambda n, by=3, *rest, **more: None,
+    lambda *rest, key, to=None: None,
+    lambda n, /, key=None, *, to, _given=4: None,
+]
 
 
-def like_c(function: Callable[..., object], signature: Callable[..., object] = usual) -> Callable[..., object]:
+def like_c(function: Callable[..., object], shape: Callable[..., object] = SHAPES[0]) -> Callable[..., object]:
     """Make what stands for a C function: without Python code, with a signature, and it minds how it is called."""
     made = partial(function)
-    vars(made)["__signature__"] = inspect.signature(signature)
+    vars(made)["__signature__"] = inspect.signature(shape)
     return made
+
+
+def calls_of(shape: Callable[..., object]) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
+    """Yield calls that fit a signature: each argument by place and by name, as its default and as another object."""
+    parameters = inspect.signature(shape).parameters.values()
+    usual = {one.name: one.default for one in parameters if one.default is not one.empty}
+    defaults = list(usual.values())
+    for count in range(4):
+        for args in itertools.product((object(), *defaults), repeat=count):
+            for names in itertools.chain.from_iterable(itertools.permutations(("n", "key", "to"), k) for k in range(3)):
+                for kwargs in (dict.fromkeys(names, object()), {name: usual.get(name) for name in names}):
+                    try:
+                        shape(*args, **kwargs)
+                    except TypeError:
+                        continue
+                    yield args, kwargs
 
 
 @pytest.mark.parametrize("kinds", [("pre",), ("post",), ("pre", "post", "always"), ("around",)])
@@ -684,6 +708,42 @@ def test_a_c_function_is_called_just_as_the_caller_called_it(
         assert shop.minds(*args, **kwargs) == (args, list(kwargs.items()))
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(inspect.signature(shape)))
+def test_a_c_function_of_any_signature_is_called_just_as_the_caller_called_it(
+    shop: Shop, shape: Callable[..., object]
+) -> None:
+    shop.minds = like_c(lambda *args, **kwargs: (args, list(kwargs.items())), shape)
+    calls = list(calls_of(shape))
+    assert len(calls) > 10
+    inner: list[object] = []
+
+    def calls_it_too(proceed: Callable[[], object]) -> object:
+        if not inner:
+            inner.append(None)
+            inner[:] = [(shop.minds(*args, **kwargs), args, kwargs) for args, kwargs in calls[::7]]
+        return proceed()
+
+    with weave(f"{NAME}:minds", pre=lambda: None):
+        kept: Callable[..., object] = shop.minds
+        for args, kwargs in calls:
+            assert shop.minds(*args, **kwargs) == (args, list(kwargs.items()))
+    for args, kwargs in calls[::7]:
+        assert kept(*args, **kwargs) == (args, list(kwargs.items()))  # its hook is gone
+    with weave(f"{NAME}:minds", around=calls_it_too):
+        for args, kwargs in calls[::7]:
+            inner.clear()
+            assert shop.minds(*args, **kwargs) == (args, list(kwargs.items()))
+            assert inner == [((args, list(kwargs.items())), args, kwargs) for args, kwargs in calls[::7]]
+
+
+def test_a_wrong_call_of_a_c_function_is_refused_by_the_name_of_it(shop: Shop) -> None:
+    shop.minds = like_c(lambda *args, **kwargs: None)
+    with weave(f"{NAME}:minds", pre=lambda: None):
+        for args, kwargs in (((), {}), ((1, 2, 3, 4), {}), ((1,), {"n": 2}), ((1,), {"other": 2})):
+            with pytest.raises(TypeError, match=r"^minds\(\) "):
+                shop.minds(*args, **kwargs)
+
+
 def test_an_argument_that_a_hook_replaces_reaches_a_c_function(shop: Shop) -> None:
     shop.minds = like_c(lambda n, by=3, to=None, *, key=None: (n, by, to, key))
     with weave(f"{NAME}:minds", pre=lambda by: Args(by=by + 2, key="k")):
@@ -692,6 +752,15 @@ def test_an_argument_that_a_hook_replaces_reaches_a_c_function(shop: Shop) -> No
     shop.minds = like_c(lambda *args: args, lambda n, by=3, /: None)
     with weave(f"{NAME}:minds", pre=lambda n: Args(n=n + 1)):
         assert (shop.minds(1), shop.minds(1, 4)) == ((2,), (2, 4))
+
+
+@pytest.mark.parametrize("shape", [lambda n=1, /, *rest: None, lambda n=1, *rest: None])
+def test_an_argument_keeps_its_place_in_front_of_those_that_a_hook_adds(
+    shop: Shop, shape: Callable[..., object]
+) -> None:
+    shop.minds = like_c(lambda *args: args, shape)
+    with weave(f"{NAME}:minds", pre=lambda: Args(rest=(5, 6))):
+        assert shop.minds() == (1, 5, 6)
 
 
 def test_a_hook_sees_the_documented_defaults_of_a_c_function(shop: Shop) -> None:

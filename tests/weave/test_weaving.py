@@ -929,20 +929,26 @@ def test_a_class_of_hooks_in_one_call_share_options() -> None:
         assert {hook.priority for hook in weaving.hooks} == {30}
 
 
-@pytest.mark.parametrize("where", ["_settle", "SharedHook"])
+@pytest.mark.parametrize("where", ["hold", "SharedHook"])
 def test_an_interrupt_in_the_middle_of_putting_a_hook_on_leaves_none(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     # What was put on between the admission of the hook and its entry in the weaving stayed for good.
     from aspecthook.weave import _shared_hooks
 
+    hold = _shared_hooks.SharedHook.hold
+
     def strike(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def strike_late(*args: Any) -> None:
+        hold(*args)
         raise KeyboardInterrupt
 
     code = double.__code__
     with monkeypatch.context() as patched:
-        if where == "_settle":
-            patched.setattr(_shared_hooks.SharedHook, "_settle", strike)
+        if where == "hold":
+            patched.setattr(_shared_hooks.SharedHook, "hold", strike_late)
         else:
             patched.setattr(_shared_hooks, "SharedHook", strike)
         with pytest.raises(KeyboardInterrupt):

@@ -9,10 +9,9 @@ from .text import Group, Writer
 def write_layers(writer: Writer) -> None:
     """Write the function that links the layers. They are real closures, which the garbage collector traverses."""
     opening = len(writer.lines)
-    writer.in_layers = True
     writer.depth = 1
     extra = ["$call"] if writer.wants_call else []
-    flat = ", ".join([*writer.signature.idents, *extra])
+    flat = ", ".join([*writer.idents, *extra])
     inner, direct = "$reach", f"$target({writer.passed()})"
     emission = writer.signature.emission
     if emission is not None and writer.chain.on:
@@ -33,7 +32,8 @@ def write_layers(writer: Writer) -> None:
             _layer(writer, place, inner, direct)
         inner, direct = layer, f"{layer}({flat})"
     writer.line(f"return {inner}")
-    writer.lines[opening:opening] = ["", f"def {writer.own('linked')}({', '.join(writer.layer_pins)}):"]
+    writer.layer_pins = writer.pins_in(writer.lines[opening:])
+    writer.lines[opening:opening] = ["", f"def $linked({', '.join(['$' + pin for pin in writer.layer_pins])}):"]
     writer.notes = [n._replace(line=n.line + 2) if n.line >= opening else n for n in writer.notes]
 
 

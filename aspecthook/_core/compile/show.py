@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterator
 from itertools import count
-from sys import version
+from sys import version, version_info
 from types import CodeType
 from typing import Any, final
 
 from aspecthook._core.law.callables import code_of
-from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
@@ -26,34 +23,52 @@ from .text import Text
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
-# chain never become constants. They do the same to the names in a code object, the file name included.
+# Without the GIL the garbage collector looks into code objects, so their constants may lead to anything; but code that
+# nobody uses any more lives until the next collection. The names in it, the file name included, are never freed.
 FREE_THREADED = "free-threading" in version
+
+# Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
+# chain never become constants.
+IMMORTAL_CONSTANTS = FREE_THREADED and version_info < (3, 14)
 
 _numbers = count(1)
 
-# The code that each file name belongs to.
-_shown: dict[str, weakref.ref[CodeType]] = {}
+# A hook as the source shows it: its kind, its name, and its code for file and line.
+Origin = tuple[str, str, "CodeType | None"]
 
 # On free-threaded builds, the file names of code that is gone, by what stands before their number: they are immortal,
-# so new code of the same label uses them again.
+# so new code of the same label uses them again. And the entries of code that lives, which may be hidden meanwhile.
 _unused: dict[str, list[str]] | None = {} if FREE_THREADED else None
+_shown: dict[str, weakref.ref[CodeType]] | None = {} if FREE_THREADED else None
 
 
-def show(code: CodeType, source: Callable[[], str]) -> None:
+def show(code: CodeType, text: Text, names: tuple[str, ...], origins: tuple[Origin, ...]) -> None:
     """Let tracebacks and debuggers find the source of `code` for as long as it lives."""
-    _sweep()
-    filename = code.co_filename
-    _shown[filename] = weakref.ref(code, partial(_forget, filename))
-    entry = _Entry((0, None, (), filename))
-    entry.source, entry.lines = source, None
-    linecache.cache[filename] = entry
+    if _gone:
+        _sweep()
+    entry = _Entry(code, _forget)
+    entry.filename, entry.text, entry.names, entry.origins = code.co_filename, text, names, origins
+    entry.lines = None
+    # Any: an entry is a tuple, or what can be used as one.
+    cache: dict[str, Any] = linecache.cache
+    cache[entry.filename] = entry
+    if _shown is not None:
+        _shown[entry.filename] = entry
 
 
-def hide(code: CodeType) -> None:
-    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free."""
-    _sweep()
-    linecache.cache.pop(code.co_filename, None)
+def hide(code: CodeType) -> object:
+    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free.
+
+    Return its entry, which `show_again` can put back.
+    """
+    if _gone:
+        _sweep()
+    return linecache.cache.pop(code.co_filename, None)
+
+
+def show_again(code: CodeType, entry: Any) -> None:
+    """Put back the entry of code whose source was hidden."""
+    linecache.cache[code.co_filename] = entry
 
 
 def file_name(label: str) -> str:
@@ -71,54 +86,60 @@ def file_name(label: str) -> str:
         return file_name(label)
 
 
-# A hook as the source shows it: its name, and its code for file and line.
-Origin = tuple[str, "CodeType | None"]
+def origins_of(chain: Chain) -> tuple[Origin, ...]:
+    """Return how the source shows the hooks of a chain, which keeps none of them alive."""
+    return tuple([(hook.kind, hook.name, code_of(hook.function)) for hook in chain.everything()])
 
 
-def origins_of(chain: Chain) -> dict[str, tuple[Origin, ...]]:
-    """Return the names and the code of a chain's hooks by kind, which keeps none of the hooks alive."""
-    return {
-        kind: tuple([(hook.name, code_of(hook.function)) for hook in hooks])
-        for kind in KINDS
-        if (hooks := getattr(chain, kind))
-    }
-
-
-def render(text: Text, name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
-    """Return the source as it is shown: with the target's own name, and beside each call which hook it calls."""
-    lines = text.source.split("\n")
+def render(text: Text, names: tuple[str, ...], name: str, origins: tuple[Origin, ...]) -> str:
+    """Return the source as it is shown: with the target's own names, and beside each call which hook it calls."""
+    lines = text.shown(names).split("\n")
     if is_plain(name):
         lead, _, rest = lines[0].partition("def ")
         lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"
     for note in text.notes:
-        hooks = [_place_of(one) for one in origins[note.kind][note.first : note.last + 1]]
+        alike = [origin for origin in origins if origin[0] == note.kind]
+        hooks = [_place_of(origin) for origin in alike[note.first : note.last + 1]]
         few = hooks if len(hooks) <= 3 else (hooks[0], "...", hooks[-1])
         lines[note.line] += f"  # {', '.join(few)}"
     return "\n".join(lines)
 
 
 def _place_of(origin: Origin) -> str:
-    name, code = printable(origin[0]), origin[1]
+    name, code = printable(origin[1]), origin[2]
     return f"{name}, {printable(code.co_filename.rpartition('/')[2])}:{code.co_firstlineno}" if code else name
 
 
 @final
-class _Entry(tuple[Any, ...]):
+class _Entry(weakref.ref[CodeType]):
     """An entry of `linecache` (size, time, lines, file name) whose lines are rendered when somebody asks for them.
 
     linecache has lazy entries of its own, but not for file names in angle brackets. An entry without a time is not
-    compared with a file.
+    compared with a file. It is also the reference by which the end of its code is noticed.
     """
 
-    source: Callable[[], str]
+    __slots__ = ("filename", "lines", "names", "origins", "text")
+
+    filename: str
+    text: Text
+    names: tuple[str, ...]
+    origins: tuple[Origin, ...]
     lines: list[str] | None
 
-    def __getitem__(self, place: Any) -> Any:
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((0, None, (), self.filename))  # `linecache.checkcache`, which needs no lines
+
+    def __getitem__(self, place: int) -> Any:
         if place != 2:
-            return super().__getitem__(place)
-        if self.lines is None:
-            self.lines = self.source().splitlines(keepends=True)
-        return self.lines
+            return (0, None, (), self.filename)[place]
+        code = self()
+        if self.lines is None and code is not None:
+            source = render(self.text, self.names, code.co_name, self.origins)
+            self.lines = source.splitlines(keepends=True)
+        return self.lines or []
 
 
 # File names of code that is gone. A garbage collection may free code while `linecache.checkcache` iterates over the
@@ -129,24 +150,22 @@ _gone: list[str] = []
 
 def _sweep() -> None:
     """Remove the entries of code that is gone."""
-    with suppress(IndexError):  # none is left
+    try:
         while True:
             linecache.cache.pop(_gone.pop(), None)
+    except IndexError:
+        pass  # none is left
 
 
 def _forget(
-    filename: str,
-    _: object,
-    shown: dict[str, Any] = _shown,
+    entry: Any,
+    shown: dict[str, Any] | None = _shown,
     gone: list[str] = _gone,
-    cache: dict[str, Any] = linecache.cache,
     unused: dict[str, list[str]] | None = _unused,
 ) -> None:
     """Empty the entry of code that is gone. What it needs is bound as defaults: modules are emptied at exit."""
-    shown.pop(filename, None)
-    entry = cache.get(filename)
-    if type(entry) is _Entry:
-        entry.source, entry.lines = str, []
-        gone.append(filename)
-    if unused is not None:
+    filename, entry.lines, entry.origins = entry.filename, [], ()
+    gone.append(filename)
+    if shown is not None and unused is not None:
+        shown.pop(filename, None)
         unused.setdefault(filename.rpartition("#")[0], []).append(filename)

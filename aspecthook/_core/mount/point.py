@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cache, partial
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
-from aspecthook._core.compile.show import origins_of, render
+from aspecthook._core.compile.show import FREE_THREADED, origins_of, render
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
@@ -28,7 +27,7 @@ from aspecthook._errors import HookLookupError, plural, printable, qualified
 from .lock import under_lock
 from .members import Members
 from .place import Place
-from .unloading import module_of, watch, watch_hook
+from .unloading import is_lasting, module_of, watch, watch_hook
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Record
@@ -54,6 +53,10 @@ class Dependent(Protocol):
     def reset(self, place: Place | None) -> None:
         """Link the chain again at the next call."""
         ...
+
+
+# Of a mount point that has had none; it stays empty.
+_NO_INSTANCES: dict[int, Dependent] = {}
 
 
 class MountPoint(Members):
@@ -92,7 +95,7 @@ class MountPoint(Members):
         # Where its code is; None before the first hook.
         self.place: Place | None = None
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
-        self.instances: dict[int, Dependent] = {}
+        self.instances = _NO_INSTANCES
         self.points: weakref.WeakValueDictionary[int, MountPoint] | None = None
 
     def found_at(self) -> tuple[FunctionType | None, str]:
@@ -130,7 +133,7 @@ class MountPoint(Members):
         place = self.place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
-        source = render(text, self.code().co_name, origins_of(chain))
+        source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
         return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     def __repr__(self) -> str:
@@ -143,15 +146,19 @@ class MountPoint(Members):
 
     @under_lock
     def chain(self) -> Chain:
-        """Return the chain that runs now; it is arranged at most once for each change."""
+        """Return the chain that runs now; until the next change it is kept, for those who ask often."""
         members = self._members
         kept = self._chain
         if kept is None or kept[0] is not members:
             pending = self._chain = (None, Chain(()))
-            kept = (members, Chain(self.acting()))
+            kept = (members, self.arranged())
             if self._chain is pending:  # otherwise a signal handler has changed something meanwhile
                 self._chain = kept
         return kept[1]
+
+    def arranged(self) -> Chain:
+        """Return the chain that runs now, arranged anew."""
+        return Chain(self.acting())
 
     def chains(self) -> Iterator[tuple[Hook, ...]]:
         """Yield the hooks of every chain that a hook added here becomes part of."""
@@ -178,14 +185,18 @@ class MountPoint(Members):
         return place.original if place is not None and place.opened else self.function
 
     def site(self) -> Site:
-        if self.place is not None and self.place.opened:
-            return self.place.site
-        site = self._site
-        if site is None or site.model is not self.code():
-            site = Site(self.name, self.code(), self.ref, _Finder(self), self.emission, self._record())
+        place, site = self.place, self._site
+        if place is not None and place.opened:
+            return place.site
+        function = self.ref()
+        as_before = site is not None and function is not None and function.__code__ is site.model
+        if site is None or not (as_before or site.model is self.code()):
+            view = _View(self)
+            site = Site(self.name, self.code(), self.ref, view, self.emission, self._record())
             site.provides = self.provides
+            view.own = site.signature
             if not self.of_object:  # the function of one object is no wrapper, and a tracing compiler may read it
-                site.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
+                site.shown = view.shown
             self._site = site  # last: another thread may use it at once
         return site
 
@@ -204,7 +215,8 @@ class MountPoint(Members):
         place = self.place
         if place is not None and place.opened:
             place.hold()
-            self._reset_instances(place)
+            if self.instances:
+                self._reset_instances(place)
         else:
             self._open()
         store()
@@ -227,7 +239,12 @@ class MountPoint(Members):
                 return
 
     def _is_needed(self) -> bool:
-        return bool(self.instances) or (not self.pauses and any(not hook.paused for hook in self._members))
+        if self.instances or self.pauses:
+            return bool(self.instances)
+        for hook in self._members:  # noqa: SIM110  # each change asks, and mostly the first one acts
+            if not hook.paused:
+                return True
+        return False
 
     def _open(self) -> None:
         """Put the stand-in into the function, in the place that its present code belongs to, or in a new one."""
@@ -245,7 +262,8 @@ class MountPoint(Members):
                 made.under = place.lingering()
             if self.place is place:
                 self.place = made
-        self._reset_instances(place)
+        if self.instances:
+            self._reset_instances(place)
         try:
             if mount_of(function) is None:
                 Attributes.put(function, self)
@@ -253,7 +271,7 @@ class MountPoint(Members):
             place.weak = module is None
             if module is not None:
                 watch(function, module, self)
-            place.open(self.chain)
+            place.open(self)
             for hook in self._members:
                 self.watch(hook)
         except BaseException:  # an interrupt, before there is anything to run
@@ -283,17 +301,22 @@ class MountPoint(Members):
 
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
-        function = self.ref()
-        if function is not None:
-            watch_hook(hook.function, function, self)
+        function, place = self.ref(), self.place
+        weak = place is not None and place.weak
+        hook.lasting = (weak or FREE_THREADED) and is_lasting(hook.function)
+        if function is not None and (hook.lasting or not weak):
+            watch_hook(hook.function, function, self, weak=weak)
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
         place = self.place
-        if place is not None and place.opened and not place.weak:
+        if place is not None and place.opened:
 
             def store() -> None:
                 place.weak = True
+                for hooks in self.chains():
+                    for hook in hooks:
+                        hook.lasting = False
 
             self._change(store)
 
@@ -301,10 +324,13 @@ class MountPoint(Members):
 
     def change_instance(self, key: int, instance: Dependent, store: Callable[[], None]) -> None:
         """Make a change of the hooks of an instance, which run in the place of this mount point; under the lock."""
+        instances: dict[int, Dependent] = {}
 
         def store_here() -> None:
             alive = instance.is_alive()  # otherwise another object may have its `id` by now
             if alive:
+                if self.instances is _NO_INSTANCES:
+                    self.instances = instances
                 self.instances[key] = instance
                 instance.reset(self.place)
             store()
@@ -342,24 +368,30 @@ def mount_of(function: FunctionType) -> MountPoint | None:
     return found if isinstance(found, MountPoint) and found.ref() is function else None
 
 
-def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | None:
-    mount = ref()
-    if mount is None:
-        return None
-    original = None if mount.place is None else mount.place.original
-    return shown_by(mount.ref(), own, original, signature_of)
-
-
 @final
-class _Finder:
-    """Finds the hook of a function, for messages."""
+class _View:
+    """What a site sees of its mount point, which it does not keep alive."""
 
-    __slots__ = ("_mount",)
+    __slots__ = ("_mount", "_shown", "own")
+
+    own: Signature
 
     def __init__(self, mount: MountPoint) -> None:
         self._mount = weakref.ref(mount)
+        self._shown: tuple[Shown | None] | None = None
+
+    def shown(self) -> Shown | None:
+        """Return the parameters that the function shows; None if they are those of its code. It is read once."""
+        if self._shown is None:
+            mount = self._mount()
+            if mount is None:
+                return None
+            original = None if mount.place is None else mount.place.original
+            self._shown = (shown_by(mount.ref(), self.own, original, signature_of),)
+        return self._shown[0]
 
     def __call__(self, kind: str, function: object) -> Hook | None:
+        """Return the hook of a kind that a function is, for messages."""
         mount = self._mount()
         if mount is None:
             return None

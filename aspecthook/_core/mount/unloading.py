@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Protocol, final
 
-from aspecthook._core.compile.show import FREE_THREADED
+from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS
 from aspecthook._core.law.callables import unwrap
 
 from .lock import under_lock
@@ -37,11 +37,30 @@ class Hooked(Protocol):
 class _Watched:
     """A module, and the mount points with hooks as constants: of its functions, by name; with hooks of it, by `id`."""
 
-    __slots__ = ("functions", "module")
+    __slots__ = ("_limit", "_mounts", "module")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
-        self.functions: weakref.WeakValueDictionary[object, Hooked] = weakref.WeakValueDictionary()
+        # Not a WeakValueDictionary, whose references have callbacks: these are shared with all others to a mount point.
+        self._mounts: dict[object, weakref.ref[Hooked]] = {}
+        self._limit = 16  # of entries; beyond it, those whose mount points are gone are dropped
+
+    def put(self, key: object, mount: Hooked) -> Hooked | None:
+        """Store a mount point under a key, and return the one that was there."""
+        ref = self._mounts.get(key)
+        older = ref() if ref is not None else None
+        if older is not mount:
+            self._mounts[key] = weakref.ref(mount)
+            if len(self._mounts) > self._limit:
+                for one, ref in list(self._mounts.items()):
+                    if ref() is None and self._mounts.get(one) is ref:  # a finalizer may have put another one there
+                        del self._mounts[one]
+                self._limit = 2 * len(self._mounts) + 16
+        return older
+
+    def mounts(self) -> list[Hooked]:
+        """Return the mount points that are not gone."""
+        return [mount for ref in list(self._mounts.values()) if (mount := ref()) is not None]
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
@@ -52,11 +71,23 @@ def module_of(function: FunctionType) -> ModuleType | None:
     """Return the module that a function lives as long as, so that its code may hold hooks; None: it may die sooner."""
     module = sys.modules.get(function.__module__)
     lasting = (
-        not FREE_THREADED
+        not IMMORTAL_CONSTANTS
         and "<locals>" not in function.__code__.co_qualname
         and getattr(module, "__dict__", None) is function.__globals__
     )
     return module if lasting else None
+
+
+def is_lasting(hook: object) -> bool:
+    """Whether a hook leads to nothing but its module, and so may be a constant of a function that dies sooner."""
+    return (
+        type(hook) is FunctionType
+        and hook.__closure__ is None
+        and hook.__defaults__ is None
+        and hook.__kwdefaults__ is None
+        and not hook.__dict__
+        and module_of(hook) is not None
+    )
 
 
 def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
@@ -65,25 +96,25 @@ def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
     cell of a notebook has run again. So it gets the weak form.
     """
-    functions = _functions(function.__module__, module)
+    if FREE_THREADED:
+        return
     key = function.__qualname__
     if key.endswith("<lambda>"):
         key = f"{key}:{function.__code__.co_firstlineno}"
-    older = functions.get(key)
-    if older is not mount:
-        functions[key] = mount
-        if older is not None:
-            older.weaken()
+    older = _watch(function.__module__, module).put(key, mount)
+    if older is not None and older is not mount:
+        older.weaken()
 
 
-def watch_hook(hook: object, function: FunctionType, mount: Hooked) -> None:
+def watch_hook(hook: object, function: FunctionType, mount: Hooked, *, weak: bool) -> None:
     """Watch the module of a hook that is a constant of the function's code; under the lock.
 
-    The module of the hook may refer to the module of the function, which then does not die before it.
+    The module of the hook may refer to the module of the function, which then does not die before it. That of the
+    function is watched already, unless the function is in the weak form.
     """
     inner = hook if type(hook) is FunctionType else unwrap(hook)
     space = inner.__globals__ if type(inner) is FunctionType else None
-    if FREE_THREADED or space is function.__globals__:
+    if FREE_THREADED or (space is function.__globals__ and not weak):
         return
     name = type(inner).__module__ if space is None else space.get("__name__")
     if isinstance(name, str) and name != "builtins":
@@ -91,19 +122,17 @@ def watch_hook(hook: object, function: FunctionType, mount: Hooked) -> None:
         if module is None:
             mount.weaken()
         else:
-            functions = _functions(name, module)
-            if functions.get(id(mount)) is not mount:
-                functions[id(mount)] = mount
+            _watch(name, module).put(id(mount), mount)
 
 
-def _functions(name: str, module: ModuleType) -> weakref.WeakValueDictionary[object, Hooked]:
+def _watch(name: str, module: ModuleType) -> _Watched:
     found = _watched.get(name)
     if found is None or found.module() is not module or len(sys.modules) != _count:
         _weaken_unloaded()
         found = _watched.get(name)
         if found is None:
             found = _watched[name] = _Watched(module)
-    return found.functions
+    return found
 
 
 def _unloaded(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -119,7 +148,7 @@ def _weaken_unloaded() -> None:
     for name, watched in list(_watched.items()):
         module = watched.module()
         if module is None or sys.modules.get(name) is not module:
-            for mount in list(watched.functions.values()):
+            for mount in watched.mounts():
                 mount.weaken()
             if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]
