@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("safetensors")
-
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError

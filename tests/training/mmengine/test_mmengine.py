@@ -94,8 +94,7 @@ def test_a_hook_of_mmengine_is_called_as_mmengine_calls_it(base: Any) -> None:
         def after_val(self, runner: Any) -> None:
             trail.append("after_val")
 
-    runner = make(max_epochs=1)
-    runner.register_hook(Theirs())
+    runner = make(max_epochs=1, hooks=[Theirs()])
     runner.fit([1.0, 2.0], [3.0])
     assert trail == [
         "before_run",
@@ -121,8 +120,7 @@ def test_mmengine_methods_not_overridden_are_never_called(base: Any) -> None:
             trail.append((mode, batch_idx))
 
     trail: list[Any] = []
-    runner = make(max_epochs=1)
-    runner.register_hook(Theirs())
+    runner = make(max_epochs=1, hooks=[Theirs()])
     stages = [name for name in ("run", "train_loop", "train_epoch", "val_epoch") if len(hooks(getattr(runner, name)))]
     assert stages == [] and len(hooks(runner.train_iter)) == 1
     runner.fit([1.0, 2.0], [3.0])
@@ -134,8 +132,7 @@ def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
         def before_run(self, runner: Any) -> None:
             runner.visualizer.add_scalar("x", 1)
 
-    runner = make()
-    runner.register_hook(Theirs())
+    runner = make(hooks=[Theirs()])
     with pytest.raises(AttributeError, match="uses 'visualizer' of its runner, which our runner does not have"):
         runner.fit([1.0])
 
@@ -143,8 +140,7 @@ def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
         def before_run(self, runner: Any) -> None:
             print(runner.work_dir)
 
-    runner = make()
-    runner.register_hook(Where())
+    runner = make(hooks=[Where()])
     with pytest.raises(TrainingError, match="work_dir"):
         runner.fit([1.0])
 
