@@ -135,9 +135,10 @@ def test_the_source_of_a_shape_is_as_it_was(target: Any, adding: Callable[[Any],
     try:
         adding(mount)
         signature = Signature(mount.code(), mount.emission)
-        text = Source(signature, Chain(tuple(mount)), weak=7 if weak else 0).text().shown(signature.names)
+        text = Source(signature, Chain(tuple(mount)), weak=weak, loose=weak).text().shown(signature.names)
     finally:
         mount.clear()
+    text = text.replace("= moved.links\n", "= slot().links\n")  # without the GIL, where the collector sees `moved`
     kept = SNAPSHOTS / f"{target.__name__}_{adding.__name__}{'_weak' if weak else ''}.txt"
     if os.environ.get("UPDATE_SNAPSHOTS"):
         kept.write_text(text)

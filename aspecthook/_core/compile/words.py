@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from types import CoroutineType
+from weakref import getweakrefcount
 
 from aspecthook._core.law import answers, gather, invoke, law, law_sync, streams, tally
 from aspecthook._core.law.answers import Args, Return
@@ -18,8 +19,8 @@ from aspecthook._core.law.call import Call
 TABLE: Mapping[str, object] = {
     one.__name__: one
     for one in (
-        *(Args, Call, Return, id, isinstance, type),
-        *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration),
+        *(Args, Call, Return, getweakrefcount, id, isinstance, type),
+        *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration, TypeError),
         # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
         *(answers.proceed_with, answers.returned, answers.revise, answers.settled, answers.wrong, tally.together),

@@ -133,6 +133,7 @@ class Hook(Handle):
         "inner",
         "isolate",
         "kind",
+        "lasting",
         "name",
         "options",
         "paused",
@@ -182,6 +183,8 @@ class Hook(Handle):
         self.types = types
         self.paused = False
         self.failures = 0
+        # Whether its function was found to live as long as its module when the chain was last linked.
+        self.lasting = False
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
