@@ -9,7 +9,6 @@ from __future__ import annotations
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import count
 from sys import version, version_info
 from types import CodeType
@@ -151,9 +150,11 @@ _gone: list[str] = []
 
 def _sweep() -> None:
     """Remove the entries of code that is gone."""
-    with suppress(IndexError):  # none is left
+    try:
         while True:
             linecache.cache.pop(_gone.pop(), None)
+    except IndexError:
+        pass  # none is left
 
 
 def _forget(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from typing import Any
 
@@ -167,22 +167,20 @@ class Writer:
         """Write a line, in which ``$words`` stand for names (see `words`)."""
         self.lines.append("    " * self.depth + template)
 
-    @contextmanager
-    def block(self, head: str) -> Generator[None]:
-        """Write a head line; what is written inside is indented."""
+    def block(self, head: str) -> AbstractContextManager[object]:
+        """Write a head line; what is written inside the `with` is indented."""
         self.line(head)
-        self.depth += 1
-        yield
-        self.depth -= 1
+        return self
 
-    @contextmanager
-    def optional(self, head: str, *, needed: bool) -> Generator[None]:
+    def optional(self, head: str, *, needed: bool) -> AbstractContextManager[object]:
         """Write a block, or its body alone where the head is not needed."""
-        if needed:
-            with self.block(head):
-                yield
-        else:
-            yield
+        return self.block(head) if needed else nullcontext()
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
 
     def hide(self) -> None:
         """Hide this frame from the tracebacks of pytest and IPython; it costs one store, about a nanosecond."""

@@ -65,18 +65,12 @@ class Resolved(NamedTuple):
     doubts: tuple[str, ...]
 
 
-def resolve(function: Callable[..., object], asker: Asker) -> Resolved:  # noqa: PLR0912
+def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
     """Return what a callable asks for.
 
     Raises:
         HookSignatureError: It asks for something that its mount point does not offer.
     """
-    names = plain_names(function)
-    if names is not None and not asker.predicate and not asker.of_instance:
-        signature = asker.site.signature
-        plain = _plain_asks(asker.kind, names, signature.names, signature.regular)
-        if plain is not None and (not plain.reserved or asker.site.shown() is None):
-            return Resolved(plain.asks, ())
     wanted = parameters(function)
     if wanted is None:
         return Resolved((("", _subject(asker)),), ())
@@ -114,28 +108,31 @@ def resolve(function: Callable[..., object], asker: Asker) -> Resolved:  # noqa:
     return Resolved(tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ())
 
 
-class _Plain(NamedTuple):
-    """What is asked for by names alone, and whether some of them are reserved."""
+def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks | None:
+    """Return what a hook asks for, as `resolve` does, if that is plain; None if it takes a closer look.
 
-    asks: Asks
-    reserved: bool
+    Most hooks ask by names alone, and hooks that ask alike share what it is.
+    """
+    names = plain_names(function)
+    if names is None:
+        return None
+    asks = _plain_asks(names, kind, site.signature.names, site.signature.regular)
+    return asks if asks is None or RESERVED.keys().isdisjoint(names) or site.shown() is None else None
 
 
 @lru_cache(1024)
-def _plain_asks(kind: Kind, names: tuple[str, ...], own: tuple[str, ...], regular: int) -> _Plain | None:
-    """Return what a hook asks for by these names; None if one of them takes a closer look.
-
-    Most hooks ask in this way, and hooks that ask alike share what it is.
-    """
+def _plain_asks(names: tuple[str, ...], kind: Kind, own: tuple[str, ...], regular: int) -> Asks | None:
     asks: list[Ask] = []
     for name in names:
-        place = own.index(name) if name in own else regular
-        if name in RESERVED and (kind not in RESERVED[name] or name in own):
+        if name in RESERVED:
+            if name in own or kind not in RESERVED[name]:
+                return None
+            asks.append(("", name))
+        elif name in own[:regular]:
+            asks.append(("", own.index(name)))
+        else:
             return None
-        if name not in RESERVED and place >= regular:
-            return None
-        asks.append(("", name if name in RESERVED else place))
-    return _Plain(tuple(asks), not RESERVED.keys().isdisjoint(names))
+    return tuple(asks)
 
 
 def _offered(asker: Asker) -> list[str]:

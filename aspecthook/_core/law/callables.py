@@ -24,6 +24,8 @@ CODE = "__aspecthook_code__"
 
 def identity(function: object) -> object:
     """Return a key for a callable; two accesses of one bound method have the same key."""
+    if type(function) is FunctionType:
+        return id(function)
     if isinstance(function, MethodType):
         return (id(function.__self__), id(function.__func__))
     if isinstance(function, BuiltinMethodType):
@@ -38,6 +40,8 @@ def type_of(value: object) -> type[Any]:
 
 def unwrap(function: object) -> object:
     """Return the function inside a bound method, a partial or a static method; else the object itself."""
+    if type(function) is FunctionType:
+        return function
     # Any: isinstance cannot tell what such a wrapper takes and returns.
     inner: Any = function
     while isinstance(inner, (partial, MethodType, staticmethod)):

@@ -28,7 +28,7 @@ HANDS_ON = "__aspecthook_hands_on__"
 
 def flavour_of(function: Callable[..., object]) -> Flavour:
     """Return whether calling this returns a value, an awaitable, a generator or an async generator."""
-    inner = unwrap(function)
+    inner = function if type(function) is FunctionType else unwrap(function)
     if type(inner) is not FunctionType:
         return "plain" if isinstance(inner, (type, BuiltinFunctionType)) else _flavour_of_object(inner)
     flags = inner.__code__.co_flags

@@ -10,11 +10,12 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import count
 from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
-from .asks import Asker, Asks, resolve
+from .asks import Asker, Asks, plain_asks, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
 from .flavour import check_flavour, flavour_of
@@ -30,6 +31,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 # What an exception hook takes unless it names types; and what all hooks without options have.
 EXCEPTION: tuple[type[BaseException], ...] = (Exception,)
 _NO_OPTIONS: Options = {}
+
+_added = count()
 
 
 class Gate(NamedTuple):
@@ -71,6 +74,14 @@ class Owner(Protocol):
     @property
     def name(self) -> str:
         """The name of the mount point in messages."""
+        ...
+
+    def site(self) -> Site:
+        """Return what messages need to know of it, and what it offers."""
+        ...
+
+    def unbinds(self) -> Callable[[Any], Any] | None:
+        """Return what unbinds methods of the instance, if it is the mount point of one."""
         ...
 
     def discard(self, hooks: tuple[Hook, ...]) -> None:
@@ -141,16 +152,14 @@ class Hook(Handle):
         self,
         kind: Kind,
         function: Callable[..., Any],
-        *,
-        added: int,
         types: tuple[type[BaseException], ...],
-        site: Site,
-        mount: Owner,
         options: Options,
-        unbound: Callable[[Any], Any] | None = None,
-        gate: Gate | None = None,
-        again: bool = True,
+        mount: Owner,
+        gate: Gate | None,
+        *,
+        again: bool,
     ) -> None:
+        site, unbound = mount.site(), mount.unbinds()
         if not callable(function):
             raise HookTypeError(
                 f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; give a "
@@ -167,7 +176,7 @@ class Hook(Handle):
             options = _unbound(options, unbound)
         self.name = read_name(options, function, kind, site.label)
         self.options = options or _NO_OPTIONS
-        self.added = added
+        self.added = next(_added)
         # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
         # lists of their own, and remove their hooks without asking whether somebody has added them too.
         self.again = again
@@ -189,7 +198,7 @@ class Hook(Handle):
         self.when_key = None if self.when is None else identity(self.when)
         counts = conditions.times, conditions.every, conditions.reentrant
         self.guard = None if counts == (None, None, True) else Guard(*counts, self)
-        self._resolve(Asker(kind, site, who, of_instance=self.function is not function))
+        self._resolve(site, who, of_instance=self.function is not function)
         self.when_asks: Asks | None = None
         self.when_awaits = False
         if self.when is not None:
@@ -201,17 +210,26 @@ class Hook(Handle):
         self.inner: Callable[..., Any] | None = None
         if conditions.weak:
             self._hold_weakly(who)
-        self.set_gate(gate)
+        self.gate: Callable[..., bool] | None = None
+        self.gate_asks: Asks | None = None
+        if gate is None:
+            self.reshape()
+        else:
+            self.set_gate(gate)
 
-    def _resolve(self, asker: Asker) -> None:
+    def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
         """Find out what the hook asks for, and refuse one that could never work here."""
         self.flavour = flavour_of(self.function)
-        # `doubts` are warnings for where somebody adds this hook to this function, and not to many by a pattern.
-        self.asks, self.doubts = resolve(self.function, asker)
-        check_flavour(self.kind, self.function, self.flavour, self.asks, asker.site, asker.who)
+        # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
+        self.doubts: tuple[str, ...] = ()
+        asks = None if of_instance else plain_asks(self.function, self.kind, site)
+        if asks is None:
+            asks, self.doubts = resolve(self.function, Asker(self.kind, site, who, of_instance=of_instance))
+        self.asks = asks
+        check_flavour(self.kind, self.function, self.flavour, self.asks, site, who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
-                f"{asker.who} cannot be isolated: what an around hook raises cannot be told from what the target "
+                f"{who} cannot be isolated: what an around hook raises cannot be told from what the target "
                 f"raised through it; catch in the hook itself, or use a pre and a post hook"
             )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 
 from aspecthook._errors import HookOrderError
 
-from .kinds import KINDS
+from .kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from .hook import Hook
@@ -29,7 +29,7 @@ def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
         HookOrderError: Their constraints form a cycle, which the message spells out.
     """
     ranked = sorted(hooks, key=attrgetter("priority", "added"))
-    if not any(hook.before or hook.after for hook in ranked):
+    if not [hook for hook in ranked if hook.before or hook.after]:
         return tuple(ranked)
     followers, waiting = _graph(ranked)
     ready = [place for place, count in enumerate(waiting) if not count]
@@ -127,14 +127,11 @@ class Mentions(dict[object, int]):
         return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
 
 
-_of_every_kind = attrgetter(*KINDS)
-
-
 @final
 class Chain:
     """The ordered hooks of one mount point, one tuple for each kind; immutable."""
 
-    __slots__ = KINDS
+    __slots__ = ("_everything", *KINDS)
 
     pre: tuple[Hook, ...]
     around: tuple[Hook, ...]
@@ -145,12 +142,18 @@ class Chain:
     always: tuple[Hook, ...]
 
     def __init__(self, members: tuple[Hook, ...]) -> None:
-        by_kind: dict[str, list[Hook]] = {}
+        self.pre = self.around = self.on = self.item = self.exception = self.post = self.always = ()
+        by_kind: dict[Kind, list[Hook]] = {}
         for hook in members:
             by_kind.setdefault(hook.kind, []).append(hook)
-        for kind in KINDS:
-            setattr(self, kind, arrange(by_kind[kind]) if kind in by_kind else ())
+        for kind, hooks in by_kind.items():
+            setattr(self, kind, arrange(hooks))
+        self._everything: tuple[Hook, ...] = (
+            getattr(self, members[0].kind)
+            if len(by_kind) == 1
+            else tuple([hook for kind in KINDS for hook in getattr(self, kind)])
+        )
 
     def everything(self) -> tuple[Hook, ...]:
         """Return all hooks, kind by kind in the order in which a call may run them."""
-        return tuple([hook for hooks in _of_every_kind(self) for hook in hooks])
+        return self._everything

@@ -209,9 +209,8 @@ class Place(Occupancy):
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._mount = mount
-        self._stub()
-        self.opened = True
         self.hold()
+        self.opened = True
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
 
@@ -260,7 +259,7 @@ class Place(Occupancy):
         function = self._ref()
         if function is None:
             return
-        if value is not self.plain:
+        if value is not self.plain and value is not self._stub_code:
             self._note(value)
         function.__code__ = self.ours = value
 
@@ -408,6 +407,7 @@ class Place(Occupancy):
         if self._stub_code is None:
             found = template(self.site.signature, None, free=len(self.plain.co_freevars))
             self._stub_code = self._links().link(found, Chain(()), None, {}).code
+            self._note(self._stub_code)
         elif self._hidden is not None:
             show_again(self._stub_code, self._hidden)
         self._hidden = None
