@@ -69,12 +69,16 @@ def one_pre_one_post(mount: Any) -> None:
 def every_kind(mount: Any) -> None:
     mount.add("pre", lambda call: None, when=lambda args: True)
     mount.add("around", _proceeds if mount.site().signature.style != "coroutine" else _awaits, reentrant=False)
-    mount.add("around", _one_yield)
+    one_yield(mount)
     mount.add("exception", lambda exc: None, KeyError)
     mount.add("exception", lambda exc: None, every=2)
     mount.add("post", lambda result, kwargs: None, isolate=True)
     mount.add("always", lambda exc, result: None)
     mount.add("always", lambda args: None)
+
+
+def _proceeds_plainly(proceed: Any) -> Any:
+    return proceed()
 
 
 def _proceeds(proceed: Any, call: Any) -> Any:
@@ -87,6 +91,14 @@ async def _awaits(proceed: Any, call: Any) -> Any:
 
 def _one_yield() -> Any:
     yield
+
+
+def an_around_hook(mount: Any) -> None:
+    mount.add("around", _proceeds_plainly)
+
+
+def one_yield(mount: Any) -> None:
+    mount.add("around", _one_yield)
 
 
 def items(mount: Any) -> None:
@@ -119,6 +131,8 @@ CASES = [
     (changed_gather, subscribers),
     (changed_replay, subscribers),
     (price, one_pre_one_post),
+    (price, an_around_hook),
+    (price, one_yield),
     (price, every_kind),
     (price, a_row_of_many),
     (fetch, every_kind),

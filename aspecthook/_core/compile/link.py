@@ -74,7 +74,19 @@ class Template:
     With `cells` it has no placeholders: every pin is a free variable.
     """
 
-    __slots__ = ("cells", "code", "consts", "layers", "library", "links", "number", "open_pins", "places", "text")
+    __slots__ = (
+        "cells",
+        "code",
+        "consts",
+        "layers",
+        "library",
+        "links",
+        "nested",
+        "number",
+        "open_pins",
+        "places",
+        "text",
+    )
 
     def __init__(self, number: int, text: Text, *, free: int = 0, cells: bool = False) -> None:
         self.number = number
@@ -91,16 +103,15 @@ class Template:
                 self.open_pins.append((pin, role))
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
-        # The constants, and the places among them of the placeholders for open pins.
-        self.consts: list[object] = list(self.code.co_consts)
+        # The constants, and the places among them of the placeholders for open pins, and of code inside this code.
+        self.consts = _filled(self.code.co_consts, self.library)
         self.places: list[tuple[int, str]] = []
-        for place, const in enumerate(self.code.co_consts):
+        self.nested: list[tuple[int, CodeType]] = []
+        for place, const in enumerate(self.consts):
             if isinstance(const, str) and const.startswith(_PLACEHOLDER):
-                pin = const.removeprefix(_PLACEHOLDER)
-                if pin in self.library:
-                    self.consts[place] = self.library[pin]
-                else:
-                    self.places.append((place, pin))
+                self.places.append((place, const.removeprefix(_PLACEHOLDER)))
+            elif isinstance(const, CodeType):
+                self.nested.append((place, const))
 
 
 @final
@@ -178,13 +189,16 @@ class Linker:
         consts = template.consts.copy()
         for place, pin in template.places:
             consts[place] = values[pin]
+        for place, nested in template.nested:
+            filled = self._consts(_filled(nested.co_consts, values), template)
+            consts[place] = nested.replace(co_consts=filled, co_filename=filename)
         changes: dict[str, Any] = {}
         if self.signature.idents != names:
+            real = dict(zip(self.signature.idents, names, strict=True))
             changes["co_varnames"] = names + code.co_varnames[len(names) :]
-        # Without objects of ours the constants are pickled as they are.
-        holds_ours = bool(template.text.pins) and not template.cells
+            changes["co_cellvars"] = tuple([real.get(name, name) for name in code.co_cellvars])
         return code.replace(
-            co_consts=Constants((*consts, self.facts["first"], model)) if holds_ours else tuple(consts),
+            co_consts=self._consts(consts, template),
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
@@ -194,6 +208,11 @@ class Linker:
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
             **changes,
         )
+
+    def _consts(self, consts: list[object], template: Template) -> tuple[object, ...]:
+        """Return constants for code; without objects of ours they are pickled as they are."""
+        holds_ours = bool(template.text.pins) and not template.cells
+        return Constants((*consts, self.facts["first"], self.model)) if holds_ours else tuple(consts)
 
     def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
         """Return the object that a pin stands for."""
@@ -215,6 +234,17 @@ def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...
     if fields == ("function",):
         return tuple([hook.function for hook in hooks])
     return tuple([tuple([getattr(hook, field) for field in fields]) for hook in hooks])
+
+
+def _filled(consts: tuple[object, ...], values: dict[str, object]) -> list[object]:
+    """Return constants with objects in place of placeholders, in code among them too."""
+    filled = list(consts)
+    for place, const in enumerate(consts):
+        if isinstance(const, str) and const.startswith(_PLACEHOLDER):
+            filled[place] = values.get(const.removeprefix(_PLACEHOLDER), const)
+        elif isinstance(const, CodeType):
+            filled[place] = const.replace(co_consts=tuple(_filled(const.co_consts, values)))
+    return filled
 
 
 def _relocated(code: CodeType, filename: str) -> CodeType:
@@ -270,7 +300,9 @@ def _parsed(source: str) -> Any:
 
 
 # Fields of syntax nodes that hold no node; walking only the others takes a third of the time.
-_LEAVES = frozenset({"id", "ctx", "ops", "op", "name", "attr", "arg", "type_comment", "conversion", "kind", "is_async"})
+_LEAVES = frozenset(
+    {"id", "ctx", "ops", "op", "name", "names", "attr", "arg", "type_comment", "conversion", "kind", "is_async"}
+)
 _fields: dict[type, tuple[str, ...]] = {_ast.Constant: (), _ast.Name: ()}
 
 

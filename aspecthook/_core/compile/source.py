@@ -12,7 +12,7 @@ from typing import final
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 
-from .layers import write_layers
+from .layers import write_around, write_layers
 from .subscribers import write_subscribers
 from .text import Group, Text, Writer, groups, wanted
 
@@ -206,13 +206,16 @@ class Source(Writer):
 
     def _body(self) -> None:
         """Write the target's call, inside the around hooks; or the subscribers of an event."""
+        if self.chain.around and "generator" not in self.style:
+            write_around(self)
+            return
         if self.chain.around:
             extra = ["$call"] if self.wants_call else []
             source = f"$inside({', '.join([*self.signature.idents, *extra])})"
         else:
             source = f"$target({self.passed()})"
         emission = self.signature.emission
-        if emission is not None and self.chain.on and not self.chain.around:
+        if emission is not None and self.chain.on:
             write_subscribers(self, emission, f"{self.awaits}{source}")
             return
         if self.style == "async generator":

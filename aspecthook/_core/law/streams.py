@@ -20,20 +20,27 @@ from .invoke import Hooks, Target, is_due, leave, open_hook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+# What `next` returns instead of an item, when a hook has ended.
+ENDED = object()
+
 # A one-yield around hook is run in two steps: begin; then end with the result, or fail with the exception.
 
 
 def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
     """Run the part before the yield."""
-    try:
-        next(hook)
-    except StopIteration:
-        raise _never_yielded(site, function) from None
+    if next(hook, ENDED) is ENDED:
+        raise never_yielded(site, function)
 
 
 def end(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
     """Send the result to the hook at its yield; what it then returns is an answer by the rules of post."""
-    answer = ended(site, function, hook, result)
+    try:
+        hook.send(result)
+    except StopIteration as stop:
+        answer = stop.value
+    else:
+        hook.close()
+        raise _yielded_twice(site, function)
     return result if answer is None else settled(site, "around", function, answer)
 
 
@@ -84,7 +91,7 @@ async def abegin(site: Site, function: object, hook: AsyncGenerator[Any, Any]) -
     try:
         await start(hook)
     except StopAsyncIteration:
-        raise _never_yielded(site, function) from None
+        raise never_yielded(site, function) from None
 
 
 async def aended(site: Site, function: object, hook: AsyncGenerator[Any, Any], result: object) -> None:
@@ -122,7 +129,8 @@ ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[...,
 }
 
 
-def _never_yielded(site: Site, function: object) -> HookAnswerError:
+def never_yielded(site: Site, function: object) -> HookAnswerError:
+    """Return the error for a one-yield hook that ends without its yield."""
     return HookAnswerError(
         f"{hook_at(site, 'around', function)} returned without a yield, so the target did not run; yield "
         f"once, or ask for `proceed` and return a value"
