@@ -478,8 +478,8 @@ ANSWERS = [
         "args-first-name-only",
         "answers",
         "_core/law/answers.py",
-        "for name, value in changes.items():\n        place =",
-        "for name, value in list(changes.items())[:1]:\n        place =",
+        "for name in changes:",
+        "for name in list(changes)[:1]:",
         _ANSWERS,
     ),
     Bug(

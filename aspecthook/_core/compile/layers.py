@@ -5,7 +5,7 @@ Layers are closures, linked from the inside out. Around a generator, all hooks a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from .subscribers import write_subscribers
@@ -49,7 +49,7 @@ def write_layers(writer: Writer) -> None:
 
 
 @contextmanager
-def _layer(writer: Writer, name: str, *, waits: bool) -> Iterator[None]:
+def _layer(writer: Writer, name: str, *, waits: bool) -> Generator[None]:
     """Write the head of a layer, and inside the `with` its body."""
     extra = ["$call"] if writer.wants_call else []
     with writer.block(f"{'async ' if waits else ''}def {name}({', '.join([*writer.idents, *extra])}):"):
@@ -125,7 +125,7 @@ def _aproceed(writer: Writer, function: str, inner: str) -> None:
 
 
 @contextmanager
-def _changed(writer: Writer, function: str) -> Iterator[None]:
+def _changed(writer: Writer, function: str) -> Generator[None]:
     """Write what changes arguments; inside the `with`, the changed ones are passed.
 
     They have names of their own: another `proceed()` runs with the arguments as they were.

@@ -148,23 +148,28 @@ def revise(site: Site, kind: Kind, function: object, changes: dict[str, object],
         HookAnswerError: The target has no parameter of that name, and no ``**kwargs`` to take it.
     """
     index, regular = site.signature.index, site.signature.regular
-    revised = list(values)
-    for name, value in changes.items():
-        place = index.get(name)
-        shown = site.shown() if place is None or place >= regular else None
-        if shown is not None and name in shown:
-            if not shown.replace(name, value, revised):
-                raise HookAnswerError(
-                    f"{hook_at(site, kind, function)} replaces the argument {name!r}, which this call "
-                    f"has no place for; replace `args` or `kwargs` as a whole"
-                )
-        elif place is None:
-            _add_extra(site, kind, function, name, value, revised)
-        elif place < regular:
-            revised[place] = value
+    revised = [*values]
+    for name in changes:  # `items()` would take twice as long
+        if name in index and index[name] < regular:
+            revised[index[name]] = changes[name]
         else:
-            revised[place] = _checked_extra(site, kind, function, name, value, place)
+            _replace_extra(site, kind, function, name, changes[name], revised)
     return revised
+
+
+def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
+    """Replace what is not one of the ordinary parameters: ``*args``, ``**kwargs``, and what is in them."""
+    place, shown = site.signature.index.get(name), site.shown()
+    if shown is not None and name in shown:
+        if not shown.replace(name, value, revised):
+            raise HookAnswerError(
+                f"{hook_at(site, kind, function)} replaces the argument {name!r}, which this call "
+                f"has no place for; replace `args` or `kwargs` as a whole"
+            )
+    elif place is None:
+        _add_extra(site, kind, function, name, value, revised)
+    else:
+        revised[place] = _checked_extra(site, kind, function, name, value, place)
 
 
 def _add_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
@@ -198,17 +203,18 @@ def _checked_extra(site: Site, kind: Kind, function: object, name: str, value: o
     return value
 
 
-# Any: an answer may be anything, and `typing.cast` would be a call.
+# What a hook answers may be anything. It is declared as what is looked for, since `typing.cast` would be a call.
+Answer: TypeAlias = "Args | Return[Any] | None"
 
 
-def returned(site: Site, kind: Kind, function: object, answer: Any) -> Any:
+def returned(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
     """Return the value of a `Return`; refuse any other answer."""
     if type(answer) is Return:
         return answer.value
     raise wrong(site, kind, function, answer)
 
 
-def settled(site: Site, kind: Kind, function: object, answer: Any) -> Any:
+def settled(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
     """Return the value of an answer that is itself a result, or a `Return` of one; refuse `Args`."""
     if type(answer) is Return:
         return answer.value

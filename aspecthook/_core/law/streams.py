@@ -68,7 +68,7 @@ def fail(site: Site, function: object, hook: Generator[Any, Any, Any], error: Ba
     return settled(site, "around", function, answer)
 
 
-def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
+def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> Any:
     """Raise the exception at the yield of the hook, and return its answer; None: it did not handle the exception."""
     try:
         try:
@@ -150,7 +150,7 @@ def stream(site: Site, function: object, answer: object) -> Generator[Any, Any, 
     """Return the stream that an around hook of a generator answered: any iterator, or the return value alone."""
     if hasattr(type(answer), "__next__"):
         return _items(site, function, cast("Generator[Any, Any, Any]", answer))
-    return _nothing(settled(site, "around", function, answer))
+    return _nothing(settled(site, "around", function, cast("Any", answer)))
 
 
 def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any, Any]:
