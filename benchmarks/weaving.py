@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from inspect import signature
 from itertools import count
 from types import ModuleType
 from typing import Any
@@ -29,7 +31,7 @@ _numbers = count(1)
 def weaving(effort: Effort) -> list[Contest]:
     """Weave 1,000 functions by one pointcut; and one call of a woven function, with one hook before and one after."""
     many = MANY // effort.cut
-    return [_many(many, effort), _calls(effort), _accelerated(effort)]
+    return [_many(many, effort), _calls(effort), *_accelerated(effort)]
 
 
 def _many(many: int, effort: Effort) -> Contest:
@@ -132,24 +134,19 @@ def _new_function() -> Any:
     return targets.define(f"def woven_{next(_numbers)}(x, y):\n    return x + y\n")
 
 
-def _accelerated(effort: Effort) -> Contest:
+def _accelerated(effort: Effort) -> Iterator[Contest]:
     """A C function has no code to put hooks into: a proxy stands in its place."""
-    import math
+    yield _of_c("A call of a woven C function, 1 pre", "math:copysign", "f(1.0, -2.0)", 1, effort)
+    title = "A call of a woven C function, 1 pre, an argument left out"
+    yield _of_c(title, "zlib:crc32", 'f(b"tea")', 2, effort)
 
-    hook = targets.nothing
-    bare: Any = math.copysign
+
+def _of_c(title: str, target: str, statement: str, limit: float, effort: Effort) -> Contest:
+    module, _, name = target.partition(":")
+    bare = getattr(import_module(module), name)
     made = wrapt.FunctionWrapper(bare, _wrapper)
-    woven = weave("math:copysign", pre=hook)
-    proxy: Any = math.copysign
-    try:
-        times = race(
-            [
-                Contender("the C function alone", "f(1.0, -2.0)", {"f": bare}),
-                Contender(OURS, "f(1.0, -2.0)", {"f": proxy}),
-                Contender("wrapt", "f(1.0, -2.0)", {"f": made}),
-            ],
-            effort,
-        )
-    finally:
-        woven.remove()
-    return Contest("weave", "A call of a woven C function, 1 pre", "ns", times, "the C function alone")
+    alone = "the C function alone"
+    with weave(target, pre=targets.hook(next(iter(signature(bare).parameters)))):
+        proxy: Any = getattr(import_module(module), name)
+        contenders = [Contender(one, statement, {"f": f}) for one, f in ((alone, bare), (OURS, proxy), ("wrapt", made))]
+        return Contest("weave", title, "ns", race(contenders, effort), alone, [Goal(OURS, limit, "wrapt")])

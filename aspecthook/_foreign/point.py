@@ -31,7 +31,6 @@ class ProxyMountPoint(MountPoint):
         "_entries",
         "_named",
         "binding",
-        "carrier",
         "enter",
         "forward",
         "original",
@@ -49,7 +48,7 @@ class ProxyMountPoint(MountPoint):
         binding: Binding = "none",
     ) -> None:
         super().__init__(made[0], name)
-        self.carrier, self.enter, self.forward = made
+        self.enter, self.forward = made.enter, made.forward
         self.original = original
         self.binding: Binding = binding
         # Where our proxy is, or was until the last hook was removed.
@@ -142,7 +141,7 @@ class ProxyMountPoint(MountPoint):
 
     def _call_and_heal(self, /, *args: Any, **kwargs: Any) -> Any:
         self._healed()
-        return self.carrier(*args, **kwargs)
+        return self.enter(*args, **kwargs)
 
     @under_lock
     def _healed(self) -> None:

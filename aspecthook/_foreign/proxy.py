@@ -62,6 +62,7 @@ class _Shell(_Base):
     """Takes the place of an original, and is called as something else."""
 
     __annotations__ = _ANNOTATIONS
+    __slots__ = ("_self_call",)
 
     def __init_subclass__(cls) -> None:
         cls.__annotations__ = _ANNOTATIONS
@@ -70,9 +71,6 @@ class _Shell(_Base):
         super().__init__(original)
         self._self_call = call
         self._self_path = path  # the owner and the name, if the original's own name leads elsewhere
-
-    # A property and no method: what it returns is called at once, without a frame that passes the arguments on.
-    __call__ = property(attrgetter("_self_call"))
 
     # Without these two, wrapt answers with those of the class.
     __module__ = property(attrgetter("__wrapped__.__module__"))  # pyright: ignore[reportAssignmentType]
@@ -99,6 +97,12 @@ class _Shell(_Base):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return _copied(self, copy.deepcopy(self.__wrapped__, memo))
+
+
+# A slot and no method: what it holds is called at once, without a frame that passes the arguments on. Type checkers
+# take it for a method.
+setattr(_Shell, "__call__", vars(_Shell)["_self_call"])
+del _Shell.__slots__  # else it would hide those of the original
 
 
 def _copied(proxy: Any, made: Any) -> Any:

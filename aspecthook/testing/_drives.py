@@ -7,10 +7,11 @@ import gc
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ._guests import MARK, PlannedError
-from ._streams import CANCEL, CLOSE, DROP, NEXT, SEND, THROW, Note, aresume, resume
+from ._streams import CANCEL, CLOSE, DROP, NEXT, SEND, THROW, Note, is_astream, resume
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -31,8 +32,10 @@ def drives_of(style: str, allowed: Sequence[str]) -> list[str]:
     return [one for one in _DRIVES.get(style, ()) if one in allowed or one.split()[-1] in allowed]
 
 
-def reading(stream: Any, drive: Sequence[str], note: Note) -> Generator[None]:
-    """Read a generator as `drive` says, and then to its end; yield after each time that it was resumed.
+async def reading(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:
+    """Read a stream as `drive` says, and then to its end; yield after each time that it was resumed.
+
+    A sync stream is read without waiting for anything. A step that is cancelled is one of a task of its own.
 
     Raises:
         BaseException: What comes out of the stream.
@@ -40,6 +43,7 @@ def reading(stream: Any, drive: Sequence[str], note: Note) -> Generator[None]:
     for how in _ways(drive):
         value = _value(how)
         resumed = note(how, value)
+        answer = None
         try:
             if how == DROP:
                 with _unraisable() as raised:
@@ -48,33 +52,13 @@ def reading(stream: Any, drive: Sequence[str], note: Note) -> Generator[None]:
                         gc.collect()
                 if raised:
                     raise raised[0]
-                answer = None
+            elif how == CANCEL:
+                answer = await cancelled_after(partial(stream.asend, None), 1)
             else:
                 answer = resume(stream, how, value)
-        except StopIteration as stop:
-            resumed.give("end", stop.value)
-            return
-        except BaseException as error:
-            resumed.give("raised", None, error)
-            raise
-        resumed.give("end" if how in (CLOSE, DROP) else "item", answer)
-        if how in (CLOSE, DROP):
-            return
-        yield
-
-
-async def areading(stream: Any, drive: Sequence[str], note: Note) -> AsyncGenerator[None]:
-    """Read an async generator as `reading` does; a step that is cancelled is one of a task of its own."""
-    for how in _ways(drive):
-        value = _value(how)
-        resumed = note(how, value)
-        try:
-            if how == CANCEL:
-                answer = await _cancelled(stream.asend(None))
-            else:
-                answer = await aresume(stream, how, value)
-        except StopAsyncIteration:
-            resumed.give("end")
+                answer = await answer if is_astream(stream) else answer
+        except (StopIteration, StopAsyncIteration) as stop:
+            resumed.give("end", getattr(stop, "value", None))
             return
         except BaseException as error:
             resumed.give("raised", None, error)
@@ -115,13 +99,11 @@ def _unraisable() -> Generator[list[BaseException]]:
 
 
 # Any: an awaitable of anything.
-async def _cancelled(awaitable: Awaitable[Any]) -> Any:
-    """Await something, and cancel it where it first waits; another event loop than asyncio's waits for it to end."""
-    return await cancelled_after(lambda: awaitable, 1)
-
-
 async def cancelled_after(call: Callable[[], Awaitable[Any]], turns: int) -> Any:
-    """Await something in a task that is cancelled after some turns of the event loop, if it still waits then."""
+    """Await something in a task that is cancelled after some turns of the event loop, if it still waits then.
+
+    Another event loop than asyncio's waits for it to end.
+    """
     came: list[Any] = []
     raised: list[BaseException] = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import MethodType
 from typing import Any, cast
@@ -20,7 +20,7 @@ from ._model import interpreted
 from ._played import Played
 from ._rows import Row, row_of
 from ._steps import Trace
-from ._trace import make_call, make_two_calls, trace_of
+from ._trace import make_call, trace_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -57,18 +57,12 @@ class CallingMachine(MachineState):
         self._take_off_used_up()
         return traces[0]
 
-    def _traced(self, given: Given) -> Sequence[Trace]:
-        bound, drive = bound_of(self.target), _drive(given)
-        made: Any
-        if drive == AT_ONCE:
-            if self.mount.site().signature.style == "coroutine":  # nothing shows which call is counted first
-                self._counts.forget()
-            made = make_two_calls(self.mount, bound, given, given)
-        else:
-            made = make_call(self.mount, bound, given, drive=drive.split())
-        if not isinstance(made, (Trace, tuple)):
-            made = self.wait_for(made)
-        return cast("Sequence[Trace]", made if isinstance(made, tuple) else (made,))
+    def _traced(self, given: Given) -> list[Trace]:
+        if _drive(given) == AT_ONCE and self.mount.site().signature.style == "coroutine":
+            self._counts.forget()  # nothing shows which call is counted first
+        made: Any = make_call(self.mount, bound_of(self.target), given, drive=_drive(given))
+        trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
+        return [trace] if trace._beside is None else [trace, trace._beside]
 
     def _played(self, rows: list[Row], trace: Trace, given: Given) -> Played:
         return Played(self.mount, rows, trace, bound_of(self.target), given, self._counts, self._nested)

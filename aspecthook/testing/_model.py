@@ -30,7 +30,7 @@ from ._replay import Replay
 from ._rows import Counts, Row
 from ._shortened import shortened
 from ._steps import TARGET, Step, Trace
-from ._streams import Resumption
+from ._streams import Resumption, is_iterator
 from ._trace import place_of
 
 
@@ -171,11 +171,13 @@ def _counted(hook: Hook, counts: Counts) -> Hook:
 def _is_plain(trace: Trace) -> bool:
     """Whether the steps show all that came of them, so that the call can be played again.
 
-    If a hook proceeds several times at once, nothing shows which steps belong to which time.
+    If a hook proceeds several times at once, nothing shows which steps belong to which time. What comes of a stream
+    that is left open comes whenever it is collected. Nothing can be sent to an iterator, so none is recorded.
     """
     events = [event for step in trace.steps for event in step._events]
     ended = [event.came if isinstance(event, Resumption) else event.has_ended for event in [*events, *trace._resumed]]
-    return trace._is_clear and all(ended)
+    unseen = any(step.kind == "around" and (is_iterator(step.answer) or _leaves_open(step)) for step in trace.steps)
+    return all(ended) and not unseen
 
 
 def _is_ambiguous(chain: Chain, counts: Counts) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from types import CoroutineType, FunctionType, MethodType
 from typing import Any, cast, final
 
@@ -17,7 +18,7 @@ from aspecthook._core.law.signature import Signature
 from aspecthook._core.mount.point import MountPoint
 
 from ._steps import TARGET, Proceeding, Step, Trace
-from ._streams import Fail, Note, Resumption, anoted, is_iterator, is_own, noted, noting_stream
+from ._streams import AsyncStream, Fail, Note, NotedAsyncStream, NotedStream, noted
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -35,19 +36,18 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
     clone = copy.copy(hook)
     if not counts and hook.guard is not None and (hook.guard.times or hook.guard.every):
         clone.guard = None if hook.guard.reentrant else Guard(None, None, False, clone)
+    style = signature.style
     words, shown = words_of(hook.asks, signature.names), labels(hook, signature.names)
-    is_async = signature.style in ("coroutine", "async generator")
+    is_python = isinstance(hook.function, (FunctionType, MethodType))
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-        step = Step(hook.kind, hook.name, _given(shown, args, kwargs), len(trace.steps))
+        step = Step(hook.kind, hook.name, given_of(shown, args, kwargs), trace.steps)
         trace.steps.append(step)
         return step
 
     def call(step: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if hook.proceeds:
-            args, kwargs = with_proceed(
-                words, args, kwargs, lambda proceed: _noting_proceed(proceed, step, trace, style)
-            )
+            args, kwargs = with_proceed(words, args, kwargs, lambda proceed: _noting_proceed(proceed, step, style))
         try:
             return hook.function(*args, **kwargs)
         except TypeError as error:
@@ -55,32 +55,32 @@ def noting(hook: Hook, signature: Signature, trace: Trace, *, counts: bool = Tru
             step._is_unfit = is_python and not began
             raise
 
-    is_python = isinstance(hook.function, (FunctionType, MethodType))
-    style = signature.style
-    if hook.kind == "around" and hook.flavour == "plain" and "generator" in style:
-        clone.function = _giving_stream(call, begin, trace)
-    elif hook.flavour == "plain" and is_async:
-        clone.function = _plain_awaited(call, begin)
-    elif hook.kind == "around" and hook.flavour == "async":
-        clone.function = _async(call, begin, _async_around)
-    elif hook.flavour in ("generator", "async generator"):
-        clone.function = _STREAMS[hook.flavour](call, begin, trace, waits=style == "coroutine")
-    else:
-        clone.function = _CALLS[hook.flavour](call, begin)
+    clone.function = _WRAPPERS[hook.flavour](call, begin, _finish_of(hook, style))
     if hook.when is not None:
         assert hook.when_asks is not None
         asked, when = words_of(hook.when_asks, signature.names), hook.when
 
         def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-            step = Step(hook.kind, hook.name, _given(asked, args, kwargs), len(trace.steps))
+            step = Step(hook.kind, hook.name, given_of(asked, args, kwargs), trace.steps)
             trace._asked.append(step)
             return step
 
-        recorder = _async if hook.when_awaits else _plain_awaited if is_async else _plain
-        clone.when = recorder(lambda _step, args, kwargs: when(*args, **kwargs), ask)
+        wrapper = _async if hook.when_awaits else _plain
+        finish = _keep if hook.when_awaits or style not in _ASYNC else _watched
+        clone.when = wrapper(lambda _step, args, kwargs: when(*args, **kwargs), ask, finish)
     clone.ref = clone.inner = None  # it is kept for the length of the call
     clone.reshape()
     return clone
+
+
+def _finish_of(hook: Hook, style: str) -> Finish:
+    """Return what is done with the answer of a hook."""
+    if hook.kind == "around" and hook.flavour == "plain" and "generator" in style:
+        return _noted_answer
+    if hook.kind == "around" and hook.flavour == "async":
+        return _watched_if_new
+    awaits = style in _ASYNC if hook.flavour == "plain" else hook.flavour == "generator" and style == "coroutine"
+    return _watched if awaits else _keep
 
 
 def words_of(asks: Asks, names: tuple[str, ...]) -> list[str]:
@@ -115,7 +115,8 @@ def labels(hook: Hook, names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _given(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
+def given_of(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
+    """Return what a hook was given by name, without `proceed`."""
     values: dict[str, object] = dict(zip(words, args, strict=False))
     if len(args) > len(words):
         values["args"] = args[len(words) :]
@@ -130,113 +131,110 @@ def with_proceed(words: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
     return (*args[:place], wrap(args[place]), *args[place + 1 :]), kwargs
 
 
-def _noting_proceed(proceed: Callable[..., Any], step: Step, trace: Trace, style: str) -> Callable[..., Any]:
+def _noting_proceed(proceed: Callable[..., Any], step: Step, style: str) -> Callable[..., Any]:
     """Return a `proceed` that records each time that the hook calls it."""
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proceeding:
-        noted = Proceeding(args, kwargs)
-        step._events.append(noted)
-        return noted
+        proceeding = Proceeding(args, kwargs)
+        step._events.append(proceeding)
+        return proceeding
 
-    def call(noted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        made = proceed(*args, **kwargs)
-        return noting_stream(made, _noting_events(step, trace, noted)) if "generator" in style else made
+    def call(_: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return proceed(*args, **kwargs)
 
-    if style == "coroutine":
+    def finish(made: Any, proceeding: Any) -> Any:
+        made = noted(made, partial(step._note, source=proceeding)) if "generator" in style else made
+        return _keep(made, proceeding)
 
-        async def later(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return await proceed(*args, **kwargs)
-
-        return _async(later, begin)
-    return _plain(call, begin)
-
-
-def _noting_events(step: Step, trace: Trace, source: Proceeding | None = None) -> Note:
-    def note(how: str, value: object) -> Resumption:
-        own = next((one for one in reversed(step._events) if is_own(one)), None)
-        if source is not None and isinstance(own, Resumption) and own.came in ("end", "raised"):
-            trace._is_clear = False  # whenever the garbage collector, or the event loop, closes what was left open
-        resumed = Resumption(how, value, trace.steps, source)
-        step._events.append(resumed)
-        return resumed
-
-    return note
+    return _WRAPPERS["async" if style == "coroutine" else "plain"](call, begin, finish)
 
 
 # Begins a step, or a call of `proceed`, and returns where to record what comes of it.
 Begin = Callable[[tuple[Any, ...], dict[str, Any]], "Step | Proceeding"]
 # Any: makes the call itself, which may return anything, with what was begun.
 Make = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+# Any: records an answer, and returns what stands in its place.
+Finish = Callable[[Any, Any], Any]
+_ASYNC = ("coroutine", "async generator")
 
 
-def _plain(call: Make, begin: Begin) -> Callable[..., Any]:
+def _plain(call: Make, begin: Begin, finish: Finish) -> Callable[..., Any]:
     def plain(*args: Any, **kwargs: Any) -> Any:
         step = begin(args, kwargs)
-        try:
-            step.answer = call(step, args, kwargs)
-        except BaseException as error:
-            step._fail(error)
-            raise
-        return step.answer
+        with step:
+            return finish(call(step, args, kwargs), step)
 
     return plain
 
 
-def _plain_awaited(call: Make, begin: Begin) -> Callable[..., Any]:
-    """Return a function that records the answer; if that is an awaitable, what it resolves to."""
-
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        step = cast("Step", begin(args, kwargs))
-        try:
-            answer = call(step, args, kwargs)
-        except BaseException as error:
-            step._fail(error)
-            raise
-        return _watched(answer, step)
-
-    return plain
-
-
-def _async(call: Make, begin: Begin, watch: Callable[[Any, Any], Any] | None = None) -> Callable[..., Any]:
+def _async(call: Make, begin: Begin, finish: Finish) -> Callable[..., Any]:
     async def later(*args: Any, **kwargs: Any) -> Any:
         step = begin(args, kwargs)
-        try:
-            answer: Any = await call(step, args, kwargs)
-        except BaseException as error:
-            step._fail(error)
-            raise
-        step.answer = answer
-        return answer if watch is None else watch(answer, step)
+        with step:
+            return finish(await call(step, args, kwargs), step)
 
     return later
 
 
-def _async_around(answer: Any, step: Step) -> Any:
-    """Record what a coroutine resolves to that an async around hook answers, unless `proceed()` returned it."""
-    known = any(answer is one.answer for one in step._events)
-    return answer if known or type(answer) is not CoroutineType else _watched(answer, step)
+def _generator(call: Make, begin: Begin, finish: Finish) -> Callable[..., Any]:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        step = cast("Step", begin(args, kwargs))
+        with step:
+            return finish((yield from NotedStream(call(step, args, kwargs), step._note)), step)
+
+    return generator
+
+
+def _async_generator(call: Make, begin: Begin, _finish: Finish) -> Callable[..., Any]:
+    def stream(*args: Any, **kwargs: Any) -> NotedAsyncStream:
+        def opened() -> tuple[AsyncStream, Note, Fail]:
+            step = cast("Step", begin(args, kwargs))
+            return call(step, args, kwargs), step._note, step._fail
+
+        return NotedAsyncStream(opened)
+
+    return stream
+
+
+_WRAPPERS: dict[str, Callable[[Make, Begin, Finish], Callable[..., Any]]] = {
+    "plain": _plain,
+    "async": _async,
+    "generator": _generator,
+    "async generator": _async_generator,
+}
+
+
+def _keep(answer: Any, step: Step | Proceeding) -> Any:
+    """Record an answer as it is."""
+    step.answer = answer
+    return answer
+
+
+def _noted_answer(answer: Any, step: Step) -> Any:
+    """Record an answer, and how it is used if it is a stream."""
+    return noted(_keep(answer, step), step._note, step._fail)
 
 
 def _watched(answer: Any, step: Step) -> Any:
-    """Record what an awaitable answer resolves to, which is the answer then."""
+    """Record an answer, and what it resolves to if it is an awaitable: that is the answer then."""
     step.answer = answer
     kind: type[Any] = type_of(answer)
-    if kind is CoroutineType:
-        step._is_pending = True
-        return _settled(answer, step)
-    if hasattr(kind, "__await__"):
-        step._is_pending = True
-        return _Watched(answer, step)
-    return answer
+    if kind is not CoroutineType and not hasattr(kind, "__await__"):
+        return answer
+    step._is_pending = True
+    return _settled(answer, step) if kind is CoroutineType else _Watched(answer, step)
+
+
+def _watched_if_new(answer: Any, step: Step) -> Any:
+    """Record what a coroutine resolves to that an async around hook answers, unless `proceed()` returned it."""
+    known = any(answer is one.answer for one in step._events)
+    return _keep(answer, step) if known or type(answer) is not CoroutineType else _watched(answer, step)
 
 
 async def _settled(answer: Awaitable[Any], step: Step) -> Any:
     step._is_pending = False
-    try:
+    with step:
         step.answer = await answer
-    except BaseException as error:
-        step._fail(error)
-        raise
     return step.answer
 
 
@@ -252,55 +250,6 @@ class _Watched:
         return _settled(self.answer, self.step).__await__()
 
 
-def _giving_stream(call: Make, begin: Begin, trace: Trace) -> Callable[..., Any]:
-    """Return a function that records how the stream is used which an around hook answers."""
-
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        step = cast("Step", begin(args, kwargs))
-        try:
-            step.answer = call(step, args, kwargs)
-        except BaseException as error:
-            step._fail(error)
-            raise
-        if is_iterator(step.answer):
-            trace._is_clear = False  # nothing can be sent to it, and so it is left as it is
-        return noting_stream(step.answer, _noting_events(step, trace), step._fail)
-
-    return plain
-
-
-def _generator(call: Make, begin: Begin, trace: Trace, *, waits: bool) -> Callable[..., Any]:
-    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        step = cast("Step", begin(args, kwargs))
-        try:
-            answer = yield from noted(call(step, args, kwargs), _noting_events(step, trace))
-        except BaseException as error:
-            step._fail(error)
-            raise
-        step.answer = answer
-        return _watched(answer, step) if waits else answer
-
-    return generator
-
-
-def _async_generator(call: Make, begin: Begin, trace: Trace, **_options: bool) -> Callable[..., Any]:
-    def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        def open_stream() -> tuple[AsyncGenerator[Any, Any], Note, Fail]:
-            step = cast("Step", begin(args, kwargs))
-            return call(step, args, kwargs), _noting_events(step, trace), step._fail
-
-        return anoted(open_stream)
-
-    return stream
-
-
-_CALLS: dict[str, Callable[[Make, Begin], Callable[..., Any]]] = {"plain": _plain, "async": _async}
-_STREAMS: dict[str, Callable[..., Callable[..., Any]]] = {
-    "generator": _generator,
-    "async generator": _async_generator,
-}
-
-
 def noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace) -> Callable[..., Any]:
     signature = mount.site().signature
     flavour = {"function": "plain", "coroutine": "async"}.get(signature.style, signature.style)
@@ -310,13 +259,11 @@ def noting_target(function: Callable[..., Any], mount: MountPoint, trace: Trace)
         given: dict[str, object] = dict(zip(named, args, strict=False))
         if len(args) > len(named):
             given[signature.names[cast("int", signature.varargs)]] = args[len(named) :]
-        step = Step(TARGET, mount.function.__name__, given | kwargs)
+        step = Step(TARGET, mount.function.__name__, given | kwargs, trace.steps)
         trace.steps.append(step)
         return step
 
     def call(_step: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)
 
-    if "generator" in flavour:
-        return _STREAMS[flavour](call, begin, trace, waits=False)
-    return _CALLS[flavour](call, begin)
+    return _WRAPPERS[flavour](call, begin, _keep)

@@ -2,29 +2,32 @@
 
 The invariant: nothing here asks the code under test. What the interpreter asks of a hook must be what the hook was
 asked, in the same order; the first thing that is not so ends the replay.
+
+Async calls are played by the sync law too: what was awaited is known by now, so nothing waits. An async generator is
+played as a generator that returns nothing.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, cast, final
 
-from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
-from aspecthook._core.law.answers import Return
+from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Hook
 from aspecthook._errors import HookAnswerError
 
-from ._noting import mapped, noting, with_proceed, words_of
+from ._noting import given_of, labels, mapped, with_proceed, words_of
 from ._played import COUNTED, Admission, Played, same_object, site_of, step_name
-from ._played_streams import alazily, aplayed, asked_of, awithin, lazily, outcome_of, played, within
 from ._shortened import shortened
-from ._steps import TARGET, Proceeding, Step, Trace
-from ._streams import CLOSE, NEXT, SEND, THROW, Resumption, aresume, completed, is_astream, is_own, is_stream, resume
+from ._steps import TARGET, Proceeding, Step
+from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 @final
@@ -43,14 +46,13 @@ class Replay:
         self.trace = played.trace
         self.counts = played.counts
         self.nested = played.nested
-        self.shadow = Trace(self.trace.label)
         self.at = 0
         self.asked = 0
         self.wrong: str | None = None
         self.is_over = False
         self.acting: list[object] = []
         self.site = site_of(self.mount)
-        self.style = self.site.signature.style
+        self.style = self.mount.site().signature.style
         self.hooked = bool(played.chain.everything())
         self.chain = mapped(played.chain, self.double)
 
@@ -58,10 +60,8 @@ class Replay:
         """Play the call, and note in what it differs; halt after each time that a stream is resumed."""
         call = Call(self.site, self.values)
         try:
-            if self.style == "generator":
+            if "generator" in self.style:
                 yield from self.read(_law.generate(self.chain, call, self.stream))
-            elif self.style == "async generator":
-                yield from self.read(_law_async.generate(self.chain, call, self.astream))
             else:
                 self.call(call)
             if self.at < len(self.trace.steps):
@@ -80,57 +80,57 @@ class Replay:
         result: object = None
         exc: BaseException | None = None
         try:
-            if self.style == "coroutine":
-                result = completed(_law_async.run(self.chain, call, self.atarget))
-            else:
-                result = _law.run(self.chain, call, self.target)
+            result = _law.run(self.chain, call, self.target)
         except Astray:
             raise
         except BaseException as error:
             exc = error
+            if self.style == "coroutine" and isinstance(error, StopIteration):
+                exc = RuntimeError("coroutine raised StopIteration")  # PEP 479
         if not (same_object(result, self.trace.result) and same_object(exc, self.trace.exc)):
             came = f"raised {shortened(exc)}" if exc is not None else f"returned {shortened(result)}"
             # Unless a step ran too much: that is what is wrong then.
             self.wrong = self.wrong or (f"it should have {came}" if self.at == len(self.trace.steps) else None)
 
-    def read(self, stream: Any) -> Generator[None]:
+    def read(self, stream: Generator[Any, Any, Any]) -> Generator[None]:
         """Read a stream as it was read, and compare what comes of it each time."""
         try:
             if self.trace.exc is not None and not self.trace._resumed:
                 raise self.astray("it should have returned a stream")
             for number, noted in enumerate(self.trace._resumed, 1):
-                self.resume(stream, noted, f"{noted.how} number {number}")
+                what = f"{noted.how} number {number}"
+                self.resume(stream, noted, noted.how, noted.value, what)
                 if self.at != noted.until:
-                    raise self.astray(self.misplaced(noted, number))
+                    ran = self.trace.steps[min(self.at, noted.until)]
+                    when = "before" if self.at > noted.until else "after"
+                    raise self.astray(f"{ran!r} should have run {when} {what} had come to its end")
                 yield
         finally:
             self.is_over = True
             with suppress(BaseException):  # it has ended, or what comes of it now is nobody's
-                completed(stream.aclose()) if self.style == "async generator" else stream.close()
+                stream.close()
 
-    def misplaced(self, noted: Resumption, number: int) -> str:
-        """Return which step ran too early, or too late."""
-        ran = self.trace.steps[min(self.at, noted.until)]
-        when = "before" if self.at > noted.until else "after"
-        return f"{ran!r} should have run {when} {noted.how} number {number} had come to its end"
-
-    def resume(self, stream: Any, noted: Resumption, what: str) -> None:
+    def resume(self, stream: Any, noted: Resumption, how: str, value: object, what: str) -> None:
         """Resume a stream as it was resumed, and compare what comes of it."""
-        if self.style == "async generator":
-            came, answer, raised = outcome_of(lambda: completed(aresume(stream, noted.how, noted.value)), noted)
-        else:
-            came, answer, raised = outcome_of(lambda: resume(stream, noted.how, noted.value), noted)
-        self.compare_resumed(noted, came, answer, raised, what)
-
-    def compare_resumed(
-        self, noted: Resumption, came: str, answer: object, raised: BaseException | None, what: str
-    ) -> None:
-        """Compare what comes of a stream with what came of it."""
+        came = "item"
+        answer: object = None
+        raised: BaseException | None = None
+        try:
+            answer = resume(stream, how, value)
+        except StopIteration as stop:
+            came, answer = "end", stop.value
+        except StopAsyncIteration:
+            came, raised = "raised", RuntimeError("generator raised StopAsyncIteration")  # PEP 479
+        except BaseException as error:
+            came, raised = "raised", error
+        if came == "item" and noted.how in (CLOSE, DROP):
+            came = "end"
+        if came == "end" and self.style == "async generator":
+            answer = None
         if isinstance(raised, Astray) or self.wrong is not None:
             raise Astray
-        if came != noted.came or not (
-            same_object(raised, noted.raised) if raised is not None else same_object(answer, noted.answer)
-        ):
+        is_same = same_object(raised, noted.raised) if raised is not None else same_object(answer, noted.answer)
+        if came != noted.came or not is_same:
             words = {"item": "yielded", "end": "ended with", "raised": "raised"}
             raise self.astray(f"{what} should have {words[came]} {shortened(raised or answer)}")
 
@@ -144,26 +144,25 @@ class Replay:
             double.gate, double.gate_asks = (lambda: self.is_next(hook.kind, hook.name)), ()
             self.counts.known.pop(id(hook), None)
         if hook.when is not None:
-            double.when, double.when_awaits = self.predicate, False
-        is_async = self.style in ("coroutine", "async generator")
-        is_generator = hook.flavour in ("generator", "async generator")
+            double.when = self.predicate(hook)
         double.flavour = "plain"
-        if is_generator and not hook.proceeds:  # with one `yield`
+        if not hook.proceeds and hook.kind == "around":  # with one `yield`
             double.asks = (*hook.asks, ("=proceed", "proceed"))
         if hook.kind == "around" and "generator" in self.style:
             self.decide_later(hook, double)
-        elif is_generator:
-            double.flavour = "async" if is_async else "plain"
-            double.function = self.aone_yield(hook) if is_async else self.one_yield(hook)
-        elif is_async:
-            double.flavour, double.function = "async", self.awaited(hook)
         else:
             double.function = self.stand_in(hook)
-        return noting(double, self.site.signature, self.shadow)
+        return double
 
-    def predicate(self, *_args: object, **_kwargs: object) -> object:
-        """Answer what a `when` has answered, if it was asked when and for what it should be."""
-        return self.answer_of_when(self.shadow._asked[-1])
+    def predicate(self, hook: Hook) -> Callable[..., object]:
+        """Make a `when` that answers what that of the hook has answered."""
+        assert hook.when_asks is not None
+        words = words_of(hook.when_asks, self.site.signature.names)
+
+        def predicate(*args: Any, **kwargs: Any) -> object:
+            return self.answer_of_when(Step(hook.kind, hook.name, given_of(words, args, kwargs)))
+
+        return predicate
 
     def answer_of_when(self, should: Step) -> object:
         """Answer what a `when` has answered, which should have been asked now."""
@@ -175,123 +174,72 @@ class Replay:
         self.asked += 1
         if should.given:
             self.compare_given(f"the `when` of {step_name(known)}", should, known)
-        return _outcome(known)
+        if known.raised is not None:
+            raise known.raised
+        return known.answer
 
     def stand_in(self, hook: Hook) -> Callable[..., object]:
         """Make a function that takes anything and does what the hook has done."""
+        words, shown = words_of(hook.asks, self.site.signature.names), labels(hook, self.site.signature.names)
 
         def stand_in(*args: Any, **kwargs: Any) -> object:
-            with self.part(hook, args, kwargs) as part:
-                for event in part.events:
-                    part.act(event)
-                return part.answered()
+            proceeds: list[Callable[..., Any]] = []
+            if hook.kind == "around":
+                with_proceed(words, args, kwargs, proceeds.append)
+            with self.part(hook, Step(hook.kind, hook.name, given_of(shown, args, kwargs)), *proceeds) as part:
+                return part.answer_with_one_yield() if hook.kind == "around" and not hook.proceeds else part.answer()
 
         return stand_in
 
-    def awaited(self, hook: Hook) -> Callable[..., Awaitable[object]]:
-        """Make a coroutine function that does what the hook has done."""
-
-        async def stand_in(*args: Any, **kwargs: Any) -> object:
-            with self.part(hook, args, kwargs) as part:
-                for event in part.events:
-                    await part.aact(event)
-                answer = part.answered()
-                is_result = any(answer is event.answer for event in part.events)
-                # An async around hook may answer a coroutine, which has been awaited then.
-                return _ready(answer) if hook.kind == "around" and not is_result else answer
-
-        return stand_in
-
-    # Hooks with one `yield`, and conditions on streams, are written here without the library's own code.
-
-    def one_yield(self, hook: Hook) -> Callable[..., object]:
-        """Make an around hook that does what the hook has done, which is a generator with one `yield`."""
-
-        def one_yield(*args: Any, proceed: Callable[..., object], **kwargs: Any) -> object:
-            with self.part(hook, args, kwargs) as part:
-                part.come_to_its_yield()
-                try:
-                    result = proceed()
-                except BaseException as error:
-                    answer = part.go_on(THROW, error)
-                    if answer is None:
-                        raise
-                    return answer
-                answer = part.go_on(SEND, result)
-                return Return(result) if answer is None else answer
-
-        return one_yield
-
-    def aone_yield(self, hook: Hook) -> Callable[..., Awaitable[object]]:
-        """Make a coroutine function of such a hook."""
-
-        async def one_yield(*args: Any, proceed: Callable[..., Any], **kwargs: Any) -> object:
-            with self.part(hook, args, kwargs) as part:
-                part.come_to_its_yield()
-                try:
-                    result = await proceed()
-                except BaseException as error:
-                    answer = part.go_on(THROW, error)
-                    if answer is None:
-                        raise
-                    return _ready(answer)
-                answer = part.go_on(SEND, result)
-                return Return(result) if answer is None else _ready(answer)
-
-        return one_yield
+    # Conditions on streams, and hooks with one `yield`, are written here without the library's own code.
 
     def decide_later(self, hook: Hook, double: Hook) -> None:
         """Make the double of a hook around a stream, which decides as the stream begins whether it acts."""
         has_conditions = double.gate is not None or double.when is not None or double.guard is not None
         is_due, guard = double.gate, double.guard
         double.gate = double.gate_asks = double.when = double.when_asks = double.guard = None
-        words = words_of(double.asks, self.site.signature.names)
+        words, shown = words_of(double.asks, self.site.signature.names), labels(hook, self.site.signature.names)
 
         def holds() -> bool:
             if is_due is not None and not is_due():
                 return False
-            if hook.when is not None and not self.answer_of_when(Step(hook.kind, hook.name, {}, self.at)):
+            if hook.when is not None and not self.answer_of_when(Step(hook.kind, hook.name, {})):
                 return False
             return guard is None or bool(guard.admit())
+
+        def lazily(make: Callable[[], Any], proceed: Callable[[], Any]) -> Generator[Any, Any, Any]:
+            made: Any = make() if holds() else proceed()
+            return (yield from cast("Generator[Any, Any, Any]", made)) if is_stream(made) else made
 
         def stream(*args: Any, **kwargs: Any) -> object:
             proceeds: list[Callable[..., Any]] = []
             with_proceed(words, args, kwargs, proceeds.append)
-            should = self.shadow.steps[-1]
-            if not has_conditions:
-                return self.stream_of(hook, should, proceeds[0])
+            should = Step(hook.kind, hook.name, given_of(shown, args, kwargs))
             make = partial(self.stream_of, hook, should, proceeds[0])
-            return (alazily if self.style == "async generator" else lazily)(holds, make, proceeds[0])
+            return lazily(make, proceeds[0]) if has_conditions else make()
 
         double.function = stream
 
     def stream_of(self, hook: Hook, should: Step, proceed: Callable[..., Any]) -> object:
         """Return a stream that does what that of the hook has done."""
-        opened = partial(self.part_of, hook, should, proceed)
+        opened = partial(self.part, hook, should, proceed)
         if hook.flavour in ("generator", "async generator"):
-            is_async = self.style == "async generator"
-            if hook.proceeds:
-                return (aplayed if is_async else played)(opened)
-            return (awithin if is_async else within)(opened, proceed())  # opened before it begins itself
+            return played(opened) if hook.proceeds else within(opened, proceed())  # opened before it begins itself
         with ExitStack() as stack:
             part = stack.enter_context(opened())
             while part.events and not is_own(part.events[0]):
                 part.act(part.events.pop(0))
             answer = part.step.answer
-            if not is_stream(answer) and not is_astream(answer):
+            if self.style == "async generator" and not is_astream(answer):
+                part.answered()
+                raise HookAnswerError("it has answered no stream")
+            if self.style == "generator" and not is_stream(answer):
                 return part.answered()
             left = stack.pop_all()  # when the stream ends
-            return (played if is_stream(answer) else aplayed)(lambda: _left(part, left))
-
-    def part(self, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[Part]:
-        """Begin what a hook does, and end it."""
-        proceeds: list[Callable[..., object]] = []
-        if hook.proceeds:
-            with_proceed(words_of(hook.asks, self.site.signature.names), args, kwargs, proceeds.append)
-        return self.part_of(hook, self.shadow.steps[-1], *proceeds)
+            return played(lambda: _left(part, left))
 
     @contextmanager
-    def part_of(self, hook: Hook, should: Step, *proceeds: Callable[..., object]) -> Generator[Part]:
+    def part(self, hook: Hook, should: Step, *proceeds: Callable[..., object]) -> Generator[Part]:
         """Begin what should be the step of a hook, and end it."""
         part = Part(self, hook, self.begin(hook, should), proceeds)
         try:
@@ -356,17 +304,9 @@ class Replay:
         """Return what the target returned, or raise what it raised."""
         return self.begin_target(args, kwargs).answered()
 
-    async def atarget(self, *args: Any, **kwargs: Any) -> object:
-        """Return what a coroutine function returned, or raise what it raised."""
-        return self.target(*args, **kwargs)
-
     def stream(self, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        """Do what the target has done, which is a generator."""
+        """Do what the target has done, which is a generator, sync or async."""
         return played(lambda: nullcontext(self.begin_target(args, kwargs)))
-
-    def astream(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        """Do what the target has done, which is an async generator."""
-        return aplayed(lambda: nullcontext(self.begin_target(args, kwargs)))
 
 
 @final
@@ -384,10 +324,24 @@ class Part:
         self.resumed = [event for event in self.events if isinstance(event, Resumption)]
         self.streams: dict[int, Any] = {}
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the call has been played."""
-        return self.replay.is_over
+    def answer(self) -> object:
+        """Do what the hook has done, and answer what it has answered."""
+        for event in self.events:
+            self.act(event)
+        return self.answered()
+
+    def answer_with_one_yield(self) -> object:
+        """Do what a hook with one `yield` has done: it proceeds there."""
+        self.come_to_its_yield()
+        try:
+            result = self.proceeds[-1]()
+        except BaseException as error:
+            answer = self.go_on(THROW, error)
+            if answer is None:
+                raise
+            return answer
+        answer = self.go_on(SEND, result)
+        return Return(result) if answer is None else answer
 
     def answered(self) -> object:
         """Answer what the hook has answered, or raise what it has raised."""
@@ -431,7 +385,7 @@ class Part:
 
     def go_on(self, how: str, value: object) -> object:
         """Continue after the one `yield`, and return what the hook answers then."""
-        if self.is_over or isinstance(value, Astray):
+        if self.replay.is_over or isinstance(value, Astray):
             raise Astray
         event = self.resumed[1] if len(self.resumed) > 1 else None
         self.receive(event, CLOSE if isinstance(value, GeneratorExit) else how, value)
@@ -460,46 +414,26 @@ class Part:
 
     def act(self, event: Proceeding | Resumption) -> None:
         """Do what the hook did, and compare what comes of it."""
+        what = f"what is inside of {step_name(self.step)}"
         if isinstance(event, Resumption):
-            stream = self.streams[id(event.source)]
-            came = outcome_of(lambda: resume(stream, *asked_of(event)), event)
-            self.replay.compare_resumed(event, *came, f"what is inside of {step_name(self.step)}")
+            # `close` would hide what comes of it.
+            how, value = (THROW, GeneratorExit()) if event.how == CLOSE else (event.how, event.value)
+            self.replay.resume(self.streams[id(event.source)], event, how, value, what)
             return
+        result: object = None
+        raised: BaseException | None = None
         try:
             result = self.proceeds[-1](*event.args, **event.kwargs)
         except Astray:
             raise
         except BaseException as error:
-            self.compare(event, None, error)
-        else:
-            self.compare(event, result, None)
-
-    async def aact(self, event: Proceeding | Resumption) -> None:
-        """Do it where it is awaited."""
-        if isinstance(event, Resumption):
-            stream = self.streams[id(event.source)]
-            came = outcome_of(lambda: completed(aresume(stream, *asked_of(event))), event)
-            self.replay.compare_resumed(event, *came, f"what is inside of {step_name(self.step)}")
-            return
-        made: Any = None
-        try:
-            made = self.proceeds[-1](*event.args, **event.kwargs)
-            result = await made if self.replay.style == "coroutine" else made
-        except Astray:
-            raise
-        except BaseException as error:
-            self.compare(event, None, error)
-        else:
-            self.compare(event, result, None)
-
-    def compare(self, event: Proceeding, result: object, error: BaseException | None) -> None:
-        """Check what came of what is inside of an around hook."""
-        has_failed = error is not None or event.raised is not None
+            raised = error
+        has_failed = raised is not None or event.raised is not None
         if "generator" in self.replay.style and not has_failed:
             self.streams[id(event)] = result
-        elif not (same_object(error, event.raised) if has_failed else same_object(result, event.answer)):
-            came = f"raised {shortened(error)}" if error is not None else f"returned {shortened(result)}"
-            raise self.replay.astray(f"what is inside of {step_name(self.step)} should have {came}")
+        elif not (same_object(raised, event.raised) if has_failed else same_object(result, event.answer)):
+            came = f"raised {shortened(raised)}" if raised is not None else f"returned {shortened(result)}"
+            raise self.replay.astray(f"{what} should have {came}")
 
 
 _RECEIVED = {NEXT: "been resumed", SEND: "been sent ", THROW: "been thrown ", CLOSE: "been closed"}
@@ -511,13 +445,50 @@ def _left(part: Part, left: ExitStack) -> Generator[Part]:
         yield part
 
 
-# Any: whatever it is.
-async def _ready(answer: Any) -> Any:
-    """Make a coroutine that returns this."""
-    return answer
+def played(opened: Callable[[], AbstractContextManager[Part]]) -> Generator[Any, Any, Any]:
+    """Do again what a generator has done."""
+    with opened() as part:
+        first: Any = next(iter(part.events), None)
+        part.receive(first, NEXT, None)
+        last: Resumption = first
+        for event in _following(part.events, last):
+            if event is not None and not is_own(event):
+                part.act(event)
+                continue
+            try:
+                sent = yield last.answer
+            except BaseException as error:
+                if part.replay.is_over:
+                    raise
+                part.receive(event, CLOSE if isinstance(error, GeneratorExit) else THROW, error)
+            else:
+                part.receive(event, NEXT if sent is None else SEND, sent)
+            last = cast("Resumption", event)
+        return part.end(last)
 
 
-def _outcome(step: Step) -> Any:
-    if step.raised is not None:
-        raise step.raised
-    return step.answer
+def _following(events: Sequence[Any], last: Resumption) -> Iterator[Any]:
+    for event in events[1:]:
+        yield event
+        last = event if is_own(event) else last
+    if last.came == "item":
+        yield None  # it was never resumed after that
+
+
+def within(
+    opened: Callable[[], AbstractContextManager[Part]], source: Generator[Any, Any, Any]
+) -> Generator[Any, Any, Any]:
+    """Run a stream at the one `yield` of a hook."""
+    with opened() as part:
+        part.come_to_its_yield()
+        try:
+            result = yield from source
+        except BaseException as error:
+            answer = part.go_on(THROW, error)
+            if answer is None:
+                raise
+        else:
+            answer = part.go_on(SEND, result)
+            answer = Return(result) if answer is None else answer
+        # An async generator returns nothing, and `Args` are refused all the same.
+        return answer if part.replay.style == "generator" or type(answer) is Args else None

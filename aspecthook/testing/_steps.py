@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, final
 
 from aspecthook._core.law.call import Call
@@ -16,8 +16,23 @@ _PENDING: Any = object()
 TARGET = "target"
 
 
+class Recorded:
+    """What is recorded of a block of code: what it raises."""
+
+    __slots__ = ()
+
+    def _fail(self, error: BaseException) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._fail(error)
+
+
 @final
-class Step:
+class Step(Recorded):
     """One hook of a traced call, or its target: ``kind``, ``name``, ``given``, its ``answer`` or what it ``raised``.
 
     Example:
@@ -37,6 +52,7 @@ class Step:
         "_events",
         "_is_pending",
         "_is_unfit",
+        "_steps",
         "answer",
         "given",
         "kind",
@@ -44,13 +60,14 @@ class Step:
         "raised",
     )
 
-    def __init__(self, kind: str, name: str, given: dict[str, object], at: int = 0) -> None:
+    def __init__(self, kind: str, name: str, given: dict[str, object], steps: Sequence[Step] = ()) -> None:
         self.kind = kind
         self.name = name
         self.given = given
         self.answer: object = None
         self.raised: BaseException | None = None
-        self._at = at  # how many steps had begun before
+        self._steps = steps  # those of the call
+        self._at = len(steps)  # how many had begun before
         # What a hook that has something inside did, and what was asked of a stream, in the order in which it happened.
         self._events: list[Proceeding | Resumption] = []
         self._is_unfit = False  # whether it could not be called with what it was given
@@ -73,9 +90,14 @@ class Step:
     def _fail(self, error: BaseException) -> None:
         self.raised, self._context = error, error.__context__
 
+    def _note(self, how: str, value: object, source: Proceeding | None = None) -> Resumption:
+        resumed = Resumption(how, value, self._steps, source)
+        self._events.append(resumed)
+        return resumed
+
 
 @final
-class Proceeding:
+class Proceeding(Recorded):
     """One time that an around hook proceeded: with what, and what came of it."""
 
     __slots__ = ("answer", "args", "kwargs", "raised")
@@ -122,8 +144,8 @@ class Trace:
     __slots__ = (
         "_again",
         "_asked",
+        "_beside",
         "_chain",
-        "_is_clear",
         "_resumed",
         "_target",
         "args",
@@ -146,7 +168,7 @@ class Trace:
         self.exc: BaseException | None = None
         self._asked: list[Step] = []  # the predicates `when`
         self._resumed: list[Resumption] = []  # how a stream was read, and what came of it
-        self._is_clear = True  # whether all that happened could be noted
+        self._beside: Trace | None = None  # another call, which was made at once
         self._target = ""  # its name
         # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
         self._chain = Chain(())

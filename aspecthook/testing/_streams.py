@@ -51,86 +51,108 @@ class Resumption:
 
 Note = Callable[[str, object], Resumption]
 Fail = Callable[[BaseException], None]
-
-
 # Any: streams take and yield anything.
-def noted(made: Generator[Any, Any, Any], note: Note) -> Generator[Any, Any, Any]:
-    """Pass a stream on, and note each time that it is resumed."""
-    resumed = note(NEXT, None)
-    sent: Any = None
-    thrown: BaseException | None = None
-    while True:
+Stream = Generator[Any, Any, Any]
+AsyncStream = AsyncGenerator[Any, Any]
+
+
+def _ignore(_error: BaseException) -> None:
+    """Record nothing: whoever reads the stream does."""
+
+
+def _thrown(error: Any) -> tuple[str, BaseException | None]:
+    return (CLOSE, None) if isinstance(error, GeneratorExit) else (THROW, error)
+
+
+def _end(resumed: Resumption, fail: Fail, error: BaseException) -> None:
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        resumed.give("end", getattr(error, "value", None))
+    else:
+        resumed.give("raised", None, error)
+        fail(error)
+
+
+@final
+class NotedStream(Stream):
+    """A generator passed on, with a note of each time that it is resumed.
+
+    It is closed by ``throw(GeneratorExit)``, which does what `close` does and shows what came of it.
+    """
+
+    def __init__(self, made: Stream, note: Note, fail: Fail = _ignore) -> None:
+        self._made, self._note, self._fail = made, note, fail
+        self._has_ended = False
+
+    def send(self, value: Any) -> Any:
+        """Resume the stream."""
+        return self._resume(NEXT if value is None else SEND, value, self._made.send, value)
+
+    # Any: the three arguments of before Python 3.12 too.
+    def throw(self, error: Any, *_: Any) -> Any:
+        """Throw an exception into the stream."""
+        error = error() if isinstance(error, type) else error
+        return self._resume(*_thrown(error), self._made.throw, error)
+
+    def _resume(self, how: str, value: object, resume: Callable[[Any], Any], given: Any) -> Any:
+        if self._has_ended:
+            return resume(given)
+        resumed = self._note(how, value)
         try:
-            if thrown is None:
-                item = made.send(sent)
-            else:
-                error, thrown = thrown, None
-                item = made.throw(error)
-        except StopIteration as stop:
-            resumed.give("end", stop.value)
-            return stop.value
+            item = resume(given)
         except BaseException as caught:
-            resumed.give("raised", None, caught)
+            self._has_ended = True
+            _end(resumed, self._fail, caught)
             raise
-        finally:
-            error = None  # type: ignore[assignment]  # else the frame and its exception keep each other alive
         resumed.give("item", item)
-        try:
-            sent = yield item
-            resumed = note(NEXT if sent is None else SEND, sent)
-        except BaseException as caught:  # also where it is closed: `throw` does what `close` does, and shows what came
-            thrown = caught
-            resumed = _noted_throw(note, caught)
+        return item
 
 
-def _noted_throw(note: Note, error: BaseException) -> Resumption:
-    return note(CLOSE, None) if isinstance(error, GeneratorExit) else note(THROW, error)
+@final
+class NotedAsyncStream(AsyncStream):
+    """An async generator passed on in the same way; it is opened when it is first resumed."""
 
+    def __init__(self, opened: Callable[[], tuple[AsyncStream, Note, Fail]]) -> None:
+        self._opened = opened
+        self._made: AsyncStream | None = None
+        self._has_ended = False
 
-async def anoted(opened: Callable[[], tuple[AsyncGenerator[Any, Any], Note, Fail]]) -> AsyncGenerator[Any, Any]:
-    """Pass an async stream on, and note each time that it is resumed, and what it raised at last."""
-    made, note, fail = opened()
-    resumed = note(NEXT, None)
-    step: Awaitable[Any] | None = start(made)
-    while True:
-        assert step is not None
+    def asend(self, value: Any) -> Any:
+        """Resume the stream."""
+        if self._made is None:
+            self._made, self._note, self._fail = self._opened()
+            return self._resume(self._note(NEXT, None), start(self._made))
+        if self._has_ended:
+            return self._made.asend(value)
+        return self._resume(self._note(NEXT if value is None else SEND, value), self._made.asend(value))
+
+    def athrow(self, error: Any, *_: Any) -> Any:
+        """Throw an exception into the stream."""
+        error = error() if isinstance(error, type) else error
+        if self._made is None or self._has_ended:
+            return self._refuse(error)
+        return self._resume(self._note(*_thrown(error)), self._made.athrow(error))
+
+    async def _refuse(self, error: BaseException) -> None:
+        raise error
+
+    async def _resume(self, resumed: Resumption, step: Awaitable[Any]) -> Any:
         try:
             item = await step
-        except StopAsyncIteration:
-            resumed.give("end")
-            return
+            if resumed.how == CLOSE and getattr(self._made, "ag_frame", self) is None:  # it had been closed before
+                raise GeneratorExit
         except BaseException as caught:
-            resumed.give("raised", None, caught)
-            fail(caught)
+            self._has_ended = True
+            _end(resumed, self._fail, caught)
             raise
-        finally:
-            step = None  # it holds what was thrown
-        if resumed.how == CLOSE and getattr(made, "ag_frame", made) is None:  # it had been closed before
-            resumed.give("raised", None, GeneratorExit())
-            raise GeneratorExit
         resumed.give("item", item)
-        try:
-            sent = yield item
-            resumed = note(NEXT if sent is None else SEND, sent)
-            step = made.asend(sent)
-        except BaseException as caught:
-            resumed = _noted_throw(note, caught)
-            step = made.athrow(caught)
+        return item
 
 
-def noting_stream(made: Any, note: Note, fail: Fail = lambda _: None) -> Any:
+def noted(made: Any, note: Note, fail: Fail = _ignore) -> Any:
     """Return a stream that records each time that it is resumed; anything that is no stream as it is."""
     if is_stream(made):
-        return _noted_to_its_end(made, note, fail)
-    return anoted(lambda: (made, note, fail)) if is_astream(made) else made
-
-
-def _noted_to_its_end(made: Generator[Any, Any, Any], note: Note, fail: Fail) -> Generator[Any, Any, Any]:
-    try:
-        return (yield from noted(made, note))
-    except BaseException as error:
-        fail(error)
-        raise
+        return NotedStream(made, note, fail)
+    return NotedAsyncStream(lambda: (made, note, fail)) if is_astream(made) else made
 
 
 def is_stream(made: object) -> bool:
@@ -155,22 +177,11 @@ def is_own(event: object) -> bool:
 
 
 def resume(stream: Any, how: str, value: Any) -> Any:
-    """Resume a generator, and return its next item."""
-    if how == THROW:
-        return stream.throw(value)
-    return stream.close() if how in (CLOSE, DROP) else stream.send(value)
-
-
-def aresume(stream: Any, how: str, value: Any) -> Awaitable[Any]:
-    """Resume an async generator, and return an awaitable of its next item."""
-    made: Awaitable[Any]
-    if how == THROW:
-        made = stream.athrow(value)
-    elif how in (CLOSE, DROP):
-        made = stream.aclose()
-    else:
-        made = stream.asend(value)
-    return made
+    """Resume a stream, and return its next item, or an awaitable of it."""
+    a = "a" if is_astream(stream) else ""
+    if how in (CLOSE, DROP):
+        return getattr(stream, f"{a}close")()
+    return getattr(stream, f"{a}throw" if how == THROW else f"{a}send")(value)
 
 
 # Any: a coroutine of anything, which waits for nothing.

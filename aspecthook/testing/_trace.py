@@ -7,10 +7,11 @@ see is changed, and no call of theirs is noted.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from aspecthook._core.law.gather import at_once
 from aspecthook._core.law.hook import Hook
@@ -24,15 +25,16 @@ from aspecthook._errors import nearest, plural
 
 from ._calls import Given, bound_of, values_of
 from ._copies import copy_of, kept_of
-from ._drives import areading, cancelled_after, reading
+from ._drives import AT_ONCE, cancelled_after, reading
 from ._noting import mapped, noting, noting_target
 from ._shortened import shortened
 from ._steps import Trace
-from ._streams import Resumption
+from ._streams import Resumption, completed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 _ENDED: Any = object()
-_Traces = TypeVar("_Traces", "Trace", "tuple[Trace, Trace]")
+# A trace, and what makes its call. Any: whatever that returns.
+Begun = tuple[Trace, Callable[[], Any]]
 
 
 # Any: the traced function takes what the function takes, and an async one returns an awaitable of the trace.
@@ -72,7 +74,7 @@ def make_call(
     bound: tuple[object, ...],
     given: Given,
     chain: Chain | None = None,
-    drive: Sequence[str] = (),
+    drive: str = "",
 ) -> Trace | Awaitable[Trace]:
     """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
 
@@ -81,40 +83,34 @@ def make_call(
         bound: What a bound method passes by itself.
         given: What the call is given.
         chain: The hooks, in an order that need not be that of law 2.
-        drive: How a stream is read, before it is read to its end; or when an awaited call is cancelled.
+        drive: How a stream is read, before it is read to its end; or when an awaited call is cancelled; or that two
+            calls are made at once.
     """
-    trace, call = _begun(mount, bound, given, chain)
+    begun = [_begun(mount, bound, given, chain) for _ in range(2 if drive == AT_ONCE else 1)]
+    trace, call = begun[0]
+    if drive == AT_ONCE:
+        trace._beside, drive = begun[1][0], ""
     style = mount.site().signature.style
     if style == "coroutine":
-        return _awaited(trace, call, drive)
-    if style == "async generator":
-        return _aread_in_turn([_areading(trace, call, drive)], trace)
-    if style == "generator":
-        return _read_in_turn([_reading(trace, call, drive)], trace)
-    try:
+        return _awaited_at_once(begun, len(drive.split()))
+    if "generator" in style:
+        reading = _read_in_turn(begun, drive.split())
+        return reading if style == "async generator" else cast("Trace", completed(reading))
+    with _held(trace):
         trace.result = call()
-    except BaseException as error:  # the trace holds it
-        trace.exc = error
     return trace
 
 
-def make_two_calls(
-    mount: MountPoint, bound: tuple[object, ...], given: Given, other: Given
-) -> tuple[Trace, Trace] | Awaitable[tuple[Trace, Trace]]:
-    """Make two calls at once: two streams are read in turn, two coroutines run as tasks."""
-    (first, call), (second, beside) = _begun(mount, bound, given), _begun(mount, bound, other)
-    traces = (first, second)
-    style = mount.site().signature.style
-    if style == "coroutine":
-        return _awaited_at_once(traces, [call, beside])
-    if style == "async generator":
-        return _aread_in_turn([_areading(first, call, ()), _areading(second, beside, ())], traces)
-    return _read_in_turn([_reading(first, call, ()), _reading(second, beside, ())], traces)
+@contextmanager
+def _held(trace: Trace) -> Generator[None]:
+    """Hold what a call raises in its trace."""
+    try:
+        yield
+    except BaseException as error:
+        trace.exc = error
 
 
-def _begun(
-    mount: MountPoint, bound: tuple[object, ...], given: Given, chain: Chain | None = None
-) -> tuple[Trace, Callable[[], Any]]:
+def _begun(mount: MountPoint, bound: tuple[object, ...], given: Given, chain: Chain | None) -> Begun:
     trace = untraced(mount, bound, given)
     call = _compiled(mount, trace, chain)
     return trace, lambda: call(*bound, *given.args, **given.kwargs)
@@ -139,64 +135,40 @@ def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trac
     return trace
 
 
-async def _awaited(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> Trace:
-    try:
-        turns = len(drive)
-        trace.result = await (cancelled_after(call, turns) if turns else call())
-    except BaseException as error:
-        trace.exc = error
-    return trace
+async def _awaited_at_once(begun: list[Begun], turns: int) -> Trace:
+    """Await the calls, each in a task of its own if there are several; cancel them after some turns of the loop."""
 
-
-async def _awaited_at_once(traces: tuple[Trace, Trace], calls: Sequence[Callable[[], Any]]) -> tuple[Trace, Trace]:
     async def one(trace: Trace, call: Callable[[], Any]) -> None:
-        await _awaited(trace, call, ())
+        with _held(trace):
+            trace.result = await (cancelled_after(call, turns) if turns else call())
 
-    await at_once([partial(one, trace, call) for trace, call in zip(traces, calls, strict=True)])
-    return traces
-
-
-def _resumptions(trace: Trace) -> Callable[[str, object], Resumption]:
-    def note(how: str, value: object) -> Resumption:
-        resumed = Resumption(how, value, trace.steps)
-        trace._resumed.append(resumed)
-        return resumed
-
-    return note
+    if len(begun) == 1:
+        await one(*begun[0])
+    else:
+        await at_once([partial(one, *each) for each in begun])
+    return begun[0][0]
 
 
-def _reading(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> Generator[None]:
-    """Read a stream, and halt after each time that it was resumed."""
-    try:
-        yield from reading(call(), drive, _resumptions(trace))
-        trace.result = [one.answer for one in trace._resumed if one.came == "item"]
-    except BaseException as error:
-        trace.exc = error
+async def _read_in_turn(begun: list[Begun], drive: Sequence[str]) -> Trace:
+    """Read streams to their ends, a step of each in turn; sync ones wait for nothing."""
 
+    async def one(trace: Trace, call: Callable[[], Any]) -> AsyncGenerator[None]:
+        def note(how: str, value: object) -> Resumption:
+            resumed = Resumption(how, value, trace.steps)
+            trace._resumed.append(resumed)
+            return resumed
 
-async def _areading(trace: Trace, call: Callable[[], Any], drive: Sequence[str]) -> AsyncGenerator[None]:
-    try:
-        async for _ in areading(call(), drive, _resumptions(trace)):
-            yield
-        trace.result = [one.answer for one in trace._resumed if one.came == "item"]
-    except BaseException as error:
-        trace.exc = error
+        with _held(trace):
+            async for _ in reading(call(), drive, note):
+                yield
+            trace.result = [resumed.answer for resumed in trace._resumed if resumed.came == "item"]
 
-
-def _read_in_turn(readings: list[Generator[None]], traces: _Traces) -> _Traces:
+    readings = [one(*each) for each in begun]
     while readings:
-        for one in [*readings]:
-            if next(one, _ENDED) is _ENDED:
-                readings.remove(one)
-    return traces
-
-
-async def _aread_in_turn(readings: list[AsyncGenerator[None]], traces: _Traces) -> _Traces:
-    while readings:
-        for one in [*readings]:
-            if await anext(one, _ENDED) is _ENDED:
-                readings.remove(one)
-    return traces
+        for each in [*readings]:
+            if await anext(each, _ENDED) is _ENDED:
+                readings.remove(each)
+    return begun[0][0]
 
 
 @under_lock

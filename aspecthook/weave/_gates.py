@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from aspecthook._core.law.hook import Gate
 from aspecthook._core.law.signature import Signature
@@ -80,17 +80,25 @@ class Heir:
         return cls in type(first).__mro__ or (isinstance(first, type) and cls in first.__mro__)
 
 
-class Claim(NamedTuple):
-    """The calls for which one weaving wants a hook to act; all, if both are None."""
+@final
+class Claim:
+    """The calls for which one weaving wants a hook to act; all, if `heir` and `blocks` are None."""
 
-    heir: Heir | None
-    blocks: Blocks | None
+    __slots__ = ("blocks", "heir", "paused", "watch")
+
+    def __init__(self, heir: Heir | None, blocks: Blocks | None, *, paused: bool = False) -> None:
+        self.heir = heir
+        self.blocks = blocks
+        self.paused = paused
+        # A reference to the class of the heir, which ends the claim when the class is gone.
+        self.watch: weakref.ref[type[Any]] | None = None
 
 
 def gate(claims: Sequence[Claim], signature: Signature) -> Gate | None:
     """Return one gate for the claims of several weavings; None if all calls are claimed."""
-    if any(claim.heir is None and claim.blocks is None for claim in claims):
-        return None
+    for claim in claims:
+        if claim.heir is None and claim.blocks is None:
+            return None
     if all(claim.heir is None for claim in claims):
         blocks = [claim.blocks for claim in claims if claim.blocks is not None]
         return Gate(blocks[0] if len(blocks) == 1 else lambda: any(one() for one in blocks))
@@ -112,9 +120,10 @@ def _any_of(claims: tuple[Claim, ...]) -> _First:
         return claims[0].heir.__call__
     if all(claim.blocks is None for claim in claims):
         return _of_one_of({id(claim.heir.cls()) for claim in claims if claim.heir is not None})
+    wanted = [(claim.heir, claim.blocks) for claim in claims]
 
     def holds(first: Any) -> bool:
-        for heir, blocks in claims:  # noqa: SIM110  # as in `Blocks.__call__`
+        for heir, blocks in wanted:  # noqa: SIM110  # as in `Blocks.__call__`
             if (blocks is None or blocks()) and (heir is None or heir(first)):
                 return True
         return False

@@ -50,91 +50,92 @@ def _comparable(name: str, value: Any) -> object:
 
 @final
 class SharedHook:
-    """One hook on a mount point, and the claims of the weavings that hold it."""
+    """One hook on a mount point, and the claims of the weavings that want it there."""
 
-    __slots__ = ("__weakref__", "_claims", "_function", "_paused", "_signature", "_watches", "hook", "key", "mount")
+    __slots__ = ("__weakref__", "_claims", "_key", "_mount", "hook")
 
     def __init__(self, key: object, mount: MountPoint, hook: Hook) -> None:
-        self.key = key
-        self.mount = weakref.ref(mount)
+        self._key = key
+        self._mount = weakref.ref(mount)
         self.hook = hook
-        site = mount.site()
-        self._signature, self._function = site.signature, site.function
-        self._claims: dict[object, Claim] = {}
-        self._paused: set[object] = set()
-        self._watches: dict[object, weakref.ref[type[Any]]] = {}
+        self._claims: tuple[Claim, ...] = ()
+
+    @property
+    def mount(self) -> MountPoint | None:
+        """The mount point that has the hook; None if that or its function is gone."""
+        mount = self._mount()
+        return mount if mount is not None and mount.ref() is not None else None
 
     @property
     def attached(self) -> bool:
         """Whether the hook is still on the mount point: it may be removed by other ways than a weaving."""
-        mount = self.mount()
+        mount = self._mount()
         return mount is not None and self.hook in mount
 
-    @property
-    def alive(self) -> bool:
-        """Whether the function that has the hook still exists."""
-        return self.mount() is not None and self._function() is not None
-
-    def hold(self, holder: object, claim: Claim, *, paused: bool) -> None:
+    def hold(self, claim: Claim) -> None:
         """Add the claim of one more weaving; under the lock."""
-        self._claims[holder] = claim
-        if paused:
-            self._paused.add(holder)
+        self._claims = (*self._claims, claim)
         cls = claim.heir.cls() if claim.heir is not None else None
         if cls is not None:
             shared: weakref.ref[SharedHook] = weakref.ref(self)
-            self._watches[holder] = weakref.ref(cls, lambda _: _release(shared, holder))
-        self._settle()
+            claim.watch = weakref.ref(cls, lambda watch: _release(shared, watch))
+        if claim.paused or len(self._claims) > 1:  # otherwise the hook was made for this claim
+            self._settle()
 
-    def pause(self, holder: object, *, paused: bool) -> None:
+    def pause(self, claim: Claim, *, paused: bool) -> None:
         """Pause or resume the claim of one weaving; under the lock. The hook acts while any claim is not paused."""
-        if holder in self._claims:
-            (self._paused.add if paused else self._paused.discard)(holder)
+        if claim in self._claims:
+            claim.paused = paused
             self._settle()
 
     @under_lock
-    def release(self, holder: object) -> None:
+    def release(self, claim: Claim) -> None:
         """Drop the claim of a weaving; with the last claim the hook is removed."""
-        if holder not in self._claims:
+        if claim not in self._claims:
             return
-        self._watches.pop(holder, None)
-        self._paused.discard(holder)
-        mount = self.mount()
-        if len(self._claims) > 1:
-            claim = self._claims.pop(holder)
+        claim.watch = None
+        rest = tuple([one for one in self._claims if one is not claim])
+        if rest:
+            self._claims = rest
             try:
                 self._settle()
             except BaseException:  # an interrupt: the claim is kept, so that the release can be repeated
-                self._claims[holder] = claim
+                self._claims = (*self._claims, claim)
                 raise
             return
+        mount = self._mount()
         self.hook.remove()
         if mount is not None:
             mount.tidy()
-        if mount is not None and mount.woven.get(self.key) is self:
-            del mount.woven[self.key]
-        self._claims.pop(holder, None)  # last, so that an interrupted release can be repeated
+            if mount.woven and mount.woven.get(self._key) is self:
+                del mount.woven[self._key]
+        self._claims = ()  # last, so that an interrupted release can be repeated
+
+    def release_gone(self, watch: object) -> None:
+        """Drop the claim on a method that a class has inherited, as the class is gone."""
+        for claim in self._claims:
+            if claim.watch is watch:
+                self.release(claim)
 
     def _settle(self) -> None:
         """Open the hook's gate for the calls that are claimed, and pause it if every claim is paused."""
-        mount = self.mount()
+        mount = self._mount()
         if mount is None:
             return
-        active = [claim for holder, claim in list(self._claims.items()) if holder not in self._paused]
-        closed = gate(active, self._signature) if active else None
+        active = [claim for claim in self._claims if not claim.paused]
+        closed = gate(active, mount.site().signature) if active else None
         mount.regate(self.hook, closed, paused=not active)
 
 
-def _release(shared: weakref.ref[SharedHook], holder: object) -> None:
-    """Drop the claim on a method that a class has inherited, as the class is gone."""
+def _release(shared: weakref.ref[SharedHook], watch: object) -> None:
     found = shared()
     if found is not None:
-        found.release(holder)
+        found.release_gone(watch)
 
 
 def is_woven(mount: MountPoint, wanted: Wanted, *, again: bool) -> bool:
     """Whether a hook is on a mount point already; under the lock."""
-    found = None if again else mount.woven.get(wanted.key)
+    found = None if again or not mount.woven else mount.woven.get(wanted.key)
     return found is not None and bool(found.attached)
 
 
@@ -143,8 +144,6 @@ def acquire(
     wanted: Wanted,
     claim: Claim,
     *,
-    holder: object,
-    paused: bool,
     again: bool,
     put: Callable[[], Hook] | None = None,
 ) -> SharedHook:
@@ -157,6 +156,9 @@ def acquire(
     """
     key = (wanted.key, object()) if again else wanted.key
     before = mount.members
+    woven: dict[object, SharedHook] = {}
+    if mount.woven is None:
+        mount.woven = woven
     try:
         found = mount.woven.get(key)
         if found is None or not found.attached:
@@ -169,11 +171,11 @@ def acquire(
         else:
             mount.ensure()
         shared = cast("SharedHook", found)
-        shared.hold(holder, claim, paused=paused)
+        shared.hold(claim)
     except BaseException:  # an interrupt may come between any two steps
         found = mount.woven.get(key)
         if found is not None:
-            found.release(holder)
+            found.release(claim)
         for hook in mount.members:
             if hook not in before and hook.kind == wanted.kind and hook.options is wanted.options:
                 hook.remove()

@@ -73,11 +73,15 @@ class Spot(NamedTuple):
 
     key: object  # equal for two spots that are one
     function: Any
-    mount: Callable[[], MountPoint]  # returns the mount point; under the lock
+    made: Callable[[], MountPoint] | None  # returns the mount point; under the lock. None: that of the function
     heir: Heir | None = None  # the class whose calls are meant, if others share the function
     in_place: bool = False
     loose: bool = False  # whether a weaving must keep the mount point, as nothing else does while its hooks are paused
     place: tuple[ModuleType, str] | None = None  # the name that was given for what modules have under many names
+
+    def mount(self) -> MountPoint:
+        """Return the mount point; under the lock."""
+        return mount_for(self.function) if self.made is None else self.made()
 
 
 @final
@@ -98,7 +102,7 @@ def spot_of(member: Member) -> Spot:
     Raises:
         WeaveError: It can carry no hooks.
     """
-    _refuse_ours(member.module, member.label)
+    _refuse_ours(member.module, member)
     if (getattr(member.owner, "__name__", None), member.name) in _LOOKING_BACK:
         raise _looks_back(member)
     mount = proxied(member.value)
@@ -120,8 +124,9 @@ def _looks_back(member: Member) -> WeaveError:
     return _refusal(member.label, "looks at its caller, which would be the code of the hooks", "weave what calls it")
 
 
-def _refuse_ours(module: object, label: str) -> None:
+def _refuse_ours(module: object, target: Member | FunctionType) -> None:
     if is_ours(module):
+        label = target.label if isinstance(target, Member) else qualified(target)
         raise _refusal(label, "is part of what runs the hooks", "weave what calls it")
 
 
@@ -132,12 +137,12 @@ def _of_proxied(mount: ProxyMountPoint) -> Spot:
 
 
 def _in_place(function: FunctionType, member: Member, *, gated: bool) -> Spot:
-    _refuse_ours(function.__module__, member.label)
+    _refuse_ours(function.__module__, member)
     if (function.__module__, function.__qualname__) in _LOOKING_BACK:
         raise _looks_back(member)
     heir = Heir(cast("type[Any]", member.heir or member.owner)) if gated else None
     # The class is part of the key: a weaving that names two heirs of one function puts its hook there for both.
-    return Spot((id(function), heir and heir.cls), function, lambda: mount_for(function), heir, in_place=True)
+    return Spot((id(function), heir.cls) if heir else id(function), function, None, heir, in_place=True)
 
 
 # In a module
@@ -308,9 +313,8 @@ def spot_of_object(target: Any) -> Spot | None:
         return spot_of(_in_owner(cls, target.__name__, target, cls))
     function = function_in(target, "fget")
     if function is not None:
-        label = qualified(function)
-        _refuse_ours(function.__module__, label)
-        return Spot((id(function), None), function, lambda: mount_for(function), in_place=True)
+        _refuse_ours(function.__module__, function)
+        return Spot(id(function), function, None, in_place=True)
     owner = _owner_of(target)
     if owner is not None:
         return spot_of(owner)

@@ -41,6 +41,7 @@ class _Piece(NamedTuple):
     """One hook on one spot."""
 
     shared: SharedHook
+    claim: Claim
     mount: MountPoint | None  # kept here if nothing else keeps it
 
 
@@ -71,7 +72,6 @@ class Weaving:
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
         self._excluded: set[Term] = set()  # the terms of which `!` has left nothing
         self._errors: dict[str, Exception] = {}  # by module: what could not be woven as its import ended
-        self._holder = object()  # represents this weaving in shared hooks, which must not keep it alive
         self._removed = False  # or being removed
         self._gone = False
         self._paused = False
@@ -87,7 +87,7 @@ class Weaving:
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
         """The mount points that carry the hooks, without those whose functions are gone."""
-        found = [piece.shared.mount() for piece in list(self._pieces.values()) if piece.shared.alive]
+        found = [piece.shared.mount for piece in list(self._pieces.values())]
         return tuple({id(mount): mount for mount in found if mount is not None}.values())
 
     @property
@@ -166,8 +166,8 @@ class Weaving:
         self._gone = True  # last, so that an interrupted removal can be repeated
 
     def _release(self) -> None:
-        for key, piece in list(self._pieces.items()):
-            piece.shared.release((self._holder, key))
+        for piece in list(self._pieces.values()):
+            piece.shared.release(piece.claim)
 
     def pause(self) -> None:
         """Disable the hooks in all threads, until `resume`. A hook that another weaving shares still acts for it."""
@@ -182,8 +182,8 @@ class Weaving:
         self._paused = paused
 
         def pause() -> None:
-            for key, piece in list(self._pieces.items()):
-                piece.shared.pause((self._holder, key), paused=paused)
+            for piece in list(self._pieces.values()):
+                piece.shared.pause(piece.claim, paused=paused)
 
         with_index(pause)
 
@@ -332,7 +332,7 @@ class Weaving:
 
         with_index(put)
         if len(self._pieces) > self._limit:
-            self._pieces = {key: piece for key, piece in self._pieces.items() if piece.shared.alive}
+            self._pieces = {key: piece for key, piece in self._pieces.items() if piece.shared.mount is not None}
             self._limit = 2 * len(self._pieces) + 16
 
     @under_lock
@@ -340,14 +340,14 @@ class Weaving:
         for key in done:
             piece = self._pieces.pop(key, None)
             if piece is not None:
-                piece.shared.release((self._holder, key))
+                piece.shared.release(piece.claim)
 
     def _put(self, plan: Plan, spot: Spot, done: list[_Key], replays: dict[_Key, Callable[[], None]]) -> None:
         for place, wanted in enumerate(plan.wanted):
             # A spot that two terms or two marks mean gets the same hook once.
             key = (spot.key, wanted.key, place if self._again else None)
             piece = self._pieces.get(key)
-            if key not in replays and (piece is None or not piece.shared.alive):
+            if key not in replays and (piece is None or piece.shared.mount is None):
                 done.append(key)
                 mount = spot.mount()
                 if mount.replays(wanted.kind) and not is_woven(mount, wanted, again=self._again):
@@ -360,9 +360,9 @@ class Weaving:
     def _acquire(
         self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted, put: Callable[[], Hook] | None = None
     ) -> None:
-        claim, holder = Claim(spot.heir, self._blocks), (self._holder, key)
-        shared = acquire(mount, wanted, claim, holder=holder, paused=self._paused, again=self._again, put=put)
-        self._pieces[key] = _Piece(shared, mount if spot.loose else None)
+        claim = Claim(spot.heir, self._blocks, paused=self._paused)
+        shared = acquire(mount, wanted, claim, again=self._again, put=put)
+        self._pieces[key] = _Piece(shared, claim, mount if spot.loose else None)
 
     def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
         """Replay past calls to a subscriber, without the lock, and then add it."""

@@ -208,54 +208,6 @@ def test_the_loop_ends_async_generators_when_it_shuts_down(caplog: pytest.LogCap
     )
 
 
-@pytest.mark.parametrize("name", IDLE)
-def test_a_timeout_inside_an_async_generator_cancels_what_it_waits_for_alone(name: str) -> None:
-    @hookable
-    async def patient() -> AsyncIterator[str]:
-        yield "before"
-        try:
-            async with asyncio.timeout(0.001):
-                await asyncio.Event().wait()
-        except TimeoutError:
-            yield "timed out"
-        yield "after"
-
-    kind, hook, options = IDLE[name]
-    hooks(patient).add(kind, hook, **options)
-
-    async def main() -> list[str]:
-        return [item async for item in patient()]
-
-    assert run(main()) == ["before", "timed out", "after"]
-
-
-@pytest.mark.parametrize("name", IDLE)
-def test_context_variable_set_by_an_async_generator_stays_with_its_caller(name: str) -> None:
-    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="outside")
-
-    @hookable
-    async def setting() -> AsyncIterator[tuple[str, bool]]:
-        yield variable.get(), asyncio.current_task() is task
-        variable.set("inside")
-        yield variable.get(), asyncio.current_task() is task
-
-    kind, hook, options = IDLE[name]
-    hooks(setting).add(kind, hook, **options)
-
-    async def main() -> None:
-        nonlocal task
-        task = asyncio.current_task()
-        stream = setting()
-        assert await anext(stream) == ("outside", True)
-        variable.set("caller")
-        assert await anext(stream) == ("inside", True)
-        assert variable.get() == "inside"
-        await stream.aclose()
-
-    task = None
-    run(main())
-
-
 def test_hooks_run_in_the_task_and_the_context_of_the_caller() -> None:
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
 
@@ -628,6 +580,7 @@ ASYNC = {
     "a partial of AsyncMock": lambda: functools.partial(mock.AsyncMock()),
     "AsyncMock with a spec": lambda: mock.AsyncMock(spec=later),
     "an autospec": _autospec,
+    "a static method": lambda: staticmethod(later),  # as a decorator in a class body is given it
     "wrapt": lambda: pytest.importorskip("wrapt").FunctionWrapper(later, lambda wrapped, _, a, k: wrapped(*a, **k)),
 }
 

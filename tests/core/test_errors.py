@@ -200,17 +200,6 @@ def test_a_name_that_nobody_bears_is_answered_with_the_nearest(price: Any) -> No
         hooks(price).remove("clmap")
 
 
-class AsyncObject:
-    async def __call__(self) -> None: ...
-
-
-@pytest.mark.parametrize("hook", [wait, AsyncObject(), AsyncObject().__call__, partial(wait), staticmethod(wait)])
-def test_an_async_hook_on_a_sync_function_is_refused(price: Any, hook: Any) -> None:
-    # A staticmethod object is what a decorator in a class body is given.
-    with unchanged(price), pytest.raises(HookTypeError, match="is async, but shop:price is a sync function"):
-        price.pre(hook)
-
-
 class LikeMock:
     """Has, as `unittest.mock.Mock` has, every attribute, which is its like."""
 
@@ -280,12 +269,6 @@ def test_a_one_yield_hook_that_does_not_yield_once_is_refused(price: Any, yields
 
 
 # Mount points
-
-
-@pytest.mark.parametrize("thing", [3, len, [].append, partial(clamp), Mock(), type("Empty", (), {}), property(len)])
-def test_callables_without_python_code_cannot_be_mounted(thing: Any) -> None:
-    with pytest.raises(MountError):
-        hookable(thing)
 
 
 def test_a_function_with_an_attribute_that_hooks_need_cannot_be_mounted_and_is_left_alone() -> None:

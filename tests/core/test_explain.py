@@ -188,13 +188,6 @@ def frames(failing: Callable[..., Any], *args: object) -> list[traceback.FrameSu
     raise AssertionError("nothing failed")
 
 
-def segment(frame: traceback.FrameSummary) -> str:
-    """Give what the carets below a line of a traceback point to."""
-    line = linecache.getline(frame.filename, frame.lineno or 0)
-    assert frame.lineno == frame.end_lineno
-    return line.encode()[frame.colno : frame.end_colno].decode()
-
-
 def fail(qty: int) -> None:
     raise LookupError(qty)
 
@@ -226,7 +219,7 @@ def test_the_traceback_of_a_failing_hook_shows_the_line_that_called_it_and_who_i
         found = frames(f, "tea", amount)
         *_, caller, inner = found
         assert caller.line == f"answer = {call}  # {place(hook)}", turn
-        assert segment(caller) == call
+        assert caller.colno is None  # functions with other names of parameters share this code: no carets
         assert caller.filename.startswith("<aspecthook shop:price#")
         assert (inner.name, inner.filename) == (hook.__name__, __file__)
         assert found[0].name == "price"
@@ -244,7 +237,7 @@ def test_the_traceback_of_a_failing_target_shows_the_line_that_called_it(f: Any)
     f.always(report)
     f("tea")
     ours, target = frames(f, "tea", -1)
-    assert (ours.line, segment(ours)) == ("result = target(item, qty)", "target(item, qty)")
+    assert (ours.line, ours.colno) == ("result = target(item, qty)", None)
     assert (target.line, target.filename) == ("raise ValueError(qty)", __file__)
 
 

@@ -114,9 +114,9 @@ def test_ten_thousand_hooks_that_come_and_go_leave_nothing(lasting: bool, called
             function(2)
         hook.remove()
 
-    shown, lines = len(show._shown), len(linecache.cache)
+    shown, lines = len(show._shown or ()), len(linecache.cache)
     assert growth(step, 10_000) < 0.01
-    assert len(show._shown) < shown + 20
+    assert len(show._shown or ()) < shown + 20
     assert len(linecache.cache) < lines + 20
 
 
@@ -127,9 +127,9 @@ def test_a_thousand_closures_that_die_hooked_leave_nothing() -> None:
         function.around(lambda proceed: proceed())
         function(2)
 
-    shown, lines = len(show._shown), len(linecache.cache)
+    shown, lines = len(show._shown or ()), len(linecache.cache)
     assert growth(step, 1000) < FEW
-    assert len(show._shown) <= shown
+    assert len(show._shown or ()) <= shown
     assert len(linecache.cache) <= lines
 
 
@@ -483,7 +483,9 @@ import gc
 from aspecthook import hookable
 
 def shape(name):
-    return hookable(eval(f"lambda {name}: {name}"))
+    f = hookable(eval(f"lambda {name}: {name}"))
+    f.pre(eval(f"lambda *, {name}: None"))
+    return f
 
 busy, made = [], []
 
@@ -491,7 +493,6 @@ def collecting(phase, info):
     if phase == "start" and not busy:
         busy.append(1)
         f = shape(f"inner_{len(made)}")
-        f.pre(lambda: None)
         f(1)
         made.append(f)
         busy.clear()
@@ -500,7 +501,6 @@ gc.callbacks.append(collecting)
 gc.set_threshold(50)
 for number in range(300):
     g = shape(f"outer_{number}")
-    g.pre(lambda: None)
     g.post(lambda: None)
     assert g(number) == number
 assert made and gc.isenabled()

@@ -59,19 +59,6 @@ def line() -> Line:
 # Priority
 
 
-def test_the_lowest_priority_runs_first(line: Line) -> None:
-    line.add("last", priority=100)
-    line.add("first", priority=0)
-    line.add("middle")
-    assert line.order() == "first middle last"
-
-
-def test_among_equals_the_first_added_runs_first(line: Line) -> None:
-    for name in ("a", "b", "c"):
-        line.add(name, priority=30)
-    assert line.order() == "a b c"
-
-
 def test_a_hook_that_is_added_again_goes_behind_its_equals(line: Line) -> None:
     first = line.add("a")
     line.add("b")
@@ -108,20 +95,6 @@ def test_a_hook_is_of_normal_priority_unless_it_says_so(line: Line) -> None:
 # What a constraint may name
 
 
-def test_before_and_after_outrank_priority(line: Line) -> None:
-    line.add("a", priority=0)
-    line.add("b", priority=100, before="a")
-    line.add("c", priority=0, after="b")
-    assert line.order() == "b a c"
-
-
-def test_a_hook_held_back_delays_no_other(line: Line) -> None:
-    line.add("a", priority=0, after="z")
-    line.add("b", priority=10)
-    line.add("z", priority=90)
-    assert line.order() == "b z a"
-
-
 def test_a_hook_is_named_after_its_function_unless_it_is_given_a_name(line: Line) -> None:
     line.add("plain")
     line.add("given", name="other")
@@ -129,19 +102,6 @@ def test_a_hook_is_named_after_its_function_unless_it_is_given_a_name(line: Line
     line.add("y", before="given")  # nobody's name
     line.add("z", before="other")
     assert line.order() == "x plain y z given"
-
-
-def test_a_constraint_can_name_the_function(line: Line) -> None:
-    function = line.noting("a")
-    line.mount.add("pre", function, name="renamed")
-    line.add("b", before=function)
-    assert line.order() == "b a"
-
-
-def test_a_constraint_can_name_the_handle(line: Line) -> None:
-    handle = line.add("a")
-    line.add("b", before=handle)
-    assert line.order() == "b a"
 
 
 def test_a_handle_means_that_hook_alone_and_a_function_every_hook_of_it(line: Line) -> None:
@@ -175,31 +135,6 @@ def test_a_constraint_can_name_several(line: Line, several: Any) -> None:
     assert line.order() == "b a c"
 
 
-def test_a_name_that_several_bear_means_all_of_them(line: Line) -> None:
-    line.add("a", name="log")
-    line.add("b", name="log")
-    line.add("c", before="log")
-    line.add("d", name="log")
-    assert line.order() == "c a b d"
-
-
-def test_a_name_that_nobody_bears_constrains_nothing_until_one_does(line: Line) -> None:
-    line.add("a", after="late")
-    line.add("b")
-    assert line.order() == "a b"
-    late = line.add("late")
-    assert line.order() == "b late a"
-    late.remove()
-    assert line.order() == "a b"
-
-
-def test_a_constraint_looks_at_the_hooks_of_its_own_kind_alone(line: Line) -> None:
-    line.add("a", kind="post", after="b")
-    line.add("b", before="a")
-    line.add("a", before="b", kind="always")
-    assert line.order() == "b a a"
-
-
 def test_a_hook_of_another_mount_point_constrains_nothing(line: Line) -> None:
     stranger = Line().add("stranger")
     line.add("a", before=stranger)
@@ -229,28 +164,12 @@ def test_a_hook_that_is_to_run_before_itself_is_refused(line: Line) -> None:
     assert len(line.mount) == 0
 
 
-def test_a_cycle_through_a_name_that_several_bear_is_refused(line: Line) -> None:
-    line.add("a", name="log")
-    line.add("b", name="log", after="c")
-    with pytest.raises(HookOrderError):
-        line.add("c", after="log")
-    assert line.order() == "a b"
-
-
 def test_a_cycle_through_a_name_that_a_removed_hook_named_too_is_refused(line: Line) -> None:
     line.add("a", before="c")
     line.add("b", before="c").remove()
     with pytest.raises(HookOrderError):
         line.add("c", before="a")
     assert line.order() == "a"
-
-
-def test_a_refused_hook_is_out_of_the_way_of_the_next(line: Line) -> None:
-    line.add("a", before="b")
-    with pytest.raises(HookOrderError):
-        line.add("b", before="a")
-    line.add("b")
-    assert line.order() == "a b"
 
 
 def test_a_cycle_is_refused_with_hooks_that_are_paused(line: Line) -> None:
@@ -279,16 +198,6 @@ def shop() -> Any:
     hookable(Shop.price)
     yield Shop()
     hooks(Shop.price).clear()
-
-
-def test_the_hooks_of_a_function_and_of_an_instance_run_in_one_order(shop: Shop) -> None:
-    hooks(shop.price).add("pre", _noting("own"), name="own", priority=60)
-    hooks(Shop.price).add("pre", _noting("equal"), priority=60)
-    hooks(Shop.price).add("pre", _noting("late"), priority=70)
-    hooks(Shop.price).add("pre", _noting("early"), priority=40)
-    hooks(Shop.price).add("pre", _noting("held"), priority=0, after="own")
-    shop.price()
-    assert shop.ran == ["early", "own", "held", "equal", "late"]
 
 
 @pytest.mark.parametrize("first_on_instance", [True, False])

@@ -447,16 +447,13 @@ def test_woven_subscriber_gets_its_replay_without_the_lock() -> None:
 
 
 def test_subscriber_woven_during_calls_sees_each_call_once() -> None:
-    said, rows, interval = made(replay=True), [list[int]() for _ in range(8)], sys.getswitchinterval()
+    said, rows = made(replay=True), [list[int]() for _ in range(8)]
     said(0)
-    sys.setswitchinterval(1e-6)
-    try:
-        at_once(
-            *[lambda row=row: weave(said, on=lambda n: row.append(n)) for row in rows],
-            *[lambda: [said(n) for n in range(1, 100)]],
-        )
-    finally:
-        sys.setswitchinterval(interval)
+    at_once(
+        *[lambda row=row: weave(said, on=lambda n: row.append(n)) for row in rows],
+        lambda: [said(n) for n in range(1, 100)],
+        switching=1e-6,
+    )
     assert [sorted(row) for row in rows] == [list(range(100))] * 8
     hooks(said).clear()
 

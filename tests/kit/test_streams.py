@@ -17,7 +17,7 @@ from aspecthook.testing._guests import MARK, Later
 from aspecthook.testing._model import differs
 from aspecthook.testing._played import Played
 from aspecthook.testing._rows import Counts, acting
-from aspecthook.testing._trace import make_call, make_two_calls
+from aspecthook.testing._trace import make_call
 
 
 def one_more(item: Any) -> Any:
@@ -130,23 +130,18 @@ def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) 
     hooks(function).add("exception", lambda exc: None, name="exception")
     hooks(function).add("always", seen)
     mount = hooks(function)
-    if drive == "at once":
-        traces = made(make_two_calls(mount, (), Given((3,), {}), Given((3,), {})))
-    else:
-        traces = (made(make_call(mount, (), Given((3,), {}), drive=drive.split())),)
-    assert played(function, *traces) is None
-    assert len(traces[0].steps) > 1 or drive == "close"
+    trace = made(make_call(mount, (), Given((3,), {}), drive=drive))
+    assert played(function, *([trace] if trace._beside is None else [trace, trace._beside])) is None
+    assert len(trace.steps) > 1 or drive == "close"
 
 
 def test_send_throw_and_close_reach_the_target() -> None:
     function = generator()
     mount = hooks(function)
-    sent = made(make_call(mount, (), Given((2,), {}), drive=("next", "send")))
+    sent = made(make_call(mount, (), Given((2,), {}), drive="next send"))
     assert sent.result == [1, 2] and sent._resumed[-1].answer == [MARK, None]
-    assert made(make_call(mount, (), Given((3,), {}), drive=("next", "throw"))).exc.args == ("thrown",)
-    assert isinstance(
-        made(make_call(mount, (), Given((3,), {}), drive=("next", "close")))["count"].raised, GeneratorExit
-    )
+    assert made(make_call(mount, (), Given((3,), {}), drive="next throw")).exc.args == ("thrown",)
+    assert isinstance(made(make_call(mount, (), Given((3,), {}), drive="next close"))["count"].raised, GeneratorExit)
 
 
 def another_item(trace: Trace) -> None:
@@ -186,7 +181,7 @@ def nothing_closed(trace: Trace) -> None:
 )
 def test_wrong_steps_of_a_generator_are_found(change: Callable[[Trace], None], drive: str, says: str) -> None:
     function = generator()
-    trace = made(make_call(hooks(function), (), Given((3,), {}), drive=drive.split()))
+    trace = made(make_call(hooks(function), (), Given((3,), {}), drive=drive))
     assert played(function, trace) is None
     change(trace)
     assert says in str(played(function, trace))

@@ -253,5 +253,14 @@ LOYALTY = """
 
 GROUP = "aspecthook.tests.plugins"
 
-
 Install = Callable[..., None]
+
+
+# What an entry point names, the modules of its distribution, and why it fails.
+BROKEN: dict[str, tuple[str, dict[str, str], type[Exception]]] = {
+    "missing": ("plugged_none:A", {}, ModuleNotFoundError),
+    "raises": ("plugged_b:A", {"plugged_b": "1 / 0"}, ZeroDivisionError),
+    "syntax": ("plugged_b:A", {"plugged_b": "def"}, SyntaxError),
+    "attribute": ("plugged_b:A", {"plugged_b": "B = 1"}, AttributeError),
+    "malformed": ("!", {}, Exception),
+}

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -36,6 +36,7 @@ from aspecthook import (
 from aspecthook._core.law.options import priority_of
 from aspecthook._core.mount.lock import is_changing
 from aspecthook.plugins import Registry, load_toml
+from tests.plugins.shop import BROKEN, GROUP, Install, message
 from tests.threads import at_once
 
 
@@ -88,14 +89,6 @@ def registry() -> Registry:
     for one in (Ema, Ranked, Saver):
         made.register(one)
     return made
-
-
-def message(error: type[BaseException], call: Callable[[], object]) -> str:
-    """Return the message of what a call must raise."""
-    with pytest.raises(error) as caught:
-        call()
-    assert caught.type is error
-    return str(caught.value)
 
 
 def attempt(call: Callable[[], Any]) -> tuple[Any, AspecthookError | None]:
@@ -871,31 +864,6 @@ def test_a_file_that_is_not_there_is_the_systems_own_error(tmp_path: Path) -> No
 
 # Entry points
 
-GROUP = "aspecthook.tests.registry"
-
-Install = Callable[..., None]
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Put real distributions on the path, whose modules begin with `registry_plugin_`."""
-
-    def install(name: str, points: Mapping[str, str], modules: Mapping[str, str], *, group: str = GROUP) -> None:
-        folder = tmp_path / name
-        info = folder / f"{name}-1.2.dist-info"
-        info.mkdir(parents=True)
-        info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
-        lines = [f"{key} = {value}" for key, value in points.items()]
-        info.joinpath("entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
-        for module, source in modules.items():
-            folder.joinpath(f"{module}.py").write_text(textwrap.dedent(source))
-        monkeypatch.syspath_prepend(str(folder))
-
-    yield install
-    for module in [one for one in sys.modules if one.startswith("registry_plugin_")]:
-        del sys.modules[module]
-
-
 PLUGIN = """
     class Cosine:
         def __init__(self, steps=10):
@@ -904,20 +872,20 @@ PLUGIN = """
 
 
 def test_an_entry_point_is_imported_at_its_first_use(registry: Registry, install: Install) -> None:
-    install("cosine", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    install("cosine", {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
     assert registry.load_entry_points(GROUP) == ("Cosine",)
     assert registry.load_entry_points(GROUP) == ("Cosine",)  # anew, not once more
     assert list(registry) == ["Ema", "Ranked", "Saver", "Cosine"]
     assert "Cosine" in registry
-    assert "registry_plugin_a" not in sys.modules
+    assert "plugged_a" not in sys.modules
     built = registry.build_from_config({"type": "Cosine", "steps": 3, "priority": "LOW"})
     assert (built.steps, built.priority) == (3, "LOW")
-    assert registry["Cosine"] is sys.modules["registry_plugin_a"].Cosine
+    assert registry["Cosine"] is sys.modules["plugged_a"].Cosine
 
 
 def test_an_entry_point_that_its_distribution_gives_twice_is_one(registry: Registry, install: Install) -> None:
-    twice = "registry_plugin_a:Cosine\nCosine = registry_plugin_a:Cosine"
-    install("cosine", {"Cosine": twice}, {"registry_plugin_a": PLUGIN})
+    twice = "plugged_a:Cosine\nCosine = plugged_a:Cosine"
+    install("cosine", {"Cosine": twice}, {"plugged_a": PLUGIN})
     assert registry.load_entry_points(GROUP) == ("Cosine",)
     assert registry.build_from_config("Cosine").steps == 10
 
@@ -926,7 +894,7 @@ def test_an_entry_point_that_its_distribution_gives_twice_is_one(registry: Regis
 def test_registered_name_takes_precedence_over_an_entry_point(
     registry: Registry, install: Install, first: bool
 ) -> None:
-    install("cosine", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    install("cosine", {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
     if first:
         registry.register(Ema, name="Cosine")
     registry.load_entry_points(GROUP)
@@ -935,18 +903,9 @@ def test_registered_name_takes_precedence_over_an_entry_point(
     assert registry["Cosine"] is Ema
     assert len(registry) == 4
     registry.unregister("Cosine")
-    assert registry["Cosine"] is sys.modules["registry_plugin_a"].Cosine
+    assert registry["Cosine"] is sys.modules["plugged_a"].Cosine
     registry.unregister("Cosine")
     assert "Cosine" not in registry
-
-
-BROKEN = {
-    "missing": ("registry_plugin_none:A", {}, ModuleNotFoundError),
-    "raises": ("registry_plugin_b:A", {"registry_plugin_b": "1 / 0"}, ZeroDivisionError),
-    "syntax": ("registry_plugin_b:A", {"registry_plugin_b": "def"}, SyntaxError),
-    "attribute": ("registry_plugin_b:A", {"registry_plugin_b": "B = 1"}, AttributeError),
-    "malformed": ("!", {}, Exception),
-}
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -985,33 +944,33 @@ def test_a_line_that_is_no_entry_point_is_named(registry: Registry, install: Ins
 
 
 def test_an_entry_point_that_cannot_be_called_is_refused(registry: Registry, install: Install) -> None:
-    install("wreck", {"Five": "registry_plugin_b:A"}, {"registry_plugin_b": "A = 5"})
+    install("wreck", {"Five": "plugged_b:A"}, {"plugged_b": "A = 5"})
     registry.load_entry_points(GROUP)
     assert message(ConfigError, lambda: registry["Five"]) == (
-        "registry 'hooks': entry point Five = registry_plugin_b:A of wreck 1.2 is an int, which is not callable; fix "
+        "registry 'hooks': entry point Five = plugged_b:A of wreck 1.2 is an int, which is not callable; fix "
         "or uninstall it"
     )
 
 
 def test_one_name_of_two_distributions_is_refused_when_it_is_used(registry: Registry, install: Install) -> None:
-    install("one", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
-    install("two", {"Cosine": "registry_plugin_b:Cosine"}, {"registry_plugin_b": PLUGIN}, group=f"{GROUP}.more")
+    install("one", {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
+    install("two", {"Cosine": "plugged_b:Cosine"}, {"plugged_b": PLUGIN}, group=f"{GROUP}.more")
     assert registry.load_entry_points(GROUP) == registry.load_entry_points(f"{GROUP}.more") == ("Cosine",)
     assert list(registry)[3:] == ["Cosine"]
     assert message(ConfigError, lambda: registry["Cosine"]) == (
-        "registry 'hooks': 2 entry points have the same name: entry point Cosine = registry_plugin_a:Cosine of "
+        "registry 'hooks': 2 entry points have the same name: entry point Cosine = plugged_a:Cosine of "
         "one 1.2; "
-        "entry point Cosine = registry_plugin_b:Cosine of two 1.2; uninstall all but one, or register 'Cosine' "
+        "entry point Cosine = plugged_b:Cosine of two 1.2; uninstall all but one, or register 'Cosine' "
         "yourself, which comes before them"
     )
-    assert not {"registry_plugin_a", "registry_plugin_b"} & set(sys.modules)
+    assert not {"plugged_a", "plugged_b"} & set(sys.modules)
     registry.register(Ema, name="Cosine")
     assert registry["Cosine"] is Ema
 
 
 def test_one_name_of_two_distributions_in_one_group_is_refused_too(registry: Registry, install: Install) -> None:
     for name in ("one", "two"):
-        install(name, {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+        install(name, {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
     assert registry.load_entry_points(GROUP) == ("Cosine",)
     text = message(ConfigError, lambda: registry.build_from_config("Cosine"))
     assert "of one 1.2; " in text
@@ -1021,7 +980,7 @@ def test_one_name_of_two_distributions_in_one_group_is_refused_too(registry: Reg
 def test_a_group_that_is_gone_is_gone_when_it_is_read_again(
     registry: Registry, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install("cosine", {"Cosine": "registry_plugin_a:Cosine"}, {"registry_plugin_a": PLUGIN})
+    install("cosine", {"Cosine": "plugged_a:Cosine"}, {"plugged_a": PLUGIN})
     assert registry.load_entry_points(GROUP) == ("Cosine",)
     monkeypatch.setattr(sys, "path", sys.path[1:])
     assert registry.load_entry_points(GROUP) == ()
@@ -1029,12 +988,12 @@ def test_a_group_that_is_gone_is_gone_when_it_is_read_again(
 
 
 def test_exception_of_a_module_imported_by_path_is_passed_on(registry: Registry, install: Install) -> None:
-    install("wreck", {}, {"registry_plugin_a": "1 / 0", "registry_plugin_b": "import registry_plugin_none"})
+    install("wreck", {}, {"plugged_a": "1 / 0", "plugged_b": "import plugged_none"})
     with pytest.raises(ZeroDivisionError) as caught:
-        registry.build_from_config("registry_plugin_a:A")
-    assert caught.value.__notes__ == ["registry 'hooks': while importing 'registry_plugin_a:A'"]
-    with pytest.raises(ModuleNotFoundError, match="registry_plugin_none"):
-        registry.build_from_config("registry_plugin_b:A")
+        registry.build_from_config("plugged_a:A")
+    assert caught.value.__notes__ == ["registry 'hooks': while importing 'plugged_a:A'"]
+    with pytest.raises(ModuleNotFoundError, match="plugged_none"):
+        registry.build_from_config("plugged_b:A")
 
 
 # What configs may import

@@ -415,30 +415,6 @@ def test_a_glob_does_not_reach_what_a_module_only_imports(world: types.SimpleNam
     assert names("wov.a:Borrowed") == {"wov:A.m"}
 
 
-def test_a_function_under_two_names_in_its_module_is_woven_once(world: types.SimpleNamespace) -> None:
-    world.wov.again = world.wov.f
-    runs: list[int] = []
-    with weave("wov:*", pre=lambda: runs.append(1)):
-        world.wov.again()
-    assert runs == [1]
-
-
-def test_subclasses_made_later_are_woven_when_a_module_is_imported(
-    world: types.SimpleNamespace, tmp_path: typing.Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "wov_later.py").write_text("from wov import A\nclass Late(A):\n    def m(self):\n        return 3\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    runs: list[int] = []
-    try:
-        with weave("wov:A+.m", pre=lambda: runs.append(1)):
-            import wov_later
-
-            assert wov_later.Late().m() == 3
-    finally:
-        sys.modules.pop("wov_later", None)
-    assert runs == [1]
-
-
 @pytest.mark.parametrize("text", ["", " ", ",", "wov:f,", ",wov:f", "wov:f,,wov:fa", "!", "wov:*,!"])
 def test_an_empty_pattern_is_refused_with_the_form_to_write(world: types.SimpleNamespace, text: str) -> None:
     with pytest.raises(WeaveError, match="'module:name'"):

@@ -58,7 +58,7 @@ class Attributes(dict[str, Any]):
     __slots__ = ("_before", "_function", "_known", "_wrapped", "mount")
 
     def __init__(self, function: FunctionType, before: dict[str, Any], mount: object) -> None:
-        known = dict(before)
+        known = dict(before) if before else _NOTHING
         super().__init__(known)
         self._function = weakref.ref(function)
         # Its mount point, until that is gone.

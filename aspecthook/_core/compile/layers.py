@@ -26,7 +26,6 @@ def write_layers(writer: Writer) -> None:
     if len(writer.chain.around) == outermost and not subscribed:
         return
     opening = len(writer.lines)
-    writer.in_layers = True
     writer.depth = 1
     inner = "$target"
     if emission is not None and subscribed:
@@ -44,7 +43,8 @@ def write_layers(writer: Writer) -> None:
                 writer.line("return $result")
         inner = layer
     writer.line(f"return {inner}")
-    writer.lines[opening:opening] = ["", f"def {writer.own('linked')}({', '.join(writer.layer_pins)}):"]
+    writer.layer_pins = writer.pins_in(writer.lines[opening:])
+    writer.lines[opening:opening] = ["", f"def $linked({', '.join(['$' + pin for pin in writer.layer_pins])}):"]
     writer.notes = [n._replace(line=n.line + 2) if n.line >= opening else n for n in writer.notes]
 
 
@@ -131,7 +131,7 @@ def _changed(writer: Writer, function: str) -> Generator[None]:
     They have names of their own: another `proceed()` runs with the arguments as they were.
     """
     made = f"$proceed_with($site, {function}, $unnamed, $changes, {writer.values})"
-    before, writer.idents = writer.idents, [writer.own(f"new_{n + 1}") for n in range(len(writer.idents))]
+    before, writer.idents = writer.idents, [f"$new_{n + 1}" for n in range(len(writer.idents))]
     writer.line(f"[{', '.join(writer.idents)}] = {made}")
     yield
     writer.idents = before

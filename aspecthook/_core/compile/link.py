@@ -1,14 +1,16 @@
 """From source to code: compile a shape once, and link it for every chain of that shape.
 
 The invariant: the names of pins are replaced in the syntax tree by string constants, and these by the objects in the
-finished code (`code.replace(co_consts=...)`). So no object is ever turned into text, the text that is shown is the text
-that was compiled, and a hook costs one LOAD_CONST.
+finished code (`code.replace(co_consts=...)`). So no object is ever turned into text, and a hook costs one LOAD_CONST.
+The names of the parameters get into the finished code in the same way, so that one template serves all targets with as
+many parameters. The source that is shown has these names; the code has lines, but no columns, which would not fit it.
 """
 
 from __future__ import annotations
 
 import _ast
 import gc
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from sys import version_info
@@ -22,12 +24,12 @@ from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 from .copies import Constants
 from .show import file_name, origins_of, render, show
 from .source import Source
-from .text import Role, Text
+from .text import PLACEHOLDER, Role, Text, unlike
 from .words import TABLE
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-_PLACEHOLDER = "\0aspecthook "
+_PIN = "\0aspecthook "
 _MOST_TEMPLATES = 1024
 _numbers = count(1)
 _templates: dict[object, Template] = {}
@@ -71,13 +73,14 @@ def template(
 class Template:
     """The code of one shape, with placeholders for the objects of a chain; those of the library are in place.
 
-    With `cells` it has no placeholders: every pin is a free variable.
+    With `cells` no object is a constant: every pin is a free variable.
     """
 
     __slots__ = (
         "cells",
         "code",
         "consts",
+        "keywords",
         "layers",
         "library",
         "links",
@@ -103,15 +106,24 @@ class Template:
                 self.open_pins.append((pin, role))
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
-        # The constants, and the places among them of the placeholders for open pins, and of code inside this code.
-        self.consts = _filled(self.code.co_consts, self.library)
+        # The constants; the places among them of the placeholders for open pins, of those with names of parameters, and
+        # of the code inside this code.
+        self.consts: list[object] = list(self.code.co_consts)
         self.places: list[tuple[int, str]] = []
-        self.nested: list[tuple[int, CodeType]] = []
-        for place, const in enumerate(self.consts):
-            if isinstance(const, str) and const.startswith(_PLACEHOLDER):
-                self.places.append((place, const.removeprefix(_PLACEHOLDER)))
-            elif isinstance(const, CodeType):
-                self.nested.append((place, const))
+        self.keywords: list[int] = []
+        self.nested: list[int] = []
+        no_names = ("",) * len(self.code.co_varnames)
+        for place, const in enumerate(self.code.co_consts):
+            if isinstance(const, CodeType):
+                self.nested.append(place)
+            elif _filled(const, no_names) != const:
+                self.keywords.append(place)
+            elif isinstance(const, str) and const.startswith(_PIN):
+                pin = const.removeprefix(_PIN)
+                if pin in self.library:
+                    self.consts[place] = self.library[pin]
+                else:
+                    self.places.append((place, pin))
 
 
 @final
@@ -157,12 +169,12 @@ class Linker:
         """
         code = None if codes is None else codes.get(template.number)
         filename = file_name(self.name) if code is None else code.co_filename
-        values = template.library.copy() if template.cells or template.layers is not None else {}
+        values = template.library.copy() if template.cells or template.layers is not None or template.nested else {}
         for pin, role in template.open_pins:
             values[pin] = self._value(role, chain, facts)
         if template.layers is not None:
-            link_layers = FunctionType(_relocated(template.layers, filename), self.space)
-            values[template.text.inside] = link_layers(*[values[pin] for pin in template.text.layer_pins])
+            link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names, {}), self.space)
+            values["inside"] = link_layers(*[values[pin] for pin in template.text.layer_pins])
         if code is None:
             code = self._code(template, values, filename)
             if codes is not None:
@@ -182,35 +194,35 @@ class Linker:
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of linked code."""
-        show(code, partial(render, template.text, self.model.co_name, origins_of(chain)))
+        show(code, partial(render, template.text, self.signature.names, self.model.co_name, origins_of(chain)))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         model, names, code = self.model, self.signature.names, template.code
         consts = template.consts.copy()
         for place, pin in template.places:
             consts[place] = values[pin]
-        for place, nested in template.nested:
-            filled = self._consts(_filled(nested.co_consts, values), template)
-            consts[place] = nested.replace(co_consts=filled, co_filename=filename)
-        changes: dict[str, Any] = {}
-        if self.signature.idents != names:
-            real = dict(zip(self.signature.idents, names, strict=True))
-            changes["co_varnames"] = names + code.co_varnames[len(names) :]
-            changes["co_cellvars"] = tuple([real.get(name, name) for name in code.co_cellvars])
+        for place in template.keywords:
+            consts[place] = _filled(consts[place], names)
+        for place in template.nested:
+            nested = _adapted(cast("CodeType", consts[place]), filename, names, values)
+            consts[place] = nested.replace(co_consts=self._consts(nested.co_consts, template))
         return code.replace(
             co_consts=self._consts(consts, template),
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
-            co_freevars=code.co_freevars if template.cells else model.co_freevars,
+            co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
+            co_cellvars=tuple([_named(one, names) for one in code.co_cellvars]),
+            co_freevars=tuple([_named(one, names) for one in code.co_freevars])
+            if template.cells
+            else model.co_freevars,
             # The code never loads those of the target: they are for tools that ask which modules the target may need.
             co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
-            **changes,
         )
 
-    def _consts(self, consts: list[object], template: Template) -> tuple[object, ...]:
-        """Return constants for code; without objects of ours they are pickled as they are."""
+    def _consts(self, consts: Sequence[object], template: Template) -> tuple[object, ...]:
+        """Return constants for code of ours; if no objects of ours are among them, they are pickled as they are."""
         holds_ours = bool(template.text.pins) and not template.cells
         return Constants((*consts, self.facts["first"], self.model)) if holds_ours else tuple(consts)
 
@@ -220,8 +232,6 @@ class Linker:
             return getattr(getattr(chain, role.kind)[role.first], role.fields[0])
         if role.what == "row":
             return _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
-        if role.what == "name":
-            return self.signature.names[role.first]
         if role.what == "names":
             return role.fields
         if role.what in ("on_hooks", "exception_hooks", "always_hooks"):
@@ -236,21 +246,39 @@ def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...
     return tuple([tuple([getattr(hook, field) for field in fields]) for hook in hooks])
 
 
-def _filled(consts: tuple[object, ...], values: dict[str, object]) -> list[object]:
-    """Return constants with objects in place of placeholders, in code among them too."""
-    filled = list(consts)
-    for place, const in enumerate(consts):
-        if isinstance(const, str) and const.startswith(_PLACEHOLDER):
-            filled[place] = values.get(const.removeprefix(_PLACEHOLDER), const)
-        elif isinstance(const, CodeType):
-            filled[place] = const.replace(co_consts=tuple(_filled(const.co_consts, values)))
-    return filled
+# The names of parameters, which are placeholders in a template.
 
 
-def _relocated(code: CodeType, filename: str) -> CodeType:
-    """Return code, and all code inside it, under another file name."""
-    consts = tuple(_relocated(const, filename) if isinstance(const, CodeType) else const for const in code.co_consts)
-    return code.replace(co_consts=consts, co_filename=filename)
+def _named(variable: str, names: tuple[str, ...]) -> str:
+    """Return the name of a variable: that of a parameter for its placeholder, else one that no parameter has."""
+    place = variable.removeprefix(PLACEHOLDER)
+    return unlike(variable, names) if place is variable else names[int(place)]
+
+
+def _filled(const: Any, names: tuple[str, ...]) -> Any:
+    """Return a constant, in which names of parameters replace their placeholders."""
+    if type(const) is tuple:
+        return tuple([_filled(one, names) for one in cast("tuple[object, ...]", const)])
+    return _named(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
+
+
+def _adapted(code: CodeType, filename: str, names: tuple[str, ...], values: dict[str, object]) -> CodeType:
+    """Return code, and all code inside it, with objects and names in place of placeholders, under another file name."""
+    consts: list[object] = []
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            consts.append(_adapted(const, filename, names, values))
+        elif isinstance(const, str) and const.startswith(_PIN):
+            consts.append(values[const.removeprefix(_PIN)])
+        else:
+            consts.append(_filled(const, names))
+    return code.replace(
+        co_consts=tuple(consts),
+        co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
+        co_cellvars=tuple([_named(one, names) for one in code.co_cellvars]),
+        co_freevars=tuple([_named(one, names) for one in code.co_freevars]),
+        co_filename=filename,
+    )
 
 
 # Compiling a text.
@@ -264,10 +292,12 @@ def compiled(text: Text, *, free: int = 0, cells: bool = False) -> tuple[CodeTyp
         free: The number of free variables that the function is to have, for which names are invented.
         cells: Whether the pins become free variables, and not constants.
     """
-    tree: Any = _parsed(text.source)
+    tree: Any = _parsed(text.compiled())
     function = tree.body[0]
     _pin(function, set() if cells else text.pins.keys() - set(text.links))
-    names = [*text.pins] if cells else [f"free_{number}_{len(text.source)}" for number in range(free)]
+    for layers in tree.body[1:]:
+        _pin(layers, set())
+    names = [*text.pins] if cells else [f"free_{number}_{len(text.template)}" for number in range(free)]
     if names:
         outer: Any = _parsed(f"def outer({', '.join(names)}):\n if 0: {', '.join(names)}").body[0]
         if not cells:  # an invented name is a free variable only if the function mentions it
@@ -299,39 +329,29 @@ def _parsed(source: str) -> Any:
         gc.enable()
 
 
-# Fields of syntax nodes that hold no node; walking only the others takes a third of the time.
-_LEAVES = frozenset(
-    {"id", "ctx", "ops", "op", "name", "names", "attr", "arg", "type_comment", "conversion", "kind", "is_async"}
-)
-_fields: dict[type, tuple[str, ...]] = {_ast.Constant: (), _ast.Name: ()}
-
-
-def _pin(function: Any, pins: set[str]) -> None:
-    """Replace the names of pins by constants."""
+def _pin(function: _ast.AST, pins: set[str]) -> None:
+    """Replace the names of pins by constants, and remove the columns."""
     waiting: list[Any] = [function]
-    while waiting:
-        node = waiting.pop()
-        kind = cast("type[_ast.AST]", type(node))
-        fields = _fields.get(kind)
-        if fields is None:
-            fields = _fields[kind] = tuple(field for field in node._fields if field not in _LEAVES)
-        for field in fields:
-            child = getattr(node, field)
-            if isinstance(child, list):
-                nodes: list[Any] = getattr(node, field)
+    for node in waiting:
+        fields: dict[str, Any] = node.__dict__
+        if "col_offset" in fields:
+            fields["col_offset"] = fields["end_col_offset"] = -1
+        for field, child in fields.items():
+            if isinstance(child, _ast.AST):
+                fields[field] = _pinned(child, pins, waiting)
+            elif isinstance(child, list):
+                nodes: list[Any] = fields[field]
                 for place, one in enumerate(nodes):
                     nodes[place] = _pinned(one, pins, waiting)
                     if place and type(one) is _ast.If:
                         _join(nodes[place - 1], one)
-            elif child is not None:
-                setattr(node, field, _pinned(child, pins, waiting))
 
 
 def _pinned(node: Any, pins: set[str], waiting: list[Any]) -> Any:
-    """Return what takes the place of a node; one that is not a name is left to be walked."""
-    if type(node) is _ast.Name:
-        return _constant(node) if node.id in pins else node
-    if node is not None:
+    """Return what takes the place of a node; it is left to be walked, unless it is a constant now."""
+    if type(node) is _ast.Name and node.id in pins:
+        return _constant(node)
+    if isinstance(node, _ast.AST):
         waiting.append(node)
     return node
 
@@ -349,13 +369,9 @@ def _join(before: Any, branch: Any) -> None:
 
 def _constant(name: _ast.Name) -> _ast.IfExp:
     """Return the constant that stands for a pin, wrapped, since the compiler warns of calls of a bare string."""
-    line, column, end_line, end_column = name.lineno, name.col_offset, name.end_lineno, name.end_col_offset
-    constant = _ast.Constant(
-        _PLACEHOLDER + name.id, None, lineno=line, col_offset=column, end_lineno=end_line, end_col_offset=end_column
-    )
-    return _ast.IfExp(
-        constant, constant, _NEVER, lineno=line, col_offset=column, end_lineno=end_line, end_col_offset=end_column
-    )
+    line = name.lineno
+    constant = _ast.Constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+    return _ast.IfExp(constant, constant, _NEVER, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
 
 
-_NEVER = _ast.Constant(None, None, lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
+_NEVER = _ast.Constant(None, None, lineno=1, col_offset=-1, end_col_offset=-1)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from sys import version
 from types import CodeType
@@ -32,22 +31,23 @@ FREE_THREADED = "free-threading" in version
 
 _numbers = count(1)
 
-# The code that each file name belongs to.
-_shown: dict[str, weakref.ref[CodeType]] = {}
-
 # On free-threaded builds, the file names of code that is gone, by what stands before their number: they are immortal,
-# so new code of the same label uses them again.
+# so new code of the same label uses them again. And the entries of code that lives, which may be hidden meanwhile.
 _unused: dict[str, list[str]] | None = {} if FREE_THREADED else None
+_shown: dict[str, weakref.ref[CodeType]] | None = {} if FREE_THREADED else None
 
 
 def show(code: CodeType, source: Callable[[], str]) -> None:
     """Let tracebacks and debuggers find the source of `code` for as long as it lives."""
-    _sweep()
-    filename = code.co_filename
-    _shown[filename] = weakref.ref(code, partial(_forget, filename))
-    entry = _Entry((0, None, (), filename))
-    entry.source, entry.lines = source, None
-    linecache.cache[filename] = entry
+    if _gone:
+        _sweep()
+    entry = _Entry(code, _forget)
+    entry.filename, entry.source, entry.lines = code.co_filename, source, None
+    # Any: an entry is a tuple, or what can be used as one.
+    cache: dict[str, Any] = linecache.cache
+    cache[entry.filename] = entry
+    if _shown is not None:
+        _shown[entry.filename] = entry
 
 
 def hide(code: CodeType) -> None:
@@ -84,9 +84,9 @@ def origins_of(chain: Chain) -> dict[str, tuple[Origin, ...]]:
     }
 
 
-def render(text: Text, name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
-    """Return the source as it is shown: with the target's own name, and beside each call which hook it calls."""
-    lines = text.source.split("\n")
+def render(text: Text, names: tuple[str, ...], name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
+    """Return the source as it is shown: with the target's own names, and beside each call which hook it calls."""
+    lines = text.shown(names).split("\n")
     if is_plain(name):
         lead, _, rest = lines[0].partition("def ")
         lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"
@@ -103,19 +103,28 @@ def _place_of(origin: Origin) -> str:
 
 
 @final
-class _Entry(tuple[Any, ...]):
+class _Entry(weakref.ref[CodeType]):
     """An entry of `linecache` (size, time, lines, file name) whose lines are rendered when somebody asks for them.
 
     linecache has lazy entries of its own, but not for file names in angle brackets. An entry without a time is not
-    compared with a file.
+    compared with a file. It is also the reference by which the end of its code is noticed.
     """
 
+    __slots__ = ("filename", "lines", "source")
+
+    filename: str
     source: Callable[[], str]
     lines: list[str] | None
 
-    def __getitem__(self, place: Any) -> Any:
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((0, None, (), self.filename))  # `linecache.checkcache`, which needs no lines
+
+    def __getitem__(self, place: int) -> Any:
         if place != 2:
-            return super().__getitem__(place)
+            return (0, None, (), self.filename)[place]
         if self.lines is None:
             self.lines = self.source().splitlines(keepends=True)
         return self.lines
@@ -135,18 +144,15 @@ def _sweep() -> None:
 
 
 def _forget(
-    filename: str,
-    _: object,
-    shown: dict[str, Any] = _shown,
+    entry: Any,
+    shown: dict[str, Any] | None = _shown,
     gone: list[str] = _gone,
-    cache: dict[str, Any] = linecache.cache,
     unused: dict[str, list[str]] | None = _unused,
 ) -> None:
     """Empty the entry of code that is gone. What it needs is bound as defaults: modules are emptied at exit."""
-    shown.pop(filename, None)
-    entry = cache.get(filename)
-    if type(entry) is _Entry:
-        entry.source, entry.lines = str, []
-        gone.append(filename)
-    if unused is not None:
+    filename = entry.filename
+    entry.source, entry.lines = str, []
+    gone.append(filename)
+    if shown is not None and unused is not None:
+        shown.pop(filename, None)
         unused.setdefault(filename.rpartition("#")[0], []).append(filename)

@@ -24,17 +24,17 @@ class Source(Writer):
     def head(self) -> str:
         """Return the `def` line."""
         signature = self.signature
-        parts = list(signature.idents[: signature.positional])
+        parts = self.idents[: signature.positional]
         if signature.positional_only:
             parts.insert(signature.positional_only, "/")
-        keyword_only = list(signature.idents[signature.positional : signature.regular])
+        keyword_only = self.idents[signature.positional : signature.regular]
         if signature.varargs is not None:
-            parts.append("*" + signature.idents[signature.varargs])
+            parts.append("*" + self.idents[signature.varargs])
         elif keyword_only:
             parts.append("*")
         parts += keyword_only
         if signature.varkw is not None:
-            parts.append("**" + signature.idents[signature.varkw])
+            parts.append("**" + self.idents[signature.varkw])
         return f"{'async ' if self.awaits else ''}def $hooked({', '.join(parts)}):"
 
     def text(self) -> Text:
@@ -76,7 +76,7 @@ class Source(Writer):
         assert emission is not None
         gives = "[]" if emission.gives == "list" else "None"
         if emission.gives == "fold":
-            gives = self.signature.idents[emission.fold]
+            gives = self.idents[emission.fold]
         with self.block(self.head()):
             if emission.replay:  # in one line, since tracebacks show the lines of the user's stub for it
                 made = f"$Call($site, {self.values})"
@@ -86,14 +86,8 @@ class Source(Writer):
         return self._done(())
 
     def _done(self, links: tuple[str, ...]) -> Text:
-        return Text(
-            "\n".join(self.lines) + "\n",
-            self.pins,
-            tuple(self.notes),
-            links,
-            tuple(self.layer_pins),
-            self.own("inside"),
-        )
+        self.pins_in(self.lines)
+        return Text("\n".join(self.lines) + "\n", self.pins, tuple(self.notes), links, self.layer_pins)
 
     def _prologue(self) -> tuple[list[str], tuple[str, ...]]:
         """Return the first lines, which hand the call on if the code is stale, and look up the links; and the links.
@@ -104,16 +98,14 @@ class Source(Writer):
         self.lines = []
         links: tuple[str, ...] = ()
         if self.weak:
-            links = tuple(
-                pin for pin, role in self.pins.items() if role.what.partition(" ")[0] not in ("library", "slot")
-            )
+            links = tuple([pin for pin in self.pins_in(kept) if not self.pins[pin].what.startswith("library ")])
             with self.block("try:"):
                 self.line("$links = $slot().links")
             with self.block("except $AttributeError:  # the mount point is gone"):
                 self.line("$links = (0,)")
             with self.block(f"if $links[0] != {self.weak}:  # somebody else kept this code: step aside"):
                 self.delegate("$first()")
-            self.line(f"$_, {', '.join(links)} = $links")
+            self.line(f"$_, {', '.join(['$' + pin for pin in links])} = $links")
         else:
             with self.block("if $moved.run is not None:  # somebody else kept this code: step aside"):
                 self.delegate("$moved.run")
@@ -123,7 +115,7 @@ class Source(Writer):
     def _instances(self) -> None:
         """Write the call of an instance's own function, if some instances have hooks of their own."""
         if self.instances:
-            first = self.signature.idents[0]
+            first = self.idents[0]
             self.line(f"$run = $instances.get($id({first}))")
             with self.block("if $run is not None:"):
                 self.delegate("$run")
@@ -211,7 +203,7 @@ class Source(Writer):
             return
         if self.chain.around:
             extra = ["$call"] if self.wants_call else []
-            source = f"$inside({', '.join([*self.signature.idents, *extra])})"
+            source = f"$inside({', '.join([*self.idents, *extra])})"
         else:
             source = f"$target({self.passed()})"
         emission = self.signature.emission

@@ -1,14 +1,15 @@
 """The parts of generated source: names, lines, the call of a target, the call of a hook.
 
-Pure: from shapes to text. The invariant: nothing of a user's object enters the text but parameter names that are plain
-identifiers. Every other object is a *pin*: a name in the text for an object that is put in when the code is linked. Its
-`Role` says which object.
+Pure: from shapes to text. The invariant: nothing of a user's object enters the text that is compiled, but the plain
+names by which a hook asks for keywords. Objects are *pins*: words in the text for what is put in when the code is
+linked; the `Role` of a pin says which object. In a template, ``$word`` is a pin or a variable of the generated code,
+and ``$2`` is the third parameter of the target: targets that differ only in the names of their parameters share it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -56,17 +57,40 @@ class Group(NamedTuple):
 class Text(NamedTuple):
     """Generated source, what its pins stand for, and which lines call which hooks."""
 
-    source: str
+    template: str
     pins: dict[str, Role]
     notes: tuple[Note, ...]
     # In weak mode: the pins whose objects the code looks up at each call.
     links: tuple[str, ...]
-    # The parameters of the function that links the layers, and the pin for its result.
+    # The parameters of the function that links the layers.
     layer_pins: tuple[str, ...]
-    inside: str
 
+    def compiled(self) -> str:
+        """Return the source that is compiled, with placeholders for the names of the parameters."""
+        return _PARAMETER.sub("$" + PLACEHOLDER, self.template).replace("$", "")
+
+    def shown(self, names: tuple[str, ...]) -> str:
+        """Return the source that is shown, with the names of the parameters."""
+        idents = [
+            name if is_plain(name) else unlike(f"{PLACEHOLDER}{place}", names) for place, name in enumerate(names)
+        ]
+        return _WORD.sub(
+            lambda word: idents[int(word[1])] if word[1].isdigit() else unlike(word[1], names), self.template
+        )
+
+
+# The names of the parameters in the source that is compiled: this, and their places.
+PLACEHOLDER = "argument_"
 
 _WORD = re.compile(r"\$(\w+)")
+_PARAMETER = re.compile(r"\$(?=\d)")
+
+
+def unlike(word: str, names: Container[str]) -> str:
+    """Return the name of a variable of the generated code, which differs from every parameter of the target."""
+    while word in names:
+        word += "_"
+    return word
 
 
 def groups(hooks: Sequence[Hook]) -> Iterator[Group]:
@@ -92,8 +116,8 @@ class Writer:
         self.signature = signature
         self.chain = chain
         self.style = signature.style
-        # The names of the parameters at this point of the text: a value that is folded has another name there.
-        self.idents = list(signature.idents)
+        # The words for the parameters at this point of the text: a value that is folded has another one there.
+        self.idents = [f"${place}" for place in range(len(signature.names))]
         self.weak = weak
         self.instances = instances
         self.awaits = "await " if self.style in ("coroutine", "async generator") else ""
@@ -102,40 +126,34 @@ class Writer:
         self.depth = 0
         self.notes: list[Note] = []
         self.pins: dict[str, Role] = {}
-        self.in_layers = False
-        self.layer_pins: list[str] = []
-        self.flat = ", ".join(signature.idents)
-        self.values = f"({self.flat}{',' if len(signature.idents) == 1 else ''})"
-        self.unpacked = self.flat if len(signature.idents) > 1 else self.values
+        self.layer_pins: tuple[str, ...] = ()
+        self.flat = ", ".join(self.idents)
+        self.values = f"({self.flat}{',' if len(self.idents) == 1 else ''})"
+        self.unpacked = self.flat if len(self.idents) > 1 else self.values
         everything = chain.everything()
         self.wants_call = any(what == "call" for hook in everything for what in wanted(hook))
         self.always_wants = any(what in ("exc", "result", "call") for hook in chain.always for what in wanted(hook))
 
     # Words and lines
 
-    def own(self, word: str) -> str:
-        """Return the name of a variable of the generated code, which differs from every parameter of the target."""
-        while word in self.signature.index:
-            word += "_"
-        return word
-
     def pin(self, word: str, role: Role) -> str:
-        """Return the name of an object that is put in when the code is linked."""
-        name = self.own(word)
-        self.pins[name] = role
-        if self.in_layers and name not in self.layer_pins:
-            self.layer_pins.append(name)
-        return name
+        """Return the word for an object that is put in when the code is linked."""
+        self.pins[word] = role
+        return "$" + word
 
-    def _name(self, word: re.Match[str]) -> str:
-        """Return the name that replaces one ``$word`` of a template."""
-        if word[1] in TABLE:
-            return self.pin(word[1], Role("library " + word[1]))
-        return self.pin(word[1], Role(word[1])) if word[1] in FACTS else self.own(word[1])
+    def pins_in(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Return the pins among the words of some lines, noting those that are the same for every chain."""
+        words = dict.fromkeys(_WORD.findall("\n".join(lines)))
+        for word in words:
+            if word in TABLE:
+                self.pins[word] = Role("library " + word)
+            elif word in FACTS:
+                self.pins[word] = Role(word)
+        return tuple([word for word in words if word in self.pins])
 
     def line(self, template: str) -> None:
-        """Write a line, its ``$words`` replaced by names (see `words`)."""
-        self.lines.append("    " * self.depth + _WORD.sub(self._name, template))
+        """Write a line, in which ``$words`` stand for names (see `words`)."""
+        self.lines.append("    " * self.depth + template)
 
     @contextmanager
     def block(self, head: str) -> Generator[None]:
@@ -156,8 +174,7 @@ class Writer:
 
     def hide(self) -> None:
         """Hide this frame from the tracebacks of pytest and IPython; it costs one store, about a nanosecond."""
-        if "__tracebackhide__" not in self.signature.index:
-            self.line("__tracebackhide__ = True")
+        self.line("$__tracebackhide__ = True")
 
     def note(self, kind: Kind, group: Group) -> None:
         """Record that the next line calls these hooks."""
@@ -172,26 +189,18 @@ class Writer:
         if signature.varargs is not None:
             parts.append("*" + self.idents[signature.varargs])
         if keywords:
-            parts += self._keywords("=", "**{{{}: {}}}")
+            parts += self._keywords("$%d=%s")
         return ", ".join(parts)
 
-    def _keywords(self, equals: str, odd: str, left_out: tuple[str, ...] = ()) -> list[str]:
+    def _keywords(self, form: str, left_out: Sequence[int | str] = ()) -> list[str]:
         signature = self.signature
-        parts: list[str] = []
-        for place in range(signature.positional, signature.regular):
-            name, ident = signature.names[place], self.idents[place]
-            if name in left_out:
-                continue
-            key = name if equals == "=" else repr(name)
-            parts.append(f"{key}{equals}{ident}" if is_plain(name) else odd.format(self._name_pin(place), ident))
+        places = range(signature.positional, signature.regular)
+        parts = [form % (place, self.idents[place]) for place in places if place not in left_out]
         if signature.varkw is not None:
             extra = self.idents[signature.varkw]
-            parts.append(f"**$without({extra}, {self._text_pin(left_out)})" if left_out else f"**{extra}")
+            names = tuple([name for name in left_out if isinstance(name, str)])
+            parts.append(f"**$without({extra}, {self._text_pin(names)})" if names else f"**{extra}")
         return parts
-
-    def _name_pin(self, place: int) -> str:
-        """Pin a parameter's name that may not stand in source."""
-        return self.pin(f"name_{place}", Role("name", first=place))
 
     def _text_pin(self, names: tuple[str, ...]) -> str:
         """Pin names that come from a hook."""
@@ -203,14 +212,14 @@ class Writer:
         """Return the arguments that a hook asks for."""
         return ", ".join(part for how, what in asks for part in self._given(how, what, f'"{kind}", {function}'))
 
-    def _given(self, how: str, what: int | str | tuple[str, ...], hook: str) -> list[str]:
+    def _given(self, how: str, what: int | str | tuple[int | str, ...], hook: str) -> list[str]:
         if isinstance(what, tuple):
-            return self._keywords("=", "**{{{}: {}}}", what)
+            return self._keywords("$%d=%s", what)
         if how == "*":
             return [self.passed(keywords=False)] if self.passed(keywords=False) else []
         if isinstance(what, str) and what[0] in ":?":
             return [self._shown(how, what, hook)]
-        if how and not is_plain(how[1:]):
+        if how and (not is_plain(how[1:]) or how[1:].startswith(PLACEHOLDER)):
             return [f"**{{{self._text_pin((how[1:],))}[0]: {self._word(what)}}}"]
         return [(how[1:] + "=" if how else "") + self._word(what)]
 
@@ -233,14 +242,9 @@ class Writer:
             inner = self.passed(keywords=False)
             return f"({inner},)" if inner else "()"
         if what == "kwargs":
-            return "{" + ", ".join(self._keywords(": ", "{}: {}")) + "}"
+            return "{" + ", ".join(self._keywords("'$%d': %s")) + "}"
         if what == "arguments":
-            pairs = zip(self.signature.names, self.idents, strict=True)
-            parts = [
-                f"{name!r}: {ident}" if is_plain(name) else f"{self._name_pin(place)}: {ident}"
-                for place, (name, ident) in enumerate(pairs)
-            ]
-            return "{" + ", ".join(parts) + "}"
+            return "{" + ", ".join([f"'${place}': {ident}" for place, ident in enumerate(self.idents)]) + "}"
         if what == "shown arguments":
             return f"$site.arguments({self.values})"
         return "$" + what
@@ -355,7 +359,7 @@ class Writer:
         fields = ["function", *_fields(group.hook, kind)]
         words = {field: f"{kind}_{group.first + 1}" + (f"_{field}" if field != "function" else "") for field in fields}
         if group.last > group.first:
-            return {field: self.own(word) for field, word in words.items()}
+            return {field: "$" + word for field, word in words.items()}
         return {
             field: self.pin(word, Role("hook", kind, group.first, group.first, (field,)))
             for field, word in words.items()

@@ -149,7 +149,7 @@ def revise(site: Site, kind: Kind, function: object, changes: dict[str, object],
     """
     index, regular = site.signature.index, site.signature.regular
     revised = [*values]
-    for name in changes:  # `items()` would take twice as long
+    for name in changes:  # noqa: PLC0206  # `items()` takes half as long again
         if name in index and index[name] < regular:
             revised[index[name]] = changes[name]
         else:

@@ -16,14 +16,15 @@ from .call import Site
 from .callables import parameters
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
 from .records import NamedTuple
+from .signature import Signature
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # How an ask is passed: "" by position, "=name" by keyword, "*" and "**" unpacked.
 # What is passed: the place of a parameter of the target; a reserved word; ".path", an attribute of the first argument
 # ("." is the argument itself); ":name", an argument that a wrapper shows ("?name": only if the call has it); or, for
-# "**", the names to leave out.
-Ask: TypeAlias = tuple[str, "int | str | tuple[str, ...]"]
+# "**", what to leave out: places of keyword-only parameters, and names that the target's own ``**kwargs`` may have.
+Ask: TypeAlias = tuple[str, "int | str | tuple[int | str, ...]"]
 Asks: TypeAlias = tuple[Ask, ...]
 
 # The names that other libraries (decorators, wrapt, middleware) have for the reserved words: what users write by habit.
@@ -83,8 +84,8 @@ def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
             _refuse_gap(skipped, asker)
             asks.append(("*", "args"))
         elif how == "**":
-            by_name = tuple(p.name for p in wanted if p.how in ("positional", "keyword"))
-            asks.append(("**", by_name))
+            by_name = [p.name for p in wanted if p.how in ("positional", "keyword")]
+            asks.append(("**", tuple(_left_out(by_name, asker.site.signature))))
         elif how == "positional only":
             if not subject_given:
                 asks.append(("", _subject(asker)))
@@ -157,6 +158,16 @@ def _find(name: str, has_default: bool, asker: Asker) -> int | str | None:
     if not has_default:
         raise HookSignatureError(_unknown(name, asker))
     return None
+
+
+def _left_out(by_name: list[str], signature: Signature) -> Iterator[int | str]:
+    """Yield what the ``**kwargs`` of a hook leave out, as the hook asks for it by name."""
+    for name in by_name:
+        place = signature.index.get(name, signature.regular)
+        if signature.positional <= place < signature.regular:
+            yield place
+        elif signature.varkw is not None and not signature.positional_only <= place < signature.positional:
+            yield name
 
 
 def _doubts(reserved: list[str], asker: Asker) -> Iterator[str]:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     Record = Callable[[tuple[object, ...], tuple[Any, ...]], tuple[Any, ...]]
 
 
+# The paths of a mount point that provides none.
+NOTHING_PROVIDED: Mapping[str, str] = MappingProxyType({})
+
+
 class Described(Protocol):
     """What messages need of a hook."""
 
@@ -50,7 +54,7 @@ class Site:
     ) -> None:
         self.label = label
         self.model = model
-        self.signature = Signature(model, emission)
+        self.signature = Signature.of(model, emission)
         # Returns the mounted function; None once it is gone.
         self.function = function
         # Returns the hook of a kind that a function is here, for messages.
@@ -59,9 +63,9 @@ class Site:
         self.record = record
         self.fits: Fits | None = None
         # Paths of attributes of the first argument, by the names under which hooks may ask for them.
-        self.provides: dict[str, str] = {}
+        self.provides: Mapping[str, str] = NOTHING_PROVIDED
         # Returns the parameters that `inspect.signature` shows, if they are not those of the code.
-        self.shown: Callable[[], Shown | None] = lambda: None
+        self.shown: Callable[[], Shown | None] = _nothing_shown
 
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
         """Return the arguments of a call by the names that `inspect.signature` shows."""
@@ -73,6 +77,10 @@ class Site:
         """Return the names of the parameters, as `inspect.signature` shows them."""
         shown = self.shown()
         return self.signature.names if shown is None else shown.names
+
+
+def _nothing_shown() -> None:
+    """Return None: the parameters that are shown are those of the code."""
 
 
 @final

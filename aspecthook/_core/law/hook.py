@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, Self, final
+from typing import Any, Protocol, Self, TypeAlias, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
 from .asks import Asker, Asks, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
-from .flavour import check_flavour, flavour_of
+from .flavour import Flavour, check_flavour, flavour_of
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
@@ -26,11 +26,20 @@ from .weak import Mention, together, weak_predicate, weakly
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
+# The kind, the asks, the flavour; whether the types are (Exception,); what the gate and `when` ask for; and the rest.
+Shape: TypeAlias = "tuple[Kind, Asks, Flavour, bool, Asks | None, Asks | None, *tuple[bool, ...]]"
+
+
 class Gate(NamedTuple):
     """A condition that a weaving or a plugin puts on a hook, checked before the hook's own `when`."""
 
     holds: Callable[..., bool]
     asks: Asks = ()
+
+
+# Thousands of hooks may have the same few shapes.
+_MOST_SHAPES = 1024
+_shapes: dict[Shape, Shape] = {}
 
 
 @final
@@ -112,9 +121,9 @@ class Hook(Handle):
         "gate",
         "gate_asks",
         "guard",
+        "identity",
         "inner",
         "isolate",
-        "keys",
         "kind",
         "name",
         "options",
@@ -170,7 +179,7 @@ class Hook(Handle):
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
-        self.keys: tuple[object, ...] = (self.name, identity(self.function), id(self))
+        self.identity = identity(self.function)
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
         self.before, self.after = conditions.before, conditions.after
@@ -254,7 +263,7 @@ class Hook(Handle):
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
-        self.shape = (
+        shape = (
             self.kind,
             self.asks,
             self.flavour,
@@ -268,6 +277,15 @@ class Hook(Handle):
             self.ref is not None,
             self.inner is not None,
         )
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
+        self.shape = _shapes.setdefault(shape, shape)
+        self.asks = self.shape[1]
+
+    @property
+    def keys(self) -> tuple[object, ...]:
+        """What `before` and `after` may name it by: its name, its callable and the hook itself."""
+        return (self.name, self.identity, id(self))
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""
@@ -282,7 +300,7 @@ class Hook(Handle):
 
     def is_again(self, other: Hook) -> bool:
         """Whether another hook has the same callable, the same kind and the same exception types."""
-        same = self.kind == other.kind and self.keys[1] == other.keys[1] and {*self.types} == {*other.types}
+        same = self.kind == other.kind and self.identity == other.identity and {*self.types} == {*other.types}
         return same and (self.ref is None or self.ref() is not None)  # else its key may have passed to a new object
 
     def mentioned(self) -> Iterator[tuple[str, object, object]]:

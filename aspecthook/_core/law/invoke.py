@@ -159,7 +159,8 @@ def given_to(
     for how, what in asks:
         if how == "**":
             assert isinstance(what, tuple)
-            keywords.update(without(kwargs, what))
+            names = call._site.signature.names
+            keywords.update(without(kwargs, tuple([names[one] if isinstance(one, int) else one for one in what])))
         elif how == "*":
             positional.extend(args)
         elif isinstance(what, str) and what[0] == "?":

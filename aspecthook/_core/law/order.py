@@ -85,39 +85,39 @@ def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: 
 
 
 @final
-class Mentions:
+class Mentions(dict[tuple[str, str, object], int]):
     """Counts of the names and callables in `before` and `after`, and of the callables, of a mount point's hooks.
 
     They answer most questions about a new hook without a search.
     """
 
-    __slots__ = ("_after", "_before", "_single")
+    __slots__ = ("_orders",)
 
     def __init__(self) -> None:
-        self._before: dict[object, int] = {}
-        self._after: dict[object, int] = {}
-        self._single: dict[object, int] = {}
+        super().__init__()
+        self._orders = 0  # how many of them are in `before` and `after`
 
     def count(self, hook: Hook, step: int) -> None:
         """Count a hook in (1) or out (-1)."""
-        single = () if hook.again else hook.keys[1:2]
-        for counts, keys in ((self._before, hook.before), (self._after, hook.after), (self._single, single)):
+        single = () if hook.again else (hook.identity,)
+        for where, keys in (("before", hook.before), ("after", hook.after), ("single", single)):
             for key in keys:
-                counts[hook.kind, key] = counts.get((hook.kind, key), 0) + step
-                if not counts[hook.kind, key]:
-                    del counts[hook.kind, key]
+                mention = (where, hook.kind, key)
+                self[mention] = self.get(mention, 0) + step
+                if not self[mention]:
+                    del self[mention]
+        self._orders += step * (len(hook.before) + len(hook.after))
 
     def may_be_again(self, hook: Hook) -> bool:
         """Whether the same callable may be a hook here already."""
-        return (hook.kind, hook.keys[1]) in self._single
+        return ("single", hook.kind, hook.identity) in self
 
     def may_close_cycle(self, hook: Hook) -> bool:
         """Whether a new hook is constrained on both sides; only then can it close a cycle."""
-        if not (hook.before or hook.after or self._before or self._after):
+        if not (hook.before or hook.after or self._orders):
             return False
-        keys = [(hook.kind, key) for key in hook.keys]
-        leads = hook.before or any(key in self._after for key in keys)
-        follows = hook.after or any(key in self._before for key in keys)
+        leads = hook.before or any(("after", hook.kind, key) in self for key in hook.keys)
+        follows = hook.after or any(("before", hook.kind, key) in self for key in hook.keys)
         return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
 
 

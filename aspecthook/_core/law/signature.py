@@ -1,7 +1,6 @@
 """The signature of a target, read from its code object, in the form that hooks and generated code need.
 
-The invariant: a parameter name becomes source only if it is a plain ASCII identifier. Code objects can carry any string
-as a parameter name; such a parameter gets an invented identifier in the source, and its real name is passed as data.
+The invariant: `shape` is all that generated code depends on. The names of the parameters are not in it.
 """
 
 from __future__ import annotations
@@ -70,7 +69,6 @@ class Signature:
 
     __slots__ = (
         "emission",
-        "idents",
         "index",
         "names",
         "positional",
@@ -99,10 +97,7 @@ class Signature:
                 f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
             )
         self.style = style_of(code)
-        # The names of the parameters in source.
-        self.idents = tuple(self._ident(place) for place in range(end))
         self.shape = (
-            self.idents,
             self.positional_only,
             self.positional,
             self.regular,
@@ -110,17 +105,24 @@ class Signature:
             self.varkw,
             self.style,
             emission,
-            tuple(map(is_plain, self.names)),
         )
 
-    def _ident(self, place: int) -> str:
-        name = self.names[place]
-        if is_plain(name):
-            return name
-        ident = f"argument_{place}"
-        while ident in self.index:
-            ident += "_"
-        return ident
+    @classmethod
+    def of(cls, code: CodeType, emission: Emission | None) -> Signature:
+        """Return the signature of a code object; functions with the same parameters share one.
+
+        Raises:
+            MountError: Two of its parameters have the same name.
+        """
+        flags = code.co_flags
+        count = code.co_argcount + code.co_kwonlyargcount + bool(flags & VARARGS) + bool(flags & VARKEYWORDS)
+        key = (code.co_varnames[:count], code.co_argcount, code.co_posonlyargcount, flags, emission)
+        found = _known.get(key)
+        if found is None:
+            if len(_known) >= _MOST:
+                _known.clear()
+            found = _known[key] = cls(code, emission)
+        return found
 
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
         """Return the values of all parameters by their names."""
@@ -136,3 +138,7 @@ class Signature:
         if self.varkw is not None:
             kwargs.update(cast("dict[str, object]", values[self.varkw]))  # the target's own **kwargs
         return args, kwargs
+
+
+_MOST = 1024
+_known: dict[object, Signature] = {}

@@ -234,9 +234,9 @@ def _prepare(function: FunctionType, name: str | None, provides: Provides) -> Mo
     if held is not mount:
         # `functools.wraps` copies the attributes of a mounted function, and pickles of it have None in their place.
         _check_free(function, mount, copied=(Adder, MountPoint, type(None)))
-        site = mount.site()
+        signature = Signature.of(mount.code(), mount.emission)
         if provides:
-            mount.provides = site.provides = _provided(provides, mount.name, site.signature)
+            mount.provides = mount.site().provides = _provided(provides, mount.name, signature)
     return mount
 
 
@@ -275,7 +275,7 @@ def mount_new(function: FunctionType, mount: MountPoint) -> None:
 def _check_free(function: FunctionType, mount: MountPoint, copied: tuple[type, ...] = ()) -> None:
     """Refuse a function with an attribute that hooks need, unless it is of one of the types in `copied`."""
     kept = function.__dict__
-    for name in _attributes_of(mount):
+    for name in (*_kinds_of(mount), "hooks") if kept else ():
         if name in kept and not isinstance(kept[name], copied):
             raise MountError(f"{mount.name} already has an attribute {name!r}, which hooks need; rename it")
 
@@ -288,8 +288,15 @@ def _mount(function: FunctionType, mount: MountPoint) -> None:
 
 def _attributes_of(mount: MountPoint) -> dict[str, Any]:
     """Return the attributes that a mounted function gets: ``pre``, ``post`` and so on, and ``hooks``."""
-    barred = "" if mount.emission is not None else "on"  # an item hook is refused with a reason
-    return {**{kind: Adder(mount, kind) for kind in KINDS if kind != barred}, "hooks": mount}
+    return {**{kind: Adder(mount, kind) for kind in _kinds_of(mount)}, "hooks": mount}
+
+
+def _kinds_of(mount: MountPoint) -> tuple[Kind, ...]:
+    """Return the kinds of hooks that have an attribute; an item hook is refused with a reason."""
+    return _OF_FUNCTIONS if mount.emission is None else KINDS
+
+
+_OF_FUNCTIONS = tuple(kind for kind in KINDS if kind != "on")
 
 
 @entrance

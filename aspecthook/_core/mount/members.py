@@ -10,14 +10,14 @@ to it, `new_hook` makes it and refuses one that could not work, and `insert` put
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
-from aspecthook._core.law.call import Site
+from aspecthook._core.law.call import NOTHING_PROVIDED, Site
 from aspecthook._core.law.hook import Gate, Hook
 from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import Adding, Options, key_of
@@ -42,6 +42,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _added = count()
 
+_NO_PAUSES: frozenset[object] = frozenset()
+
 
 class Members(Attribute):
     """The hooks of one mount point, whatever that is and however its function runs them."""
@@ -62,13 +64,13 @@ class Members(Attribute):
         self._members: tuple[Hook, ...] = ()
         self.mentions = Mentions()
         # One object for each `paused()` block that is open.
-        self.pauses: frozenset[object] = frozenset()
+        self.pauses = _NO_PAUSES
         # Of an event: what it does with its subscribers.
         self.emission = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
-        self.provides: dict[str, str] = {}
-        # What weavings share at this mount point; kept here, so that all of it dies together.
-        self.woven: dict[object, Any] = {}
+        self.provides: Mapping[str, str] = NOTHING_PROVIDED
+        # What weavings share at this mount point; kept here, so that all of it dies together. None: nothing yet.
+        self.woven: dict[object, Any] | None = None
 
     # What a subclass decides.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Linker, template
@@ -127,6 +127,14 @@ def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
     return copy
 
 
+class Arranging(Protocol):
+    """The mount point of a place that is open."""
+
+    def arranged(self) -> Chain:
+        """Return the chain that runs now."""
+        ...
+
+
 @final
 class Place(Occupancy):
     """One function and the code that is in it."""
@@ -134,10 +142,10 @@ class Place(Occupancy):
     __slots__ = (
         "__weakref__",
         "_aside",
-        "_chain",
         "_codes",
         "_linker",
         "_most",
+        "_mount",
         "_put_in",
         "_ref",
         "_slot",
@@ -173,7 +181,7 @@ class Place(Occupancy):
         self.under: Place | None = None
         self.moved = Moved()
         self.instances: dict[int, Callable[..., Any]] = {}
-        self._chain: Callable[[], Chain] = lambda: Chain(())
+        self._mount: Arranging | None = None
         self._slot = Slot()
         self._aside: Callable[..., Any] | None = None
         # Without the GIL, constants are never freed (3.13), nor is code before the next collection. There, one code
@@ -192,10 +200,10 @@ class Place(Occupancy):
 
     # Opening and closing
 
-    def open(self, chain: Callable[[], Chain]) -> None:
+    def open(self, mount: Arranging) -> None:
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
-        self._chain = chain
+        self._mount = mount
         self._stub()
         self.opened = True
         self.hold()
@@ -209,7 +217,7 @@ class Place(Occupancy):
         self._slot.links = (0,)
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.unwrap()
-        self._chain = lambda: Chain(())
+        self._mount = None
         self.opened = False
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
@@ -327,6 +335,9 @@ class Place(Occupancy):
         if not self.is_theirs():
             self.put(code)
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+
+    def _chain(self) -> Chain:
+        return Chain(()) if self._mount is None else self._mount.arranged()
 
     def _link(self, chain: Chain, moved: Moved) -> CodeType:
         free = len(self.plain.co_freevars)

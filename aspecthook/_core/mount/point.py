@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cache, partial
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
@@ -56,6 +55,10 @@ class Dependent(Protocol):
         ...
 
 
+# Of a mount point that has had none; it stays empty.
+_NO_INSTANCES: dict[int, Dependent] = {}
+
+
 class MountPoint(Members):
     """The hooks of one function: what `hooks(f)` returns.
 
@@ -92,7 +95,7 @@ class MountPoint(Members):
         # Where its code is; None before the first hook.
         self.place: Place | None = None
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
-        self.instances: dict[int, Dependent] = {}
+        self.instances = _NO_INSTANCES
         self.points: weakref.WeakValueDictionary[int, MountPoint] | None = None
 
     def found_at(self) -> tuple[FunctionType | None, str]:
@@ -130,7 +133,7 @@ class MountPoint(Members):
         place = self.place
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
-        source = render(text, self.code().co_name, origins_of(chain))
+        source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
         return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
 
     def __repr__(self) -> str:
@@ -143,15 +146,19 @@ class MountPoint(Members):
 
     @under_lock
     def chain(self) -> Chain:
-        """Return the chain that runs now; it is arranged at most once for each change."""
+        """Return the chain that runs now; until the next change it is kept, for those who ask often."""
         members = self._members
         kept = self._chain
         if kept is None or kept[0] is not members:
             pending = self._chain = (None, Chain(()))
-            kept = (members, Chain(self.acting()))
+            kept = (members, self.arranged())
             if self._chain is pending:  # otherwise a signal handler has changed something meanwhile
                 self._chain = kept
         return kept[1]
+
+    def arranged(self) -> Chain:
+        """Return the chain that runs now, arranged anew."""
+        return Chain(self.acting())
 
     def chains(self) -> Iterator[tuple[Hook, ...]]:
         """Yield the hooks of every chain that a hook added here becomes part of."""
@@ -182,10 +189,12 @@ class MountPoint(Members):
             return self.place.site
         site = self._site
         if site is None or site.model is not self.code():
-            site = Site(self.name, self.code(), self.ref, _Finder(self), self.emission, self._record())
+            view = _View(self)
+            site = Site(self.name, self.code(), self.ref, view, self.emission, self._record())
             site.provides = self.provides
+            view.own = site.signature
             if not self.of_object:  # the function of one object is no wrapper, and a tracing compiler may read it
-                site.shown = cache(partial(_shown_by, weakref.ref(self), site.signature))
+                site.shown = view.shown
             self._site = site  # last: another thread may use it at once
         return site
 
@@ -253,7 +262,7 @@ class MountPoint(Members):
             place.weak = module is None
             if module is not None:
                 watch(function, module, self)
-            place.open(self.chain)
+            place.open(self)
             for hook in self._members:
                 self.watch(hook)
         except BaseException:  # an interrupt, before there is anything to run
@@ -301,10 +310,13 @@ class MountPoint(Members):
 
     def change_instance(self, key: int, instance: Dependent, store: Callable[[], None]) -> None:
         """Make a change of the hooks of an instance, which run in the place of this mount point; under the lock."""
+        instances: dict[int, Dependent] = {}
 
         def store_here() -> None:
             alive = instance.is_alive()  # otherwise another object may have its `id` by now
             if alive:
+                if self.instances is _NO_INSTANCES:
+                    self.instances = instances
                 self.instances[key] = instance
                 instance.reset(self.place)
             store()
@@ -342,24 +354,30 @@ def mount_of(function: FunctionType) -> MountPoint | None:
     return found if isinstance(found, MountPoint) and found.ref() is function else None
 
 
-def _shown_by(ref: Callable[[], MountPoint | None], own: Signature) -> Shown | None:
-    mount = ref()
-    if mount is None:
-        return None
-    original = None if mount.place is None else mount.place.original
-    return shown_by(mount.ref(), own, original, signature_of)
-
-
 @final
-class _Finder:
-    """Finds the hook of a function, for messages."""
+class _View:
+    """What a site sees of its mount point, which it does not keep alive."""
 
-    __slots__ = ("_mount",)
+    __slots__ = ("_mount", "_shown", "own")
+
+    own: Signature
 
     def __init__(self, mount: MountPoint) -> None:
         self._mount = weakref.ref(mount)
+        self._shown: tuple[Shown | None] | None = None
+
+    def shown(self) -> Shown | None:
+        """Return the parameters that the function shows; None if they are those of its code. It is read once."""
+        if self._shown is None:
+            mount = self._mount()
+            if mount is None:
+                return None
+            original = None if mount.place is None else mount.place.original
+            self._shown = (shown_by(mount.ref(), self.own, original, signature_of),)
+        return self._shown[0]
 
     def __call__(self, kind: str, function: object) -> Hook | None:
+        """Return the hook of a kind that a function is, for messages."""
         mount = self._mount()
         if mount is None:
             return None

@@ -37,11 +37,30 @@ class Hooked(Protocol):
 class _Watched:
     """A module, and the mount points with hooks as constants: of its functions, by name; with hooks of it, by `id`."""
 
-    __slots__ = ("functions", "module")
+    __slots__ = ("_limit", "_mounts", "module")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = weakref.ref(module, _unloaded)
-        self.functions: weakref.WeakValueDictionary[object, Hooked] = weakref.WeakValueDictionary()
+        # Not a WeakValueDictionary, whose references have callbacks: these are shared with all others to a mount point.
+        self._mounts: dict[object, weakref.ref[Hooked]] = {}
+        self._limit = 16  # of entries; beyond it, those whose mount points are gone are dropped
+
+    def put(self, key: object, mount: Hooked) -> Hooked | None:
+        """Store a mount point under a key, and return the one that was there."""
+        ref = self._mounts.get(key)
+        older = ref() if ref is not None else None
+        if older is not mount:
+            self._mounts[key] = weakref.ref(mount)
+            if len(self._mounts) > self._limit:
+                for one, ref in list(self._mounts.items()):
+                    if ref() is None and self._mounts.get(one) is ref:  # a finalizer may have put another one there
+                        del self._mounts[one]
+                self._limit = 2 * len(self._mounts) + 16
+        return older
+
+    def mounts(self) -> list[Hooked]:
+        """Return the mount points that are not gone."""
+        return [mount for ref in list(self._mounts.values()) if (mount := ref()) is not None]
 
 
 _watched: dict[str, _Watched] = {}  # by the name of the module
@@ -65,15 +84,12 @@ def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
     cell of a notebook has run again. So it gets the weak form.
     """
-    functions = _functions(function.__module__, module)
     key = function.__qualname__
     if key.endswith("<lambda>"):
         key = f"{key}:{function.__code__.co_firstlineno}"
-    older = functions.get(key)
-    if older is not mount:
-        functions[key] = mount
-        if older is not None:
-            older.weaken()
+    older = _watch(function.__module__, module).put(key, mount)
+    if older is not None and older is not mount:
+        older.weaken()
 
 
 def watch_hook(hook: object, function: FunctionType, mount: Hooked) -> None:
@@ -91,19 +107,17 @@ def watch_hook(hook: object, function: FunctionType, mount: Hooked) -> None:
         if module is None:
             mount.weaken()
         else:
-            functions = _functions(name, module)
-            if functions.get(id(mount)) is not mount:
-                functions[id(mount)] = mount
+            _watch(name, module).put(id(mount), mount)
 
 
-def _functions(name: str, module: ModuleType) -> weakref.WeakValueDictionary[object, Hooked]:
+def _watch(name: str, module: ModuleType) -> _Watched:
     found = _watched.get(name)
     if found is None or found.module() is not module or len(sys.modules) != _count:
         _weaken_unloaded()
         found = _watched.get(name)
         if found is None:
             found = _watched[name] = _Watched(module)
-    return found.functions
+    return found
 
 
 def _unloaded(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -119,7 +133,7 @@ def _weaken_unloaded() -> None:
     for name, watched in list(_watched.items()):
         module = watched.module()
         if module is None or sys.modules.get(name) is not module:
-            for mount in list(watched.functions.values()):
+            for mount in watched.mounts():
                 mount.weaken()
             if _watched.get(name) is watched:  # last: an interrupted check is repeated by the next
                 del _watched[name]

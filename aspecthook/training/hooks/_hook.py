@@ -119,7 +119,7 @@ for _name in _METHODS:
 _DIALECT = Dialect(
     "the training hook",
     Hook,
-    NAMES,
+    [*NAMES],
     general=GENERAL,
     looks_like=f"({'|'.join(WORDS)})_.*",
     listing=", ".join(name for name in _METHODS if name.startswith("before_"))
@@ -152,31 +152,12 @@ def _every(count: int, n: int, start: int | None) -> bool:
     return past >= 0 and past % n == 0
 
 
-_MODULES = (
-    "hooks._activations",
-    "hooks._checkpoint",
-    "hooks._early_stop",
-    "hooks._ema",
-    "hooks._evaluation",
-    "hooks._nan",
-    "hooks._optimizer",
-    "hooks._sampler",
-    "keras",
-    "logging._loggers",
-    "logging._progress",
-    "logging._tensorboard",
-    "logging._timers",
-    "profile._hook",
-    "report._page",
-    "report._plots",
-    "schedules._mmcv",
-    "session",
-)
-
-
 def load_hooks() -> None:
     """Import the hooks of the package, so that configs find them."""
     from importlib import import_module
 
-    for name in _MODULES:
-        import_module(f"aspecthook.training.{name}")
+    training = import_module("aspecthook.training")
+    for name in training.__all__:
+        getattr(training, name)
+    for module in ("keras", "session", "schedules._mmcv"):
+        import_module(f"aspecthook.training.{module}")

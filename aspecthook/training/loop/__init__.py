@@ -3,5 +3,5 @@
 `_runner` is on top: its methods are the stages. `_steps` has the rules of the loop, `_forward` what a model computes
 for a batch, `_state` what a checkpoint keeps, `_interrupts` what Ctrl-C does, `_checks` the checks of arguments.
 `_dialect` adds the hooks of all systems to the stages; `_stages` lists the names of their methods. `_run` is at the
-bottom: the protocol `Run`, which is all that hooks, and the modules in between, know of the runner.
+bottom: the class `Run`, which is all that hooks, and the modules in between, know of the runner.
 """

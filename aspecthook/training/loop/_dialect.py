@@ -8,7 +8,8 @@ and the stages that they become hooks on. No system has a list of hooks, an orde
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
@@ -34,43 +35,24 @@ class Binding(NamedTuple):
 
 
 @final
+@dataclass(frozen=True)
 class Dialect:
-    """The names that a hook system calls the methods of its hooks by.
+    """The names that a hook system calls the methods of its hooks by."""
 
-    Args:
-        who: The name of its hooks in messages, ``"the session hook"``.
-        base: The class whose methods do nothing; or a function that returns that class for a hook, and None for a hook
-            that has no such base, of which every method counts as overridden.
-        names: The methods that are called.
-        general: For a method, the one that is called in its place unless it is overridden itself.
-        looks_like: A pattern. A method whose whole name matches, but is none of `names` or `others`, is a misspelling.
-        others: Names that match, and are methods of something else.
-        listing: The names as messages list them; all of them unless given.
-    """
-
-    def __init__(
-        self,
-        who: str,
-        base: type | Callable[[object], type | None],
-        names: Iterable[str],
-        *,
-        general: Mapping[str, str] | None = None,
-        looks_like: str = "(?!)",
-        others: Iterable[str] = (),
-        listing: str | None = None,
-    ) -> None:
-        self.who = who
-        self.names = tuple(names)
-        self._base = base
-        self._general = dict(general or {})
-        self._known = dict.fromkeys((*self.names, *self._general.values()))
-        self._looks_like = re.compile(looks_like)
-        self._others = frozenset(others)
-        self._listing = listing if listing is not None else ", ".join(self._known)
+    who: str  # the name of its hooks in messages, ``"the session hook"``
+    # The class whose methods do nothing; or a function that returns that class for a hook, and None for a hook that has
+    # no such base, of which every method counts as overridden.
+    base: type | Callable[[object], type | None]
+    names: Sequence[str]  # of the methods that are called
+    _: KW_ONLY
+    general: Mapping[str, str] = field(default_factory=dict[str, str])  # called in a method's place if that is idle
+    looks_like: str = "(?!)"  # a method with such a name, which is none of the above or below, is misspelt
+    others: Sequence[str] = ()  # names that match, and are methods of something else
+    listing: str = ""  # the names as messages list them; all of them unless given
 
     def overridden(self, hook: object, name: str) -> Method | None:
         """Return a method of a hook if it is overridden, else the general one if that is, else None."""
-        return self._own(hook, name) or (self._own(hook, self._general[name]) if name in self._general else None)
+        return self._own(hook, name) or (self._own(hook, self.general[name]) if name in self.general else None)
 
     def methods(self, hook: object) -> dict[str, Method]:
         """Return the overridden methods of a hook, by name."""
@@ -79,18 +61,19 @@ class Dialect:
 
     def _own(self, hook: object, name: str) -> Method | None:
         method: Any = getattr(hook, name, None)
-        base = self._base if isinstance(self._base, type) else self._base(hook)
+        base = self.base if isinstance(self.base, type) else self.base(hook)
         idle = base is not None and getattr(method, "__func__", method) is getattr(base, name, None)
         return method if callable(method) and not idle else None
 
     def misspelt(self, hook: object) -> str | None:
         """Return a message if a method of a hook looks like one of the system, and would never be called."""
-        alike = (name for name in dir(type(hook)) if self._looks_like.fullmatch(name))
-        for name in alike:
-            if name not in self._known and name not in self._others and callable(getattr(hook, name, None)):
+        known = [*dict.fromkeys((*self.names, *self.general.values()))]
+        for name in dir(type(hook)):
+            is_alike = re.fullmatch(self.looks_like, name) and name not in (*known, *self.others)
+            if is_alike and callable(getattr(hook, name, None)):
                 return (
                     f"{self.who} {type(hook).__name__} has a method {name!r}, which would never be called; "
-                    f"the methods that are called: {self._listing}{nearest(name, list(self._known))}"
+                    f"the methods that are called: {self.listing or ', '.join(known)}{nearest(name, known)}"
                 )
         return None
 

@@ -1,4 +1,4 @@
-"""What hooks see of the run they act on: the protocol `Run`, and `Progress`, the counts that a checkpoint keeps.
+"""A run as its hooks see it: its state, `Run`, and `Progress`, the counts that a checkpoint keeps.
 
 Whatever acts on a run imports these, and never the runner. So imports run one way: from the runner to the hooks, and
 from the hooks to this module.
@@ -6,16 +6,20 @@ from the hooks to this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
 
+from aspecthook.training._ranks import rank_and_world_size
+
+from ._checks import length_of, positive, workflow_of
 from ._interrupts import Interrupts
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
+    from aspecthook._core.law.hook import Hook as Handle
     from aspecthook.training.backends._base import Amp, Backend
 
 COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
@@ -54,137 +58,162 @@ class Progress:
             setattr(self, name, int(counts[name]))
 
 
+_SLOTS = """
+__dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch by_epoch data_loader done epoch
+hooks inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer outputs
+predictions rank resumed running seed step stopping work_dir workflow world_size
+"""
+
+
 # Any, in what follows: models, optimizers, losses, batches and loaders are those of any library.
-class Run(Protocol):
-    """A run, as hooks see it; `Runner` implements it. Its stages are mount points: ``hooks(run.train_iter)``."""
+class Run:
+    """A run: its state, and what its hooks ask of it. `Runner` describes the arguments, and adds stages."""
 
-    # What is trained
-    model: Any
-    optimizer: Any
-    loss: Any
-    accumulate: int
-    seed: int | None
-    meta: dict[str, Any]
-    backend: Backend
-    amp: Amp | None
+    # Slots, because an object with more than 30 attributes keeps them in a dict that is slower to read; and because
+    # with such a dict, in about one run of twenty, CPython 3.11 does not specialise the lookup of methods.
+    __slots__ = tuple(_SLOTS.split())
 
-    # Where it is
-    mode: str
-    epoch: int
-    iter: int
-    step: int
-    inner_iter: int
-    done: Progress
-    max_epochs: int | None
-    max_iters: int | None
-    by_epoch: bool
-    workflow: tuple[tuple[str, int], ...]
-    running: bool  # whether the stage `run` has begun and not ended
-    stopping: bool  # whether `request_stop` was called
+    # What hooks of the package use of `Runner`: entry points, and stages, ``hooks(run.train_iter)``. They are of type
+    # Any, since type checkers disagree on how a hookable method replaces a member of the base class.
+    register_hook: Any
+    remove_hook: Any
+    fit: Any
+    validate: Any
+    test: Any
+    predict: Any
+    resume: Any
+    val_loop: Any
+    val_epoch: Any
+    train_iter: Any
+    val_iter: Any
+    predict_iter: Any
+    forward: Any
+    optimizer_step: Any
+    save_checkpoint: Any
+    load_checkpoint: Any
+    restore: Any
 
-    # What it works on
-    later: list[Callable[[], object]]  # the functions that `after_stage` will call
-    interrupts: Interrupts
-    loaders: dict[str, Any]  # by mode
-    data_loader: Any
-    batch: Any
-    outputs: Any
-    predictions: list[Any]
-    logs: dict[str, Any]
-    hooks: list[Any]
+    def __init__(
+        self,
+        model: Any,
+        *,
+        optimizer: Any = None,
+        loss: Any = None,
+        device: str | None = None,
+        work_dir: str | os.PathLike[str] | None = None,
+        max_epochs: int | None = None,
+        max_iters: int | None = None,
+        workflow: Iterable[tuple[str, int]] = (("train", 1),),
+        accumulate: int = 1,
+        amp: bool = False,
+        seed: int | None = None,
+        logger: Any = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        from aspecthook.training.backends._choose import backend_of
 
-    # Where it writes
-    work_dir: Path | None
-    logger: Any
-    rank: int
-    world_size: int
+        # What is trained
+        self.model = model
+        self.optimizer = optimizer
+        self.loss = loss
+        self.backend: Backend = backend_of(model)
+        self.backend.place(model, device)
+        self.amp: Amp | None = self.backend.amp(True, model) if amp else None
+        self.accumulate = positive("accumulate", accumulate) or 1
+        self.seed = seed
+        self.meta = dict(meta or {})
+        # Where it is
+        self.done = Progress()
+        self.mode = "train"
+        self.epoch: int = 0
+        self.iter: int = 0
+        self.step: int = 0
+        self.inner_iter: int = 0
+        self.max_epochs = positive("max_epochs", max_epochs)
+        self.max_iters = positive("max_iters", max_iters)
+        self.by_epoch = max_iters is None
+        self.workflow = workflow_of(workflow)
+        self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
+        self.running = False  # whether the stage `run` has begun and not ended
+        self.stopping = False  # whether `request_stop` was called
+        self.interrupts = Interrupts()
+        self.resumed = False  # whether it was resumed from a checkpoint
+        self._seeded = False
+        # What it works on
+        self.later: list[Callable[[], object]] = []  # the functions that `after_stage` will call
+        self.loaders: dict[str, Any] = {}  # by mode
+        self.data_loader: Any = None
+        self.batch: Any = None
+        self.outputs: Any = None
+        self.predictions: list[Any] = []
+        self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
+        self.hooks: list[Any] = []
+        # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
+        self._handles: dict[int, list[tuple[Handle, ...]]] = {}
+        # Where it writes
+        self.work_dir = Path(work_dir) if work_dir is not None else None
+        self.logger = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.rank, self.world_size = rank_and_world_size()
+
+    def request_stop(self) -> None:
+        """End the run after this iteration."""
+        self.stopping = True
+
+    def after_stage(self, function: Callable[[], object]) -> None:
+        """Call a function after the current stage and all its hooks; outside a run at once.
+
+        A checkpoint that is saved then has the state with which the next stage begins, whatever the order of the hooks.
+        A stage, here, is a ``train_iter``, ``train_epoch`` or ``val_epoch`` of the run; a validation that a hook makes
+        inside one of them is a part of it.
+        """
+        if self.running:
+            self.later.append(function)
+        else:
+            function()
+
+    def leave(self) -> None:
+        """Set `running` to False, and drop the functions that `after_stage` was to call."""
+        self.running = False
+        self.later.clear()
+
+    def set_mode(self, mode: str) -> None:
+        """Switch the run and its model to a mode, and to the data for it."""
+        self.mode = mode
+        self.data_loader = self.loaders[mode]
+        if mode == "train":
+            self.done.length = length_of(self.data_loader)
+        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
+        if callable(switch):
+            switch()
 
     @property
     def progress(self) -> dict[str, int]:
-        """The counts of `done` that a checkpoint keeps, as a new dict."""
-        ...
+        """How far the run has come: the counts of `done` that a checkpoint keeps, as a new dict."""
+        return self.done.state_dict()
 
     @progress.setter
-    def progress(self, done: Mapping[str, int]) -> None: ...
-
-    @property
-    def resumed(self) -> bool:
-        """Whether the run was resumed from a checkpoint."""
-        ...
+    def progress(self, done: Mapping[str, int]) -> None:
+        self.done.load_state_dict(done)
+        self.epoch, self.iter = self.done.epoch, self.done.iter
+        self.step, self.inner_iter = self.done.step, self.done.inner_iter
+        self.done.accumulated = self.in_group
+        self.resumed = True
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
-        ...
+        return self.interrupts.came is not None
 
     @property
     def in_group(self) -> bool:
         """Whether some batches of a group are done, and the optimizer step of the group is not."""
-        ...
+        return self.done.iter % self.accumulate != 0
 
-    def request_stop(self) -> None:
-        """End the run after this iteration."""
-        ...
-
-    def after_stage(self, function: Callable[[], object]) -> None:
-        """Call a function after the current stage and all its hooks; outside a run at once."""
-        ...
-
-    def leave(self) -> None:
-        """Set `running` to False, and drop the functions that `after_stage` was to call."""
-        ...
-
-    def set_mode(self, mode: str) -> None:
-        """Switch the run and its model to a mode, and to the data for it."""
-        ...
-
-    def register_hook(self, hook: Any, priority: int | str | None = None) -> Any:
-        """Add the methods of a hook to the stages that they are named after."""
-        ...
-
-    def remove_hook(self, hook: Any) -> None:
-        """Remove the methods of a hook from the stages."""
-        ...
-
-    def fit(self, train: Any, val: Any = None) -> None:
-        """Train, and validate where the workflow says so."""
-        ...
-
-    def validate(self, loader: Any) -> dict[str, Any]:
-        """Run one epoch of validation."""
-        ...
-
-    def test(self, loader: Any) -> dict[str, Any]:
-        """Run one epoch of testing."""
-        ...
-
-    def predict(self, loader: Any) -> list[Any]:
-        """Return what the model computes for each batch."""
-        ...
-
-    def resume(self, path: str | os.PathLike[str]) -> None:
-        """Continue from a checkpoint."""
-        ...
-
-    # The stages that hooks of the package call, or add hooks to. They are properties of type Any, since type checkers
-    # disagree on how a hookable method becomes a member of a protocol.
     @property
-    def val_loop(self) -> Any: ...
-    @property
-    def val_epoch(self) -> Any: ...
-    @property
-    def train_iter(self) -> Any: ...
-    @property
-    def val_iter(self) -> Any: ...
-    @property
-    def predict_iter(self) -> Any: ...
-    @property
-    def forward(self) -> Any: ...
-    @property
-    def optimizer_step(self) -> Any: ...
-    @property
-    def save_checkpoint(self) -> Any: ...
-    @property
-    def load_checkpoint(self) -> Any: ...
-    @property
-    def restore(self) -> Any: ...
+    def unit(self) -> str:
+        """What the run counts."""
+        return "epochs" if self.by_epoch else "iterations"
+
+    def __repr__(self) -> str:
+        end = f"{self.max_epochs if self.by_epoch else self.max_iters} {self.unit}"
+        return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"

@@ -7,24 +7,22 @@ from; it counts an iteration as soon as its body is done.
 
 from __future__ import annotations
 
-import logging
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import check_loader, length_of, positive, workflow_of
+from ._checks import check_loader, length_of
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
-from ._interrupts import INTERRUPTS, Interrupts
-from ._run import Progress
+from ._interrupts import INTERRUPTS
+from ._run import Run
 from ._stages import STATE
 from ._steps import (
     batches,
@@ -39,18 +37,10 @@ from ._steps import (
 )
 
 if TYPE_CHECKING:
-    from aspecthook._core.law.hook import Hook as Handle
     from aspecthook.training.schedules._mmcv import Config
 
 
-_SLOTS = """
-__dict__ __weakref__ _handles _resumed _seeded _val_row accumulate amp backend batch by_epoch data_loader done epoch
-hooks inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer outputs
-predictions rank running seed step stopping work_dir workflow world_size
-"""
-
-
-class Runner:
+class Runner(Run):
     """The training of a model, with stages on which hooks see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
@@ -88,69 +78,7 @@ class Runner:
         ...     def zero_grad(self): ...
     """
 
-    # Slots, because an object with more than 30 attributes keeps them in a dict that is slower to read; and because
-    # with such a dict, in about one run of twenty, CPython 3.11 does not specialise the lookup of methods.
-    __slots__ = tuple(_SLOTS.split())
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        optimizer: Any = None,
-        loss: Any = None,
-        device: str | None = None,
-        work_dir: str | os.PathLike[str] | None = None,
-        max_epochs: int | None = None,
-        max_iters: int | None = None,
-        workflow: Iterable[tuple[str, int]] = (("train", 1),),
-        accumulate: int = 1,
-        amp: bool = False,
-        seed: int | None = None,
-        logger: Any = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> None:
-        from aspecthook.training.backends._choose import backend_of
-
-        self.model = model
-        self.optimizer = optimizer
-        self.loss = loss
-        self.work_dir = Path(work_dir) if work_dir is not None else None
-        self.max_epochs = positive("max_epochs", max_epochs)
-        self.max_iters = positive("max_iters", max_iters)
-        self.by_epoch = max_iters is None
-        self.workflow = workflow_of(workflow)
-        self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
-        self.accumulate = positive("accumulate", accumulate) or 1
-        self.seed = seed
-        self.meta = dict(meta or {})
-        self.backend = backend_of(model)
-        self.backend.place(model, device)
-        self.amp = self.backend.amp(True, model) if amp else None
-        self.logger = logging.getLogger("aspecthook.training") if logger is None else logger
-        self.rank, self.world_size = rank_and_world_size()
-        self.hooks: list[Any] = []
-        # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
-        self._handles: dict[int, list[tuple[Handle, ...]]] = {}
-        # Where the run is
-        self.done = Progress()
-        self.mode = "train"
-        self.epoch: int = 0
-        self.iter: int = 0
-        self.step: int = 0
-        self.inner_iter: int = 0
-        self.running = False
-        self.stopping = False
-        self.interrupts = Interrupts()
-        self.later: list[Callable[[], object]] = []
-        self._resumed = False
-        self._seeded = False
-        # What it works on
-        self.loaders: dict[str, Any] = {}
-        self.data_loader: Any = None
-        self.batch: Any = None
-        self.outputs: Any = None
-        self.predictions: list[Any] = []
-        self.logs: dict[str, Any] = {}  # the newest numbers: losses, metrics, learning rates
+    __slots__ = ()
 
     # Hooks
 
@@ -235,27 +163,6 @@ class Runner:
             custom=custom_hooks,
         )
 
-    def request_stop(self) -> None:
-        """End the run after this iteration."""
-        self.stopping = True
-
-    def after_stage(self, function: Callable[[], object]) -> None:
-        """Call a function after the current stage and all its hooks; outside a run at once.
-
-        A checkpoint that is saved then has the state with which the next stage begins, whatever the order of the hooks.
-        A stage, here, is a ``train_iter``, ``train_epoch`` or ``val_epoch`` of the run; a validation that a hook makes
-        inside one of them is a part of it.
-        """
-        if self.running:
-            self.later.append(function)
-        else:
-            function()
-
-    def leave(self) -> None:
-        """Set `running` to False, and drop the functions that `after_stage` was to call."""
-        self.running = False
-        self.later.clear()
-
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
@@ -268,7 +175,7 @@ class Runner:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.prepare(train, val)
         if trained(self) >= end_of(self):
-            self.logger.warning("the run has made its %d %s already; fit has nothing to do", trained(self), self._unit)
+            self.logger.warning("the run has made its %d %s already; fit has nothing to do", trained(self), self.unit)
         with self.interrupts:
             try:
                 self.run()
@@ -303,7 +210,7 @@ class Runner:
         if self.by_epoch and self.max_epochs is not None:
             length = length_of(train)
             self.max_iters = None if length is None else length * self.max_epochs
-        if self.seed is not None and not self._resumed and not self._seeded:
+        if self.seed is not None and not self.resumed and not self._seeded:
             self._seeded = True
             random.seed(self.seed)
             self.backend.seed(self.seed)
@@ -331,16 +238,6 @@ class Runner:
         check_loader(loader, f"the data for {mode}")
         self.loaders[mode] = loader
         self.set_mode(mode)
-
-    def set_mode(self, mode: str) -> None:
-        """Switch the run and its model to a mode, and to the data for it."""
-        self.mode = mode
-        self.data_loader = self.loaders[mode]
-        if mode == "train":
-            self.done.length = length_of(self.data_loader)
-        switch = getattr(self.model, "train" if mode == "train" else "eval", None)
-        if callable(switch):
-            switch()
 
     # Stages
 
@@ -514,39 +411,3 @@ class Runner:
         else:
             self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
         return cause
-
-    @property
-    def progress(self) -> dict[str, int]:
-        """How far the run has come: the counts that a checkpoint keeps."""
-        return self.done.state_dict()
-
-    @progress.setter
-    def progress(self, done: Mapping[str, int]) -> None:
-        self.done.load_state_dict(done)
-        self.epoch, self.iter = self.done.epoch, self.done.iter
-        self.step, self.inner_iter = self.done.step, self.done.inner_iter
-        self.done.accumulated = self.in_group
-        self._resumed = True
-
-    @property
-    def resumed(self) -> bool:
-        """Whether the run was resumed from a checkpoint."""
-        return self._resumed
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM was received; the current iteration is the last."""
-        return self.interrupts.came is not None
-
-    @property
-    def in_group(self) -> bool:
-        """Whether some batches of a group are done, and the optimizer step of the group is not."""
-        return self.done.iter % self.accumulate != 0
-
-    @property
-    def _unit(self) -> str:
-        return "epochs" if self.by_epoch else "iterations"
-
-    def __repr__(self) -> str:
-        end = f"{self.max_epochs if self.by_epoch else self.max_iters} {self._unit}"
-        return f"<Runner of {type(self.model).__name__}, epoch {self.epoch}, iteration {self.iter} of {end}>"

@@ -25,7 +25,7 @@ _HOOK = ("mmengine.hooks.hook", "Hook")
 _DIALECT = Dialect(
     "the mmengine hook",
     _base,
-    NAMES,
+    [*NAMES],
     general={name: f"_{general}" for name, general in GENERAL.items()},
 )
 

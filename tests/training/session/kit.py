@@ -11,7 +11,7 @@ import pytest
 from aspecthook.training import Runner
 from aspecthook.training import numpy as nn
 from aspecthook.training.data import ArrayDataset, DataLoader
-from aspecthook.training.session import SessionRunArgs, SessionRunHook
+from aspecthook.training.session import MonitoredTrainingSession, SessionRunArgs, SessionRunHook
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 LIBRARIES = ["numpy", pytest.param("torch", marks=[pytest.mark.torch, needs_torch])]
@@ -74,6 +74,19 @@ class Optimizer:
 
 def plain(model: Any = None, **options: Any) -> Runner:
     return Runner(model or Model(), optimizer=Optimizer(), **({"max_epochs": 1} | options))
+
+
+def drive(runner: Runner, *data: Any, hooks: Any = ()) -> None:
+    """Make all steps of a session."""
+    with MonitoredTrainingSession(runner, *data, hooks=hooks) as session:
+        while not session.should_stop():
+            session.run()
+
+
+def fit(runner: Runner, *data: Any, hooks: Any = ()) -> None:
+    for hook in hooks:
+        runner.register_hook(hook)
+    runner.fit(*data)
 
 
 class Trail(SessionRunHook):

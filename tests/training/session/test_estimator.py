@@ -16,7 +16,6 @@ from aspecthook.training.session import (
     CheckpointSaverListener,
     Estimator,
     EvalSpec,
-    MonitoredTrainingSession,
     NanLossDuringTrainingError,
     OutOfRangeError,
     RunConfig,
@@ -26,7 +25,7 @@ from aspecthook.training.session import (
     _timers,
     train_and_evaluate,
 )
-from tests.training.session.kit import Model, Optimizer, Trail, both, loader, plain, runner_of, same
+from tests.training.session.kit import Model, Optimizer, Trail, both, drive, loader, plain, runner_of, same
 
 DATA = [1.0, 2.0, 3.0, 4.0]
 
@@ -49,9 +48,7 @@ def quick(folder: Path | None = None, **options: Any) -> Estimator:
 @pytest.mark.parametrize("kept", [True, False])
 def test_training_is_that_of_a_session(library: str, kept: bool, tmp_path: Path) -> None:
     expected = runner_of(library, max_epochs=None)
-    with MonitoredTrainingSession(expected, loader(), hooks=[StopAtStepHook(last_step=9)]) as session:
-        while not session.should_stop():
-            session.run()
+    drive(expected, loader(), hooks=[StopAtStepHook(last_step=9)])
     if kept:
         runner = runner_of(library, max_epochs=None)
         Estimator(runner).train(loader, steps=4).train(loader, steps=5)

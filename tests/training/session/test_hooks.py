@@ -32,7 +32,7 @@ from aspecthook.training.session import (
     SummarySaverHook,
     _timers,
 )
-from tests.training.session.kit import Fetch, Model, Trail, both, loader, plain, runner_of
+from tests.training.session.kit import Fetch, Model, Trail, both, drive, fit, loader, plain, runner_of
 
 
 class Clock:
@@ -97,23 +97,6 @@ def test_a_timer_by_seconds_counts_from_the_last_time(clock: Clock) -> None:
     assert again.should_trigger_for_step(3)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "says"),
-    [
-        ({}, HookOptionError, "neither is given"),
-        ({"every_secs": 1, "every_steps": 1}, HookOptionError, "both are given"),
-        ({"every_steps": 0}, HookOptionError, "from 1 up"),
-        ({"every_steps": 1.5}, HookTypeError, "whole number"),
-        ({"every_secs": -1}, HookOptionError, "from 0 up"),
-        ({"every_secs": nan}, HookOptionError, "that is finite"),
-        ({"every_secs": "1"}, HookTypeError, "is not a number"),
-    ],
-)
-def test_a_timer_with_wrong_options_is_refused(options: Any, error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
-        SecondOrStepTimer(**options)
-
-
 # StopAtStepHook
 
 
@@ -127,13 +110,7 @@ def test_stop_at_step_counts_steps_from_the_session(
     begun = runner.step
     runner.max_iters = 100
     hook = StopAtStepHook(num_steps=steps) if by_number else StopAtStepHook(last_step=steps)
-    if driven:
-        with MonitoredTrainingSession(runner, [1.0, 2.0, 3.0], hooks=[hook]) as session:
-            while not session.should_stop():
-                session.run()
-    else:
-        runner.register_hook(hook)
-        runner.fit([1.0, 2.0, 3.0])
+    (drive if driven else fit)(runner, [1.0, 2.0, 3.0], hooks=[hook])
     assert runner.step == (begun + steps if by_number else max(begun, steps))
     assert runner.iter == runner.step * accumulate
 
@@ -178,12 +155,6 @@ def test_a_run_that_is_resumed_makes_the_rest_of_its_steps(tmp_path: Path) -> No
     assert more.step == 20
 
 
-@pytest.mark.parametrize("options", [{}, {"num_steps": 1, "last_step": 1}, {"num_steps": -1}])
-def test_stop_at_step_takes_exactly_one_number(options: Any) -> None:
-    with pytest.raises(ValueError, match="StopAtStepHook"):
-        StopAtStepHook(**options)
-
-
 # NanTensorHook
 
 
@@ -192,14 +163,7 @@ def test_a_loss_that_is_not_a_number_raises_and_an_infinite_one_does_not(driven:
     log: list[str] = []
 
     def go(runner: Runner, *hooks: Any) -> None:
-        if driven:
-            with MonitoredTrainingSession(runner, [1.0, inf, nan, 2.0], hooks=hooks) as session:
-                while not session.should_stop():
-                    session.run()
-        else:
-            for hook in hooks:
-                runner.register_hook(hook)
-            runner.fit([1.0, inf, nan, 2.0])
+        (drive if driven else fit)(runner, [1.0, inf, nan, 2.0], hooks=hooks)
 
     runner = plain()
     with pytest.raises(NanLossDuringTrainingError, match="'loss' is NaN; lower the learning rate") as caught:
@@ -254,14 +218,6 @@ def test_values_are_logged_every_so_many_seconds_and_at_the_end(caplog: pytest.L
     assert lines(caplog) == ["2.0 = loss"]
 
 
-@pytest.mark.parametrize("options", [{}, {"every_n_iter": 1, "every_n_secs": 1}, {"every_n_iter": 0}])
-def test_logging_takes_exactly_one_interval(options: Any) -> None:
-    with pytest.raises(ValueError, match="LoggingTensorHook"):
-        LoggingTensorHook(["loss"], **options)
-    with pytest.raises(HookTypeError, match="give a list of names"):
-        LoggingTensorHook("loss", every_n_iter=1)
-
-
 # StepCounterHook and SummarySaverHook
 
 
@@ -287,8 +243,6 @@ def test_steps_per_second_are_counted(clock: Clock, caplog: pytest.LogCaptureFix
     assert writer.rows == [("global_step/sec", rate, step) for rate, step in ((2 / 0.75, 2), (2.0, 4), (2.0, 6))]
     assert hook.steps_per_sec == 2.0 and writer.flushed == 1
     assert caplog.messages == ["global_step/sec: 2.66667", "global_step/sec: 2", "global_step/sec: 2"]
-    with pytest.raises(ValueError, match="StepCounterHook: give a number .*both are given"):
-        StepCounterHook(every_n_steps=2, every_n_secs=1.0)
 
 
 def summaries(folder: Path) -> list[dict[str, Any]]:
@@ -325,21 +279,6 @@ def test_numbers_that_json_has_not_are_written_in_words(tmp_path: Path) -> None:
     assert [row["loss"] for row in summaries(tmp_path)] == ["nan", "inf"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"output_dir": "x"},
-        {"save_steps": 1, "save_secs": 1, "output_dir": "x"},
-        {"save_steps": 1},
-        {"save_steps": 1, "summary_writer": 3},
-        {"save_steps": 1, "output_dir": "x", "summaries": [3]},
-    ],
-)
-def test_summaries_that_cannot_be_written_are_refused(options: Any) -> None:
-    with pytest.raises((HookOptionError, HookTypeError)):
-        SummarySaverHook(**options)
-
-
 # FinalOpsHook and FeedFnHook
 
 
@@ -348,8 +287,6 @@ def test_values_are_read_at_the_end() -> None:
     hook = runner.register_hook(FinalOpsHook({"step": "global_step", "loss": ["loss"]}))
     runner.fit([1.0, 2.0])
     assert hook.final_ops_values == {"step": 2, "loss": [2.0]}
-    with pytest.raises(HookTypeError, match="FinalOpsHook fetches 3"):
-        FinalOpsHook(3)
 
 
 def test_a_function_feeds_each_step() -> None:
@@ -358,11 +295,41 @@ def test_a_function_feeds_each_step() -> None:
     fetch = runner.register_hook(Fetch("loss"))
     runner.fit([1.0, 2.0, 3.0])
     assert fetch.results == [5.0, 6.0]  # the StopIteration of `next` has ended the loop
-    with pytest.raises(HookTypeError, match="give a function"):
-        FeedFnHook({"batch": 1.0})  # type: ignore[arg-type]
 
 
 # All of them
+
+
+@pytest.mark.parametrize(
+    ("hook", "options", "error", "says"),
+    [
+        (SecondOrStepTimer, {}, HookOptionError, "neither is given"),
+        (SecondOrStepTimer, {"every_secs": 1, "every_steps": 1}, HookOptionError, "both are given"),
+        (SecondOrStepTimer, {"every_steps": 0}, HookOptionError, "from 1 up"),
+        (SecondOrStepTimer, {"every_steps": 1.5}, HookTypeError, "whole number"),
+        (SecondOrStepTimer, {"every_secs": -1}, HookOptionError, "from 0 up"),
+        (SecondOrStepTimer, {"every_secs": nan}, HookOptionError, "that is finite"),
+        (SecondOrStepTimer, {"every_secs": "1"}, HookTypeError, "is not a number"),
+        (StopAtStepHook, {}, ValueError, "StopAtStepHook"),
+        (StopAtStepHook, {"num_steps": 1, "last_step": 1}, ValueError, "StopAtStepHook"),
+        (StopAtStepHook, {"num_steps": -1}, ValueError, "StopAtStepHook"),
+        (LoggingTensorHook, {"tensors": ["loss"]}, ValueError, "LoggingTensorHook"),
+        (LoggingTensorHook, {"tensors": ["loss"], "every_n_iter": 1, "every_n_secs": 1}, ValueError, "LoggingTensorH"),
+        (LoggingTensorHook, {"tensors": ["loss"], "every_n_iter": 0}, ValueError, "LoggingTensorHook"),
+        (LoggingTensorHook, {"tensors": "loss", "every_n_iter": 1}, HookTypeError, "give a list of names"),
+        (StepCounterHook, {"every_n_steps": 2, "every_n_secs": 1.0}, ValueError, "StepCounterHook: .*both are given"),
+        (SummarySaverHook, {"output_dir": "x"}, HookOptionError, "neither is given"),
+        (SummarySaverHook, {"save_steps": 1, "save_secs": 1, "output_dir": "x"}, HookOptionError, "both are given"),
+        (SummarySaverHook, {"save_steps": 1}, HookOptionError, "nowhere to write to"),
+        (SummarySaverHook, {"save_steps": 1, "summary_writer": 3}, HookTypeError, "has no add_scalar"),
+        (SummarySaverHook, {"save_steps": 1, "output_dir": "x", "summaries": [3]}, HookTypeError, "fetches 3"),
+        (FinalOpsHook, {"final_ops": 3}, HookTypeError, "FinalOpsHook fetches 3"),
+        (FeedFnHook, {"feed_fn": {"batch": 1.0}}, HookTypeError, "give a function"),
+    ],
+)
+def test_wrong_options_are_refused(hook: Any, options: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        hook(**options)
 
 
 def test_they_are_built_from_configs() -> None:

@@ -25,7 +25,7 @@ from aspecthook.training.session import (
     SessionRunHook,
     StopAtStepHook,
 )
-from tests.training.session.kit import Trail, both, loader, outcome, plain, runner_of, same
+from tests.training.session.kit import Trail, both, drive, fit, loader, outcome, plain, runner_of, same
 
 
 class Everything(Hook):
@@ -83,9 +83,7 @@ def test_the_stages_are_those_of_fit(
     fitted, theirs = made()
     fitted.fit(train, val)
     driven, ours = made()
-    with MonitoredTrainingSession(driven, train, val) as session:
-        while not session.should_stop():
-            session.run()
+    drive(driven, train, val)
     assert ours.trail == theirs.trail and ("before_run" in ours.trail[0]) and ("after_run" in ours.trail[-1])
     assert driven.progress == fitted.progress and driven.logs == fitted.logs
 
@@ -101,9 +99,7 @@ def test_a_driven_run_is_bit_for_bit_that_of_fit(library: str, accumulate: int) 
 
     fitted, driven = made(), made()
     fitted.fit(loader(), loader(8))
-    with MonitoredTrainingSession(driven, loader(), loader(8)) as session:
-        while not session.should_stop():
-            session.run()
+    drive(driven, loader(), loader(8))
     assert same(outcome(fitted), outcome(driven))
 
 
@@ -223,13 +219,7 @@ def test_a_quiet_error_of_any_stage_ends_a_driven_run_as_it_ends_a_fit(
         log: list[str] = []
         runner, hook = plain(max_epochs=3), Trail("a", log)
         hooks(getattr(runner, stage)).add(kind, fail)
-        if driven:
-            with MonitoredTrainingSession(runner, [1.0, 2.0], [3.0], hooks=[hook]) as session:
-                while not session.should_stop():
-                    session.run()
-        else:
-            runner.register_hook(hook)
-            runner.fit([1.0, 2.0], [3.0])
+        (drive if driven else fit)(runner, [1.0, 2.0], [3.0], hooks=[hook])
         return log, runner.iter, runner.epoch
 
     by_fit = ended(driven=False)
@@ -383,9 +373,7 @@ def test_an_around_hook_with_one_yield_stands_around_many_steps() -> None:
 
     hooks(runner.run).around(around)
     hooks(runner.train_epoch).around(around)
-    with MonitoredTrainingSession(runner, [1.0, 2.0], hooks=[Trail("hook", log)]) as session:
-        while not session.should_stop():
-            session.run()
+    drive(runner, [1.0, 2.0], hooks=[Trail("hook", log)])
     epochs = [[f"train {n} begins", *["hook.before", "hook.after"] * 2, f"train {n} ends"] for n in (0, 1)]
     # The session is made inside of what stands around the run already.
     assert log == ["hook.begin", "train 0 begins", "hook.create", *epochs[0], *epochs[1], "train 0 ends", "hook.end"]
@@ -396,9 +384,7 @@ def test_conditions_of_hooks_count_as_in_fit() -> None:
     hooks(runner.train_epoch).pre(lambda epoch: log.append(epoch), every=2)
     hooks(runner.run).post(lambda call: log.append(call.state.begun))
     hooks(runner.run).pre(lambda call: setattr(call.state, "begun", 99))
-    with MonitoredTrainingSession(runner, [1.0]) as session:
-        while not session.should_stop():
-            session.run()
+    drive(runner, [1.0])
     assert log == [1, 3, 99]
 
 
@@ -436,13 +422,7 @@ def test_threads_of_hooks_end_with_the_session_and_tell_it_their_errors(error: A
     runner, hook = plain(), Threads()
 
     def go() -> None:
-        if driven:
-            with MonitoredTrainingSession(runner, [1.0] * 5, hooks=[hook]) as session:
-                while not session.should_stop():
-                    session.run()
-        else:
-            runner.register_hook(hook)
-            runner.fit([1.0] * 5)
+        (drive if driven else fit)(runner, [1.0] * 5, hooks=[hook])
 
     if error is None:
         go()

@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aspecthook import HookSignatureError, Return, hooks
-from aspecthook.training import Hook, Runner
+from aspecthook.training import Hook
 from aspecthook.training.session import (
     AbortedError,
-    MonitoredTrainingSession,
     OutOfRangeError,
     SessionRunHook,
     UnavailableError,
 )
-from tests.training.session.kit import Model, Trail, plain
+from tests.training.session.kit import Model, Trail, drive, fit, plain
 
 KINDS: dict[str, Callable[[], Exception]] = {
     "fails": lambda: ValueError("fails"),
@@ -193,37 +192,25 @@ class Steps(Model):
         return super().train_step(batch, optimizer)
 
 
-def driven(runner: Runner, told: list[Told], data: list[float]) -> None:
-    with MonitoredTrainingSession(runner, data, hooks=told) as session:
-        while not session.should_stop():
-            session.run()
-
-
-def fitted(runner: Runner, told: list[Told], data: list[float]) -> None:
-    for hook in told:
-        runner.register_hook(hook)
-    runner.fit(data)
-
-
 plans = st.dictionaries(st.integers(0, 30), st.sampled_from([*KINDS, "asks to stop"]), max_size=4)
 
 
 @settings(max_examples=200)
 @given(st.lists(st.sampled_from([0, 30, 50, 90]), max_size=3), plans, st.integers(1, 4), st.integers(1, 2))
-@pytest.mark.parametrize("way", [driven, fitted])
+@pytest.mark.parametrize("way", [drive, fit])
 def test_hooks_are_called_as_by_tensorflow(
     way: Callable[..., None], priorities: list[int], plan: dict[int, str], batches: int, epochs: int
 ) -> None:
-    if way is fitted and not priorities:  # then there is nobody who knows of sessions
+    if way is fit and not priorities:  # then there is nobody who knows of sessions
         plan = {}
     world = World(plan)
     told = [Told(f"hook{place}", world, priority) for place, priority in enumerate(priorities)]
     names = [hook.name for hook in sorted(told, key=lambda hook: hook.priority)]
     runner = plain(Steps(world), max_epochs=epochs)
-    found = ended(lambda: way(runner, told, [1.0] * batches), world)
+    found = ended(lambda: way(runner, [1.0] * batches, hooks=told), world)
     assert found == expected(names, plan, batches * epochs)
     left = [hook for name in ("run", "train_epoch", "train_iter", "forward") for hook in hooks(getattr(runner, name))]
-    assert way is fitted or not left
+    assert way is fit or not left
     assert not hooks(runner.forward) and not runner.later
 
 
@@ -352,11 +339,11 @@ def test_errors_of_the_data_count_as_those_of_a_step(error: Exception) -> None:
     assert log == ["hook.begin", "hook.create", *once, *again, "hook.end"]
 
 
-@pytest.mark.parametrize("way", [driven, fitted])
+@pytest.mark.parametrize("way", [drive, fit])
 def test_a_stop_that_was_asked_for_in_a_lost_step_is_lost_with_it(way: Callable[..., None]) -> None:
     plan = {7: "asks to stop", 8: "aborted"}
     world = World(plan)
-    way(plain(Steps(world)), [Told("a", world, 0), Told("b", world, 1)], [1.0, 2.0, 3.0])
+    way(plain(Steps(world)), [1.0, 2.0, 3.0], hooks=[Told("a", world, 0), Told("b", world, 1)])
     assert world.events[7:9] == ["a.after", "b.after"] and world.events.count(".step") == 3
     assert (world.events, None) == expected(["a", "b"], plan, 3)
 

@@ -25,7 +25,7 @@ from aspecthook.training.session import (
     SummarySaverHook,
     _timers,
 )
-from tests.training.session.kit import both, differences, loader, outcome, plain, runner_of
+from tests.training.session.kit import both, differences, drive, fit, loader, outcome, plain, runner_of
 
 
 class Listener(CheckpointSaverListener):
@@ -60,13 +60,7 @@ def test_it_saves_at_creation_every_so_many_steps_and_at_the_end(
     runner = plain(accumulate=accumulate)
     hook = CheckpointSaverHook(folder, save_steps=every, listeners=[Listener(log)], max_keep=None)
     data = [1.0] * batches
-    if driven:
-        with MonitoredTrainingSession(runner, data, hooks=[hook]) as session:
-            while not session.should_stop():
-                session.run()
-    else:
-        runner.register_hook(hook)
-        runner.fit(data)
+    (drive if driven else fit)(runner, data, hooks=[hook])
     steps = -(-batches // accumulate)
     expected = sorted({*range(0, steps + 1, every), steps})
     assert steps_saved(folder) == expected
