@@ -66,9 +66,10 @@ def _contest(kind: str, size: int, effort: Effort) -> Contest:
 
 
 def _mounted(kind: str, hooks: list[Any]) -> Any:
-    function = targets.target_of_new_shape()
+    function = targets.target()
     for hook in hooks:
         getattr(function, kind)(hook)
+    targets.forget_shapes()
     return function
 
 

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from aspecthook import Args, Return, hookable
+from aspecthook._core.compile import link
 
 Function = Callable[..., Any]
 
@@ -65,10 +66,15 @@ def method_target() -> tuple[Any, Any]:
     return cls, hookable(cls.add)
 
 
-def target_of_new_shape() -> Any:
-    """Make a mount point with a parameter whose name nothing else has, so that no shape of it is known yet."""
+def target_of_new_names() -> Any:
+    """Make a mount point with a parameter whose name nothing else has."""
     name = f"y_{next(_numbers)}"
     return target(f"def {{name}}(x, {name}):\n    return x + {name}\n")
+
+
+def forget_shapes() -> None:
+    """Let every shape be new again."""
+    link._templates.clear()
 
 
 # Hooks that do nothing
@@ -291,6 +297,17 @@ def with_named_state_by_hand(x: float, y: float) -> float:
     call = ContextWithState(add, (x, y), NamedState())
     with_named_state(call)
     call.result = result = add(x, y)
+    return result
+
+
+def add_two(x: float, y: float = 2) -> float:
+    return x + y
+
+
+def defaulted_by_hand(x: float, y: float = 2) -> float:
+    nothing(x)
+    result = add_two(x, y)
+    seen(result)
     return result
 
 

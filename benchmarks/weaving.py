@@ -25,13 +25,14 @@ except ImportError:  # it has no wheels for the newest Pythons
     ddtrace = None
 
 MANY = 1_000
+SIGNATURES = 200
 _numbers = count(1)
 
 
 def weaving(effort: Effort) -> list[Contest]:
     """Weave 1,000 functions by one pointcut; and one call of a woven function, with one hook before and one after."""
     many = MANY // effort.cut
-    return [_many(many, effort), _calls(effort), *_accelerated(effort)]
+    return [_many(many, effort), _different(effort), _calls(effort), *_accelerated(effort)]
 
 
 def _many(many: int, effort: Effort) -> Contest:
@@ -93,6 +94,49 @@ def _ddtrace(module: ModuleType) -> Callable[[], object]:
         return function(*args, **kwargs)
 
     return lambda: [ddtrace.wrap(function, wrapper) for function in functions]
+
+
+def _different(effort: Effort) -> Contest:
+    """Weave functions of many signatures and call each of them once, with shapes that were never seen."""
+    ours = f"{OURS}, one pointcut"
+    prepared: dict[str, Callable[[], Callable[[], object]]] = {
+        ours: lambda: _and_called(_of_signatures(), _woven),
+        "wrapt, wrap_function_wrapper each": lambda: _and_called(_of_signatures(), _wrapt),
+    }
+    if ddtrace is not None:
+        prepared["ddtrace, wrap each in place"] = lambda: _and_called(_of_signatures(), _ddtrace)
+    times = shots(prepared, max(3, effort.rounds // 5))
+    title = f"{MANY:,} functions of {SIGNATURES} signatures, one pre hook, each called once"
+    return Contest("weave", title, "ms", times, goals=[Goal(ours, 0.15)])
+
+
+def _of_signatures() -> ModuleType:
+    module = ModuleType(f"signatures_{next(_numbers)}")
+    source = "\n".join(f"def work_{place}({_signature(place % SIGNATURES)}):\n    return x" for place in range(MANY))
+    exec(source, vars(module))
+    sys.modules[module.__name__] = module
+    targets.forget_shapes()
+    return module
+
+
+def _signature(number: int) -> str:
+    """Return one of many signatures, which have all sorts of parameters."""
+    parts = ["x", *(f"option_{number}_{place}={place}" for place in range(number % 5))]
+    parts += [f"*rest_{number}"] if number % 3 == 0 else []
+    parts += [f"{'' if number % 3 == 0 else '*, '}flag_{number}=None"] if number % 4 == 0 else []
+    parts += [f"**extra_{number}"] if number % 7 == 0 else []
+    return ", ".join(parts)
+
+
+def _and_called(module: ModuleType, prepare: Callable[[ModuleType], Callable[[], object]]) -> Callable[[], object]:
+    names, act = _functions(module), prepare(module)
+
+    def run() -> None:
+        act()
+        for name in names:
+            getattr(module, name)(1)
+
+    return run
 
 
 # Calls

@@ -257,7 +257,7 @@ def _code(function: FunctionType, emission: Emission, mount: MountPoint) -> Code
     site: Site = mount.site()
     signature = Signature(code, emission)
     text = Source(signature, Chain(())).empty()
-    made = Template(0, text, free=len(code.co_freevars))
+    made = Template(text, free=len(code.co_freevars))
     facts: dict[str, object] = {"record": site.record, "site": site, "first": Witness()}
     linked = Linker(signature, plain, site.label, facts, function.__globals__).link(made, Chain(()), None, {})
     # Tracebacks and `inspect` show the source of the stub.

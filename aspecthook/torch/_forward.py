@@ -9,10 +9,11 @@ import weakref
 from collections.abc import Callable
 from inspect import Parameter, getattr_static
 from inspect import Signature as Parameters
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any, cast, final
 
 from aspecthook._core.compile.copies import MARK
+from aspecthook._core.compile.link import Codes
 from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import WeaveError, qualified
@@ -93,10 +94,10 @@ def forward_point(module: Module, name: str, *, bypassed: bool) -> OwnMountPoint
 
 
 # By the module's id. When hooks come back, the same code comes back, and what `torch.compile` made of it stays valid.
-_codes: dict[int, tuple[weakref.ref[Any], dict[int, CodeType]]] = {}
+_codes: dict[int, tuple[weakref.ref[Any], Codes]] = {}
 
 
-def _codes_of(module: Module) -> dict[int, CodeType]:
+def _codes_of(module: Module) -> Codes:
     key = id(module)
     held = _codes.get(key)
     if held is None or held[0]() is not module:

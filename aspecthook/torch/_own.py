@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes
-from aspecthook._core.compile.link import Linker, template
+from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
@@ -136,7 +136,7 @@ class OwnMountPoint(MountPoint):
         emission: Emission | None = None,
         provides: dict[str, str] | None = None,
         fits: Fits | None = None,
-        codes: dict[int, CodeType] | None = None,
+        codes: Codes | None = None,
     ) -> None:
         super().__init__(model, name, emission)
         self.owner = weakref.ref(owner)
@@ -149,7 +149,7 @@ class OwnMountPoint(MountPoint):
         self._linker: Linker | None = None
         self._pins = 0
         self._fits = fits
-        self._codes: dict[int, CodeType] = {} if codes is None else codes
+        self._codes: Codes = {} if codes is None else codes
         owned = self.owner
         self.ref = lambda: model if owned() is not None else None
         self.provides = provides or {}
@@ -170,7 +170,7 @@ class OwnMountPoint(MountPoint):
         if self._linker is None:
             facts: dict[str, object] = {"site": site, "record": site.record}
             self._linker = Linker(site.signature, self._model, self.name, facts, self._stub.__globals__)
-        found = template(site.signature, chain, cells=True)
+        found = template(site.signature, chain, cells="pins")
         made = self._linker.make(found, chain, self._codes, {"target": target, "moved": moved})
         function = dressed(made, self._stub)
         Attributes.put(function, self).wrap(self._stub)

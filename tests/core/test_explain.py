@@ -317,6 +317,35 @@ def test_debuggers_show_the_generated_source_and_not_a_file_of_that_name(f: Any)
     assert f"answer = pre_1(qty)  # {place(fail)}" in printed.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [("item", "qty"), ("result", "answer"), ("argument_1", "__tracebackhide__")]
+)
+def test_functions_that_share_a_template_each_show_the_names_of_their_own_parameters(first: str, second: str) -> None:
+    def look(args: tuple[object, ...]) -> None:
+        frame = inspect.currentframe()
+        while frame is not None and (frame := frame.f_back) is not None and "aspecthook" in frame.f_code.co_filename:
+            seen.append((frame.f_locals[first], frame.f_locals[second]))
+
+    def wrapped(proceed: Callable[..., Any], args: tuple[object, ...]) -> Any:
+        return look(args) or proceed()
+
+    space: dict[str, Any] = {}
+    exec(f"def price({first}, *, {second}=2):\n    return {first}, {second}", space)
+    f, seen = hookable(space["price"]), list[tuple[object, object]]()
+    f.pre(look)
+    f.around(wrapped)
+    for _ in range(2):
+        assert f("tea") == ("tea", 2)
+        assert seen and set(seen) == {("tea", 2)}
+        with pytest.raises(TypeError, match=rf"^price\(\) missing 1 required positional argument: '{first}'$"):
+            f()
+    assert str(inspect.signature(f)) == f"({first}, *, {second}=2)"
+    assert explained(f).splitlines()[1] == f"def price({first}, *, {second}):"
+    session = pdb.Pdb(stdin=io.StringIO("args\nquit\n"), stdout=(printed := io.StringIO()))
+    session.runcall(f, "tea")
+    assert f"{first} = 'tea'\n{second} = 2\n" in printed.getvalue()
+
+
 CHAINS: dict[str, Callable[[Any], object]] = {
     "pre and post": lambda mount: (mount.pre(lambda: None), mount.post(lambda: None)),
     "one yield": lambda mount: mount.around(one_yield),

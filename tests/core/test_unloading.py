@@ -43,6 +43,11 @@ class K:
     @property
     def p(self): return 1
 
+def made():
+    @hookable
+    def inner(x=1): return x
+    return inner
+
 def hook(x): canary
 def bare(): canary
 def proceeding(proceed): return proceed()
@@ -96,6 +101,8 @@ weave(f, aspect=Aspect()); f()
     "paused": "f.pre(hook); f(); w = weave(f, post=lambda: canary); w.pause(); f()",
     "explained": "f.pre(hook); f()\nimport io; explain(f, file=io.StringIO())",
     "replaced": "f.pre(hook); f(); kept = f\ndef f(): ...",
+    "a closure": "mine = made(); mine.pre(bare); mine()",
+    "a closure with a hook of its own": "mine = made(); mine.pre(lambda: mine and None); mine.post(bare); mine()",
     "a hook that is a method": "class H:\n    def h(self, x): canary\nK.m.pre(H().h); K().m()",
 }
 
@@ -168,6 +175,10 @@ SEVERAL: dict[str, dict[str, str]] = {
     "each hooks the other": {
         "first": "import second\nweave(second.f, pre=hook)\nsecond.f()",
         "second": "def late():\n    import first\n    weave(first.f, pre=hook)\n    first.f()",
+    },
+    "one hooks a closure of another": {
+        "first": "import second\nmine = second.made(); mine.pre(bare); mine()",
+        "second": "",
     },
     "a package whose parts refer to it": {
         "pack/__init__": "from pack import part\nf.pre(hook); f()",

@@ -405,7 +405,7 @@ def signatures(draw: st.DrawFn) -> tuple[str, list[str], list[int], dict[str, in
     keyword_only = draw(st.integers(0, 2))
     varargs, varkw = draw(st.booleans()), draw(st.booleans())
     with_default = draw(st.integers(0, positional_only + regular))
-    pool = ["a", "b", "c", "answer", "stage", "pre_1", "target"]
+    pool = ["a", "b", "c", "answer", "stage", "pre_1", "target", "argument_0", "argument_1", "__tracebackhide__"]
     pool = draw(st.permutations(pool)) if draw(st.booleans()) else pool
     names = list(pool[: positional_only + regular])
     parts = [

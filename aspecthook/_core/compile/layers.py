@@ -101,7 +101,8 @@ def _settled(function: str) -> str:
 def _proceed(writer: Writer, function: str, inner: str) -> None:
     with writer.block("def $proceed(*$unnamed, **$changes):"):
         writer.hide()
-        with writer.block("if $changes or $unnamed:"), _changed(writer, function):
+        _refuse_unnamed(writer, function)
+        with writer.block("if $changes:"), _changed(writer, function):
             writer.line(f"return {_called(writer, inner)}")
         writer.line(f"return {_called(writer, inner)}")
 
@@ -115,7 +116,8 @@ def _aproceed(writer: Writer, function: str, inner: str) -> None:
     with writer.block("async def $proceed(*$unnamed, **$changes):"):
         writer.hide()
         writer.line("nonlocal $given")
-        with writer.block("if $changes or $unnamed:"), _changed(writer, function):
+        _refuse_unnamed(writer, function)
+        with writer.block("if $changes:"), _changed(writer, function):
             writer.line(f"$result = await {_called(writer, inner)}")
         with writer.block("else:"):
             writer.line(f"$result = await {_called(writer, inner)}")
@@ -124,13 +126,18 @@ def _aproceed(writer: Writer, function: str, inner: str) -> None:
         writer.line("return $result")
 
 
+def _refuse_unnamed(writer: Writer, function: str) -> None:
+    with writer.block("if $unnamed:"):
+        writer.line(f"raise $unnamed_values($site, {function}, $unnamed)")
+
+
 @contextmanager
 def _changed(writer: Writer, function: str) -> Generator[None]:
     """Write what changes arguments; inside the `with`, the changed ones are passed.
 
     They have names of their own: another `proceed()` runs with the arguments as they were.
     """
-    made = f"$proceed_with($site, {function}, $unnamed, $changes, {writer.values})"
+    made = f'$revise($site, "around", {function}, $changes, {writer.values})'
     before, writer.idents = writer.idents, [f"$new_{n + 1}" for n in range(len(writer.idents))]
     writer.line(f"[{', '.join(writer.idents)}] = {made}")
     yield

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import _ast
 import gc
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from functools import partial
-from itertools import count
 from sys import version_info
 from types import CellType, CodeType, FunctionType
-from typing import Any, cast, final
+from typing import Any, Literal, cast, final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 
 from .copies import Constants
-from .show import file_name, origins_of, render, show
+from .show import FREE_THREADED, file_name, origins_of, render, show
 from .source import Source
 from .text import PLACEHOLDER, Role, Text, unlike
 from .words import TABLE
@@ -31,8 +30,10 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _PIN = "\0aspecthook "
 _MOST_TEMPLATES = 1024
-_numbers = count(1)
 _templates: dict[object, Template] = {}
+
+# Linked code, by its template and the `id` of each hook that is a constant of it.
+Codes = MutableMapping[object, CodeType]
 
 
 def template(
@@ -42,7 +43,7 @@ def template(
     free: int = 0,
     weak: bool = False,
     instances: bool = False,
-    cells: bool = False,
+    cells: Literal["", "links", "pins"] = "",
 ) -> Template:
     """Return the template of a shape, compiled unless it is one of the last thousand that were.
 
@@ -50,18 +51,19 @@ def template(
         signature: The parameters of the target.
         chain: The hooks; None: the stub, which stands in until the first call after a change.
         free: The number of free variables of the target.
-        weak: Whether the objects of the chain are looked up at each call, and not constants of the code.
+        weak: Whether the target may die before its module, and is looked up at each call, as are the hooks that may.
         instances: Whether some instances have hooks of their own.
-        cells: Whether the objects of the chain are free variables, and not constants of the code.
+        cells: What are free variables, since the code goes into a function of its own: what it would look up, or all.
     """
     shapes = None if chain is None else tuple([hook.shape for hook in chain.everything()])
-    key = (signature.shape, shapes, free, weak, instances, cells)
+    loose = weak or (FREE_THREADED and cells != "pins")
+    lasting = tuple([hook.lasting for hook in chain.everything()]) if loose and chain is not None else ()
+    key = (signature.shape, shapes, free, weak, instances, cells, lasting)
     known = _templates.get(key)
     if known is not None:
         return known
-    number = next(_numbers)
-    writer = Source(signature, chain or Chain(()), weak=number if weak else 0, instances=instances)
-    new = Template(number, writer.stub() if chain is None else writer.text(), free=free, cells=cells)
+    writer = Source(signature, chain or Chain(()), weak=weak, loose=loose, instances=instances, bound=cells == "links")
+    new = Template(writer.stub() if chain is None else writer.text(), free=free, cells=cells)
     # A list, made in one step: another thread may store a template meanwhile.
     for oldest in list(_templates)[: max(0, len(_templates) - _MOST_TEMPLATES + 1)]:
         _templates.pop(oldest, None)
@@ -73,29 +75,29 @@ def template(
 class Template:
     """The code of one shape, with placeholders for the objects of a chain; those of the library are in place.
 
-    With `cells` no object is a constant: every pin is a free variable.
+    With `cells` it is for a function of its own, whose free variables are its links or all pins.
     """
 
     __slots__ = (
         "cells",
         "code",
         "consts",
+        "fixed",
         "keywords",
         "layers",
         "library",
         "links",
         "nested",
-        "number",
         "open_pins",
         "places",
         "text",
     )
 
-    def __init__(self, number: int, text: Text, *, free: int = 0, cells: bool = False) -> None:
-        self.number = number
+    def __init__(self, text: Text, *, free: int = 0, cells: str = "") -> None:
         self.text = text
         self.cells = cells
-        self.code, self.layers = compiled(text, free=free, cells=cells)
+        in_cells = {"": (), "links": text.links, "pins": tuple(text.pins)}[cells]
+        self.code, self.layers = compiled(text, free=free, cells=in_cells)
         # Pins of the library, with their objects; and the others, whose objects come with a chain.
         self.library: dict[str, object] = {}
         self.open_pins: list[tuple[str, Role]] = []
@@ -106,6 +108,8 @@ class Template:
                 self.open_pins.append((pin, role))
         # The pins whose objects travel beside the code.
         self.links = self.code.co_freevars if cells else text.links
+        # The pins of hooks that are constants.
+        self.fixed = [pin for pin, role in self.open_pins if role.what == "hook" and pin not in self.links]
         # The constants; the places among them of the placeholders for open pins, of those with names of parameters, and
         # of the code inside this code.
         self.consts: list[object] = list(self.code.co_consts)
@@ -130,8 +134,7 @@ class Template:
 class Linked:
     """A linked chain: the code for the function, and the objects that travel beside it.
 
-    These are the objects in the cells; or in weak mode, behind the number of the template, the values that the code
-    looks up at each call.
+    These are the objects in the cells, or those that the code looks up at each call.
     """
 
     __slots__ = ("code", "links", "template")
@@ -159,38 +162,36 @@ class Linker:
         self.facts = facts
         self.space = space
 
-    def link(
-        self, template: Template, chain: Chain, codes: dict[int, CodeType] | None, facts: dict[str, object]
-    ) -> Linked:
+    def link(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> Linked:
         """Put the objects of a chain, and facts of this link alone, into a template.
 
-        Code in weak mode or in cells is the same for every chain of a shape; it is kept in `codes`, by the number of
-        its template.
+        With `codes`, code is taken from there if it was made before for a chain of this shape that has the same hooks
+        as constants; what else is a constant must be the same too.
         """
-        code = None if codes is None else codes.get(template.number)
-        filename = file_name(self.name) if code is None else code.co_filename
-        values = template.library.copy() if template.cells or template.layers is not None or template.nested else {}
+        values = template.library.copy()
         for pin, role in template.open_pins:
             values[pin] = self._value(role, chain, facts)
+        key = (template, *[id(values[pin]) for pin in template.fixed])
+        code = None if codes is None else codes.get(key)
+        filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:
             link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names, {}), self.space)
             values["inside"] = link_layers(*[values[pin] for pin in template.text.layer_pins])
         if code is None:
             code = self._code(template, values, filename)
             if codes is not None:
-                codes[template.number] = code
+                codes[key] = code
         self.show(template, chain, code)
-        return Linked(template, code, (template.number, *[values[pin] for pin in template.links]))
+        return Linked(template, code, tuple([values[pin] for pin in template.links]))
 
-    def make(
-        self, template: Template, chain: Chain, codes: dict[int, CodeType], facts: dict[str, object]
-    ) -> FunctionType:
+    def make(self, template: Template, chain: Chain, codes: Codes | None, facts: dict[str, object]) -> FunctionType:
         """Return a function made of a template in cells, its cells holding the objects of a chain.
 
-        Its code is the same for all chains of a shape: what a tracer has compiled for one can serve the next.
+        With `codes`, its code is the same for all chains of a shape: what a tracer has compiled for one can serve the
+        next.
         """
         linked = self.link(template, chain, codes, facts)
-        return FunctionType(linked.code, self.space, self.model.co_name, None, tuple(map(CellType, linked.links[1:])))
+        return FunctionType(linked.code, self.space, self.model.co_name, None, tuple(map(CellType, linked.links)))
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of linked code."""
@@ -223,7 +224,7 @@ class Linker:
 
     def _consts(self, consts: Sequence[object], template: Template) -> tuple[object, ...]:
         """Return constants for code of ours; if no objects of ours are among them, they are pickled as they are."""
-        holds_ours = bool(template.text.pins) and not template.cells
+        holds_ours = bool(template.text.pins) and template.cells != "pins"
         return Constants((*consts, self.facts["first"], self.model)) if holds_ours else tuple(consts)
 
     def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
@@ -269,7 +270,7 @@ def _adapted(code: CodeType, filename: str, names: tuple[str, ...], values: dict
         if isinstance(const, CodeType):
             consts.append(_adapted(const, filename, names, values))
         elif isinstance(const, str) and const.startswith(_PIN):
-            consts.append(values[const.removeprefix(_PIN)])
+            consts.append(values.get(const.removeprefix(_PIN), const))
         else:
             consts.append(_filled(const, names))
     return code.replace(
@@ -284,20 +285,20 @@ def _adapted(code: CodeType, filename: str, names: tuple[str, ...], values: dict
 # Compiling a text.
 
 
-def compiled(text: Text, *, free: int = 0, cells: bool = False) -> tuple[CodeType, CodeType | None]:
+def compiled(text: Text, *, free: int = 0, cells: tuple[str, ...] = ()) -> tuple[CodeType, CodeType | None]:
     """Compile a text: return the code of the function, and that of the function that links its layers.
 
     Args:
         text: The text.
         free: The number of free variables that the function is to have, for which names are invented.
-        cells: Whether the pins become free variables, and not constants.
+        cells: The pins that become free variables, and not constants.
     """
     tree: Any = _parsed(text.compiled())
     function = tree.body[0]
-    _pin(function, set() if cells else text.pins.keys() - set(text.links))
+    _pin(function, text.pins.keys() - {*text.links, *cells})
     for layers in tree.body[1:]:
         _pin(layers, set())
-    names = [*text.pins] if cells else [f"free_{number}_{len(text.template)}" for number in range(free)]
+    names = [*cells] or [f"free_{number}_{len(text.template)}" for number in range(free)]
     if names:
         outer: Any = _parsed(f"def outer({', '.join(names)}):\n if 0: {', '.join(names)}").body[0]
         if not cells:  # an invented name is a free variable only if the function mentions it
@@ -329,31 +330,36 @@ def _parsed(source: str) -> Any:
         gc.enable()
 
 
-def _pin(function: _ast.AST, pins: set[str]) -> None:
+# Fields of syntax nodes that hold no node; walking only the others takes half the time.
+_LEAVES = frozenset({"id", "ctx", "ops", "op", "name", "attr", "arg", "type_comment", "conversion", "kind", "is_async"})
+_fields: dict[type, tuple[str, ...]] = {_ast.Constant: (), _ast.Name: (), _ast.Nonlocal: ()}
+
+
+def _pin(function: Any, pins: set[str]) -> None:
     """Replace the names of pins by constants, and remove the columns."""
     waiting: list[Any] = [function]
-    for node in waiting:
-        fields: dict[str, Any] = node.__dict__
-        if "col_offset" in fields:
-            fields["col_offset"] = fields["end_col_offset"] = -1
-        for field, child in fields.items():
-            if isinstance(child, _ast.AST):
-                fields[field] = _pinned(child, pins, waiting)
-            elif isinstance(child, list):
-                nodes: list[Any] = fields[field]
+    while waiting:
+        node = waiting.pop()
+        kind = cast("type[_ast.AST]", type(node))
+        fields = _fields.get(kind)
+        if fields is None:
+            fields = _fields[kind] = tuple(field for field in node._fields if field not in _LEAVES)
+        node.col_offset = node.end_col_offset = -1
+        for field in fields:
+            child = getattr(node, field)
+            if isinstance(child, list):
+                nodes: list[Any] = getattr(node, field)
                 for place, one in enumerate(nodes):
-                    nodes[place] = _pinned(one, pins, waiting)
-                    if place and type(one) is _ast.If:
-                        _join(nodes[place - 1], one)
-
-
-def _pinned(node: Any, pins: set[str], waiting: list[Any]) -> Any:
-    """Return what takes the place of a node; it is left to be walked, unless it is a constant now."""
-    if type(node) is _ast.Name and node.id in pins:
-        return _constant(node)
-    if isinstance(node, _ast.AST):
-        waiting.append(node)
-    return node
+                    if type(one) is _ast.Name and one.id in pins:
+                        nodes[place] = _constant(one) if field == "args" else _wrapped(one)
+                    elif one is not None:
+                        waiting.append(one)
+                        if place and type(one) is _ast.If:
+                            _join(nodes[place - 1], one)
+            elif type(child) is _ast.Name and child.id in pins:
+                setattr(node, field, _wrapped(child))
+            elif child is not None:
+                waiting.append(child)
 
 
 def _join(before: Any, branch: Any) -> None:
@@ -367,11 +373,16 @@ def _join(before: Any, branch: Any) -> None:
             node.lineno = node.end_lineno = before.lineno
 
 
-def _constant(name: _ast.Name) -> _ast.IfExp:
-    """Return the constant that stands for a pin, wrapped, since the compiler warns of calls of a bare string."""
+def _constant(name: _ast.Name) -> _ast.Constant:
+    """Return the constant that stands for a pin."""
     line = name.lineno
-    constant = _ast.Constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+    return _ast.Constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+
+
+def _wrapped(name: _ast.Name) -> _ast.IfExp:
+    """Return the constant in an expression: the compiler warns of a call of a bare string, and computes others."""
+    constant, line = _constant(name), name.lineno
     return _ast.IfExp(constant, constant, _NEVER, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
 
 
-_NEVER = _ast.Constant(None, None, lineno=1, col_offset=-1, end_col_offset=-1)
+_NEVER = _ast.Constant(None, None, lineno=1, col_offset=-1, end_lineno=1, end_col_offset=-1)

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
-from sys import version
+from sys import version, version_info
 from types import CodeType
 from typing import Any, final
 
@@ -25,9 +25,13 @@ from .text import Text
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
-# Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
-# chain never become constants. They do the same to the names in a code object, the file name included.
+# Without the GIL the garbage collector looks into code objects, so their constants may lead to anything; but code that
+# nobody uses any more lives until the next collection. The names in it, the file name included, are never freed.
 FREE_THREADED = "free-threading" in version
+
+# Free-threaded builds of 3.13 make every constant of a code object immortal, hooks among them: there, the objects of a
+# chain never become constants.
+IMMORTAL_CONSTANTS = FREE_THREADED and version_info < (3, 14)
 
 _numbers = count(1)
 

@@ -13,8 +13,9 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 
 from .layers import write_around, write_layers
+from .show import FREE_THREADED
 from .subscribers import write_subscribers
-from .text import Group, Text, Writer, groups, wanted
+from .text import Group, Role, Text, Writer, groups, wanted
 
 
 @final
@@ -56,9 +57,7 @@ class Source(Writer):
                 self._guarded_by_exception()
             if self.style != "async generator":
                 self.line("return $result")
-            prologue, links = self._prologue()
-        self.lines[opening:opening] = prologue
-        self.notes = [note._replace(line=note.line + len(prologue)) for note in self.notes]
+            links = self._guard(opening)
         if self.chain.around:
             write_layers(self)
         return self._done(links)
@@ -89,36 +88,52 @@ class Source(Writer):
         self.pins_in(self.lines)
         return Text("\n".join(self.lines) + "\n", self.pins, tuple(self.notes), links, self.layer_pins)
 
-    def _prologue(self) -> tuple[list[str], tuple[str, ...]]:
-        """Return the first lines, which hand the call on if the code is stale, and look up the links; and the links.
+    def _guard(self, opening: int) -> tuple[str, ...]:
+        """Write, around the lines from `opening` on, what hands the call on if the code is stale; return the links.
 
-        They are written last, when all pins are known.
+        This comes last, when all pins are known.
         """
-        kept, depth = self.lines, self.depth
-        self.lines = []
-        links: tuple[str, ...] = ()
-        if self.weak:
-            links = tuple([pin for pin in self.pins_in(kept) if not self.pins[pin].what.startswith("library ")])
+        body = self.lines[opening:]
+        del self.lines[opening:]
+        links = tuple([pin for pin in self.pins_in(body) if self.loose and self._is_link(self.pins[pin])])
+        looked_up = bool(links) and not self.bound
+        if looked_up:
             with self.block("try:"):
-                self.line("$links = $slot().links")
-            with self.block("except $AttributeError:  # the mount point is gone"):
-                self.line("$links = (0,)")
-            with self.block(f"if $links[0] != {self.weak}:  # somebody else kept this code: step aside"):
-                self.delegate("$first()")
-            self.line(f"$_, {', '.join(['$' + pin for pin in links])} = $links")
-        else:
+                slot = "$moved" if FREE_THREADED else "$slot()"
+                self.line(f"{', '.join(['$' + pin for pin in links])}{',' * (len(links) == 1)} = {slot}.links")
+            with self.block(
+                "except ($AttributeError, $TypeError):  # the mount point is gone, or somebody kept this code"
+            ):
+                self.line("pass")
+            self.line("else:")
+            body = ["    " + line for line in body]
+            if self.style == "async generator":
+                body.append("        return")
+        elif not self.bound:
             with self.block("if $moved.run is not None:  # somebody else kept this code: step aside"):
                 self.delegate("$moved.run")
-        prologue, self.lines, self.depth = self.lines, kept, depth
-        return prologue, links
+        self.notes = [note._replace(line=note.line + len(self.lines) - opening) for note in self.notes]
+        self.lines += body
+        if looked_up:
+            self.delegate("$first()")
+        return links
+
+    def _is_link(self, role: Role) -> bool:
+        """Whether an object is looked up at each call: as a constant, it might outlive what it belongs to."""
+        if role.what == "hook":
+            return role.fields != ("function",) or not getattr(self.chain, role.kind)[role.first].lasting
+        if role.what in ("instances", "record", "site", "target"):
+            return self.weak
+        return role.what in ("always_hooks", "exception_hooks", "inside", "on_hooks", "row")
 
     def _instances(self) -> None:
         """Write the call of an instance's own function, if some instances have hooks of their own."""
         if self.instances:
             first = self.idents[0]
-            self.line(f"$run = $instances.get($id({first}))")
-            with self.block("if $run is not None:"):
-                self.delegate("$run")
+            with self.block(f"if $getweakrefcount({first}):  # else it has no hooks, which refer to it weakly"):
+                self.line(f"$run = $instances.get($id({first}))")
+                with self.block("if $run is not None:"):
+                    self.delegate("$run")
 
     # The outline: try, except, else, finally
 
@@ -183,8 +198,7 @@ class Source(Writer):
             self.line("$skipped = False")
         with self.hook("pre", group) as function, self.block("if $answer is not None:"):
             with self.block("if $type($answer) is $Args:"):
-                revise = f'$revise($site, "pre", {function}, $answer.changes, {self.values})'
-                self.line(f"{self.unpacked} = {revise}" if self.flat else revise)
+                self._replace(group.hook, function)
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
             with self.block("else:"):
@@ -195,6 +209,18 @@ class Source(Writer):
         if looped:
             with self.block("if $skipped:"):
                 self.line("break")
+
+    def _replace(self, hook: Hook, function: str) -> None:
+        """Write what replaces arguments: in line where the hook, as most do, replaces the one that it asks for."""
+        asked = [what for _, what in hook.asks if isinstance(what, int) and what < self.signature.regular]
+        choice = "if"
+        for place in asked if hook.names_args else ():
+            with self.block(f"{choice} $len($answer.changes) == 1 and '${place}' in $answer.changes:"):
+                self.line(f"{self.idents[place]} = $answer.changes['${place}']")
+            choice = "elif"
+        with self.optional("else:", needed=choice == "elif"):
+            revise = f'$revise($site, "pre", {function}, $answer.changes, {self.values})'
+            self.line(f"{self.unpacked} = {revise}" if self.flat else revise)
 
     def _body(self) -> None:
         """Write the target's call, inside the around hooks; or the subscribers of an event."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from typing import Any
 
@@ -60,7 +60,7 @@ class Text(NamedTuple):
     template: str
     pins: dict[str, Role]
     notes: tuple[Note, ...]
-    # In weak mode: the pins whose objects the code looks up at each call.
+    # The pins whose objects the code looks up at each call.
     links: tuple[str, ...]
     # The parameters of the function that links the layers.
     layer_pins: tuple[str, ...]
@@ -109,16 +109,28 @@ def groups(hooks: Sequence[Hook]) -> Iterator[Group]:
 class Writer:
     """Writes the lines of one function, for one signature and one chain.
 
-    `weak` is the number of the template if its objects are looked up at each call, and 0 if they are constants.
+    With `weak`, the code looks up its target at each call, and with `loose` the hooks that may die before their
+    modules; else they are constants. Code that is `bound` has a function of its own, which nobody takes it from.
     """
 
-    def __init__(self, signature: Signature, chain: Chain, *, weak: int = 0, instances: bool = False) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        chain: Chain,
+        *,
+        weak: bool = False,
+        loose: bool = False,
+        instances: bool = False,
+        bound: bool = False,
+    ) -> None:
         self.signature = signature
         self.chain = chain
         self.style = signature.style
         # The words for the parameters at this point of the text: a value that is folded has another one there.
         self.idents = [f"${place}" for place in range(len(signature.names))]
         self.weak = weak
+        self.loose = loose
+        self.bound = bound
         self.instances = instances
         self.awaits = "await " if self.style in ("coroutine", "async generator") else ""
         self.a = "a" if self.awaits else ""
@@ -155,22 +167,20 @@ class Writer:
         """Write a line, in which ``$words`` stand for names (see `words`)."""
         self.lines.append("    " * self.depth + template)
 
-    @contextmanager
-    def block(self, head: str) -> Generator[None]:
-        """Write a head line; what is written inside is indented."""
+    def block(self, head: str) -> AbstractContextManager[object]:
+        """Write a head line; what is written inside the `with` is indented."""
         self.line(head)
-        self.depth += 1
-        yield
-        self.depth -= 1
+        return self
 
-    @contextmanager
-    def optional(self, head: str, *, needed: bool) -> Generator[None]:
+    def optional(self, head: str, *, needed: bool) -> AbstractContextManager[object]:
         """Write a block, or its body alone where the head is not needed."""
-        if needed:
-            with self.block(head):
-                yield
-        else:
-            yield
+        return self.block(head) if needed else nullcontext()
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
 
     def hide(self) -> None:
         """Hide this frame from the tracebacks of pytest and IPython; it costs one store, about a nanosecond."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from types import CoroutineType
+from weakref import getweakrefcount
 
 from aspecthook._core.law import answers, gather, invoke, law, law_sync, streams, tally
 from aspecthook._core.law.answers import Args, Return
@@ -18,11 +19,11 @@ from aspecthook._core.law.call import Call
 TABLE: Mapping[str, object] = {
     one.__name__: one
     for one in (
-        *(Args, Call, Return, id, isinstance, next, type),
-        *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration),
+        *(Args, Call, Return, getweakrefcount, id, isinstance, len, next, type),
+        *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration, TypeError),
         # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
-        *(answers.proceed_with, answers.returned, answers.revise, answers.settled, answers.wrong, tally.together),
+        *(answers.returned, answers.revise, answers.settled, answers.unnamed_values, answers.wrong, tally.together),
         # Hooks with one `yield`, and streams.
         *(streams.end, streams.ended, streams.fail, streams.failed, streams.never_yielded),
         *(streams.abegin, streams.aended, streams.afail, streams.start),

@@ -120,11 +120,12 @@ def proceed_with(
         HookAnswerError: A value has no name, or the target has no parameter of that name.
     """
     if unnamed:
-        raise _unnamed(site, function, unnamed)
+        raise unnamed_values(site, function, unnamed)
     return revise(site, "around", function, changes, values)
 
 
-def _unnamed(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
+def unnamed_values(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
+    """Return the error for values without names that `proceed` is called with."""
     names = [name for name in site.signature.names[: site.signature.positional] if name not in ("self", "cls")]
     if len(values) == 1 or len(values) > len(names):
         names = [meant_argument(site, "around", function)]

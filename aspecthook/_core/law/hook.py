@@ -125,6 +125,7 @@ class Hook(Handle):
         "inner",
         "isolate",
         "kind",
+        "lasting",
         "name",
         "options",
         "paused",
@@ -176,6 +177,8 @@ class Hook(Handle):
         self.types = types
         self.paused = False
         self.failures = 0
+        # Whether its function was found to live as long as its module when the chain was last linked.
+        self.lasting = False
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
@@ -276,11 +279,18 @@ class Hook(Handle):
             self.leaves,
             self.ref is not None,
             self.inner is not None,
+            self.names_args,
         )
         if len(_shapes) >= _MOST_SHAPES:
             _shapes.clear()
         self.shape = _shapes.setdefault(shape, shape)
         self.asks = self.shape[1]
+
+    @property
+    def names_args(self) -> bool:
+        """Whether it is a pre hook that probably answers `Args`: its code has that name."""
+        code = code_of(self.function) if self.kind == "pre" else None
+        return code is not None and "Args" in code.co_names
 
     @property
     def keys(self) -> tuple[object, ...]:

@@ -13,8 +13,8 @@ from types import CodeType, FunctionType
 from typing import Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
-from aspecthook._core.compile.link import Linker, template
-from aspecthook._core.compile.show import FREE_THREADED, hide
+from aspecthook._core.compile.link import Codes, Linker, template
+from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
@@ -33,26 +33,20 @@ _depth = 0
 
 @final
 class Moved:
-    """What stale code hands its calls to; None while the code is where it belongs."""
+    """Whether one piece of our code is still where it belongs; and its links, what must not be a constant of the code.
 
-    __slots__ = ("run",)
-
-    def __init__(self) -> None:
-        self.run: Callable[..., Any] | None = None
-
-
-@final
-class Slot:
-    """Owned by the function, seen by its code through a weak reference: what must not be a constant of the code.
-
-    Code objects are invisible to the garbage collector, so whatever they hold strongly is never freed if it leads
-    back to the function. Functions that live as long as their module may carry constants; closures may not.
+    The place owns it; code with links sees it through a weak reference, except without the GIL. Code objects are
+    invisible to the garbage collector, so whatever they hold strongly is never freed if it leads back to the function.
+    Functions that live as long as their module may carry constants; closures only hooks that live as long as theirs.
     """
 
-    __slots__ = ("__weakref__", "links")
+    __slots__ = ("__weakref__", "links", "run")
 
     def __init__(self) -> None:
-        self.links: tuple[object, ...] = (0,)
+        # What stale code hands its calls to; None while the code is where it belongs.
+        self.run: Callable[..., Any] | None = None
+        # What the code looks up at each call; None once it is stale.
+        self.links: tuple[object, ...] | None = None
 
 
 @final
@@ -83,32 +77,37 @@ class First(Witness):
         return FunctionType(self._plain, function.__globals__, function.__name__, None, function.__closure__)
 
 
-_makers: dict[int, CodeType] = {}  # by number of free variables
+_makers: dict[tuple[int, bool], CodeType] = {}  # by the number of free variables, and whether there are defaults
 
 
-def _maker(code: CodeType) -> CodeType:
-    """Return code that makes a function of `code` as a `def` does: from 3.13 on only such functions are specialised."""
-    free = len(code.co_freevars)
-    made = _makers.get(free)
+def _maker(code: CodeType, defaults: tuple[Any, ...] | None) -> CodeType:
+    """Return code that makes a function as a `def` does: from 3.13 on callers specialise only such functions.
+
+    Nor do they if its defaults are set later.
+    """
+    key = free, has_defaults = len(code.co_freevars), defaults is not None
+    made = _makers.get(key)
     if made is None:
         names = ", ".join(f"free_{number}" for number in range(free))
-        text = f"def outer({names}):\n def make():\n  def copy():\n   {names or 0}\n  return copy\n return make\n"
+        head = f"copy({'default=0' if has_defaults else ''})"
+        text = f"def outer({names}):\n def make():\n  def {head}:\n   {names or 0}\n  return copy\n return make\n"
         outer = next(one for one in compile(text, "<aspecthook>", "exec").co_consts if isinstance(one, CodeType))
-        made = _makers[free] = next(one for one in outer.co_consts if isinstance(one, CodeType))
-    consts = tuple([code if isinstance(one, CodeType) else one for one in made.co_consts])
-    return made.replace(co_consts=consts, co_freevars=code.co_freevars)
+        made = _makers[key] = next(one for one in outer.co_consts if isinstance(one, CodeType))
+    consts = [code if isinstance(one, CodeType) else defaults if one == (0,) else one for one in made.co_consts]
+    return made.replace(co_consts=tuple(consts), co_freevars=code.co_freevars)
 
 
 def copy_of(function: FunctionType, code: CodeType) -> FunctionType:
     """Return a copy of a function as it was before it was hooked; `inspect` finds it as ``__wrapped__``."""
-    copy: FunctionType = FunctionType(_maker(code), function.__globals__, "make", None, function.__closure__)()
+    maker = _maker(code, function.__defaults__)
+    copy: FunctionType = FunctionType(maker, function.__globals__, "make", None, function.__closure__)()
     return dressed(copy, function)
 
 
 def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
     """Copy the attributes of a function that describe it; return the copy."""
     copy.__name__ = function.__name__
-    if function.__defaults__ is not None:
+    if function.__defaults__ is not copy.__defaults__:
         copy.__defaults__ = function.__defaults__
     if function.__kwdefaults__ is not None:
         copy.__kwdefaults__ = function.__kwdefaults__
@@ -148,8 +147,6 @@ class Place(Occupancy):
         "_mount",
         "_put_in",
         "_ref",
-        "_slot",
-        "_space",
         "_stub_code",
         "function",
         "instances",
@@ -172,8 +169,7 @@ class Place(Occupancy):
         self.site = site
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.
         self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
-        self._space = function.__globals__, function.__name__, None, function.__closure__
-        # Whether its code must not hold hooks as constants; decided when it is opened.
+        # Whether the function may die before its module; decided when it is opened.
         self.weak = True
         # All code that we have put in and that is still alive; and the length from which on the list is cleaned.
         self._put_in: list[weakref.ref[CodeType]] = []
@@ -182,21 +178,26 @@ class Place(Occupancy):
         self.moved = Moved()
         self.instances: dict[int, Callable[..., Any]] = {}
         self._mount: Arranging | None = None
-        self._slot = Slot()
         self._aside: Callable[..., Any] | None = None
-        # Without the GIL, constants are never freed (3.13), nor is code before the next collection. There, one code
-        # object is made for each shape, not one for each change.
-        self._codes: dict[int, CodeType] | None = {} if FREE_THREADED else None
+        # Where code that is not used any more is still there, or parts of it for ever, it is used again.
+        self._codes: Codes | None = None
+        if FREE_THREADED:
+            self._codes = {} if IMMORTAL_CONSTANTS else weakref.WeakValueDictionary()
         facts: dict[str, object] = {
             "target": self.original,
             "site": site,
             "instances": self.instances,
             "record": site.record,
-            "slot": weakref.ref(self._slot),
             "first": First(self, function, plain),
         }
         self._linker = Linker(site.signature, plain, site.label, facts, function.__globals__)
         self._stub_code: CodeType | None = None
+
+    if IMMORTAL_CONSTANTS:
+
+        def __del__(self) -> None:
+            """Let go what a constant that is never freed refers to."""
+            self.moved.links = None
 
     # Opening and closing
 
@@ -214,7 +215,7 @@ class Place(Occupancy):
         """Stop carrying hooks: put the original back, unless a stranger has put something there."""
         function = self._ref()
         self.leave()
-        self._slot.links = (0,)
+        self.moved.links = None
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.unwrap()
         self._mount = None
@@ -230,11 +231,10 @@ class Place(Occupancy):
         From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
-        self.moved.run = self._enter
+        self.moved.run, self.moved.links = self._enter, None
         if FREE_THREADED:
             hide(self.ours)
         self.occupy(self._stub())
-        self._slot.links = (0,)
 
     # The place, as all places that others may take too
 
@@ -329,9 +329,12 @@ class Place(Occupancy):
                 # An interrupted change has left this: nothing to run, and the stand-in still in place.
                 self.close()
                 return self.original
-            code = self._link(chain, moved)
-            if moved is self.moved and moved.run is None:
+            code, linked = self._link(chain, moved)
+            if self.moved is moved:
+                self.moved = linked
+            if self.moved is linked and moved.run is None:
                 break
+            linked.run, linked.links = self._enter, None
         if not self.is_theirs():
             self.put(code)
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
@@ -339,12 +342,15 @@ class Place(Occupancy):
     def _chain(self) -> Chain:
         return Chain(()) if self._mount is None else self._mount.arranged()
 
-    def _link(self, chain: Chain, moved: Moved) -> CodeType:
+    def _link(self, chain: Chain, moved: Moved) -> tuple[CodeType, Moved]:
         free = len(self.plain.co_freevars)
         found = template(self.site.signature, chain, free=free, weak=self.weak, instances=bool(self.instances))
-        linked = self._linker.link(found, chain, self._codes, {"moved": moved})
-        self._slot.links = linked.links
-        return linked.code
+        linked = self._linker.link(found, chain, self._codes, {"moved": moved, "slot": weakref.ref(moved)})
+        if self._codes is not None:  # code that is used again comes with a `Moved` of its own
+            moved = next((const for const in linked.code.co_consts if type(const) is Moved), moved)
+            moved.run = None
+        moved.links = linked.links
+        return linked.code, moved
 
     def _set_aside(self) -> Callable[..., Any]:
         """Return a separate function that runs the chain, as a stranger's code is in the target."""
@@ -361,8 +367,7 @@ class Place(Occupancy):
         site: Site | None = None,
     ) -> Callable[..., Any]:
         """Return a separate function that runs a chain on this target, whatever code the target has."""
-        slot = Slot()
-        facts = self._linker.facts | {"moved": Moved(), "slot": weakref.ref(slot)}
+        facts = self._linker.facts.copy()
         if target is not None:
             facts["target"] = target
         if site is None:
@@ -370,13 +375,8 @@ class Place(Occupancy):
         else:
             facts |= {"site": site, "record": site.record}
         linker = Linker(site.signature, self.plain, site.label, facts, self._linker.space)
-        free = len(self.plain.co_freevars)
-        found = template(site.signature, chain, free=free, weak=self.weak, instances=instances)
-        linked = linker.link(found, chain, None, {})
-        slot.links = linked.links
-        bound = FunctionType(linked.code, *self._space)
-        bound.__dict__["slot"] = slot
-        return bound
+        found = template(site.signature, chain, weak=self.weak, instances=instances, cells="links")
+        return linker.make(found, chain, None, {})
 
     def _enter(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run one call that stale code has handed to us."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
-from aspecthook._core.compile.show import origins_of, render
+from aspecthook._core.compile.show import FREE_THREADED, origins_of, render
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
@@ -27,7 +27,7 @@ from aspecthook._errors import HookLookupError, plural, printable, qualified
 from .lock import under_lock
 from .members import Members
 from .place import Place
-from .unloading import module_of, watch, watch_hook
+from .unloading import is_lasting, module_of, watch, watch_hook
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Record
@@ -292,17 +292,22 @@ class MountPoint(Members):
 
     def watch(self, hook: Hook) -> None:
         """Watch the module that a hook is written in: it may be unloaded."""
-        function = self.ref()
-        if function is not None:
-            watch_hook(hook.function, function, self)
+        function, place = self.ref(), self.place
+        weak = place is not None and place.weak
+        hook.lasting = (weak or FREE_THREADED) and is_lasting(hook.function)
+        if function is not None and (hook.lasting or not weak):
+            watch_hook(hook.function, function, self, weak=weak)
 
     def weaken(self) -> None:
         """Take the hooks out of the constants of the function's code; under the lock."""
         place = self.place
-        if place is not None and place.opened and not place.weak:
+        if place is not None and place.opened:
 
             def store() -> None:
                 place.weak = True
+                for hooks in self.chains():
+                    for hook in hooks:
+                        hook.lasting = False
 
             self._change(store)
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Protocol, final
 
-from aspecthook._core.compile.show import FREE_THREADED
+from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS
 from aspecthook._core.law.callables import unwrap
 
 from .lock import under_lock
@@ -71,11 +71,23 @@ def module_of(function: FunctionType) -> ModuleType | None:
     """Return the module that a function lives as long as, so that its code may hold hooks; None: it may die sooner."""
     module = sys.modules.get(function.__module__)
     lasting = (
-        not FREE_THREADED
+        not IMMORTAL_CONSTANTS
         and "<locals>" not in function.__code__.co_qualname
         and getattr(module, "__dict__", None) is function.__globals__
     )
     return module if lasting else None
+
+
+def is_lasting(hook: object) -> bool:
+    """Whether a hook leads to nothing but its module, and so may be a constant of a function that dies sooner."""
+    return (
+        type(hook) is FunctionType
+        and hook.__closure__ is None
+        and hook.__defaults__ is None
+        and hook.__kwdefaults__ is None
+        and not hook.__dict__
+        and module_of(hook) is not None
+    )
 
 
 def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
@@ -84,6 +96,8 @@ def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
     An older function of the same name may be unused although the module is not: after `importlib.reload`, or when a
     cell of a notebook has run again. So it gets the weak form.
     """
+    if FREE_THREADED:
+        return
     key = function.__qualname__
     if key.endswith("<lambda>"):
         key = f"{key}:{function.__code__.co_firstlineno}"
@@ -92,14 +106,15 @@ def watch(function: FunctionType, module: ModuleType, mount: Hooked) -> None:
         older.weaken()
 
 
-def watch_hook(hook: object, function: FunctionType, mount: Hooked) -> None:
+def watch_hook(hook: object, function: FunctionType, mount: Hooked, *, weak: bool) -> None:
     """Watch the module of a hook that is a constant of the function's code; under the lock.
 
-    The module of the hook may refer to the module of the function, which then does not die before it.
+    The module of the hook may refer to the module of the function, which then does not die before it. That of the
+    function is watched already, unless the function is in the weak form.
     """
     inner = hook if type(hook) is FunctionType else unwrap(hook)
     space = inner.__globals__ if type(inner) is FunctionType else None
-    if FREE_THREADED or space is function.__globals__:
+    if FREE_THREADED or (space is function.__globals__ and not weak):
         return
     name = type(inner).__module__ if space is None else space.get("__name__")
     if isinstance(name, str) and name != "builtins":

@@ -1,0 +1,69 @@
+"""The names of parameters as a property: the code that functions share is, for each, what would be compiled for it."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from types import CodeType
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+
+from aspecthook import hooks
+from aspecthook._core.compile.link import _adapted, compiled, template
+from aspecthook._core.compile.text import Text, unlike
+from aspecthook._core.mount import point as _mount
+from aspecthook._core.mount.place import Moved
+
+from .worlds import STYLES, Scenario, World, scenarios
+
+
+def facts(code: CodeType) -> tuple[Any, ...]:
+    """Return what is the same in code that was compiled with the names and in code that got them when it was linked."""
+    inner = [facts(one) for one in code.co_consts if isinstance(one, CodeType)]
+    cells = sorted(code.co_cellvars), sorted(code.co_freevars)
+    # The compiler numbers cells in the order of their names; and equal constants are one constant.
+    steps = [] if any(cells) else [(one.opname, _seen(one.argval)) for one in dis.get_instructions(code)]
+    return code.co_varnames, cells, steps, list(code.co_lines()), inner
+
+
+def _seen(operand: object) -> object:
+    if isinstance(operand, CodeType):
+        return "code"
+    return "a pin" if isinstance(operand, str) and operand.startswith("\0") else operand
+
+
+@pytest.mark.parametrize("permanent", [True, False], ids=["strong", "weak"])
+@pytest.mark.parametrize("style", STYLES)
+def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
+    style: str, permanent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_mount, "module_of", lambda function: sys.modules[__name__] if permanent else None)
+
+    @given(scenarios((style,)))
+    def same(scenario: Scenario) -> None:
+        assume(scenario.specs)
+        mount = hooks(World(scenario).mounted())
+        place, chain, signature = mount.place, mount.chain(), mount.site().signature
+        assert place is not None
+        found = template(signature, chain, weak=place.weak)
+        _, _, shown = mount.explain().partition("\n")
+        text = found.text
+        named = Text(
+            shown,
+            {unlike(pin, signature.names): role for pin, role in text.pins.items()},
+            (),
+            tuple([unlike(pin, signature.names) for pin in text.links]),
+            (),
+        )
+        code, layers = compiled(named)
+        assert facts(_adapted(found.code, "", signature.names, {})) == facts(code)
+        assert (found.layers is None) == (layers is None)
+        if found.layers is not None and layers is not None:
+            assert facts(_adapted(found.layers, "", signature.names, {})) == facts(layers)
+        linked, _ = place._link(chain, Moved())
+        assert linked.co_varnames == code.co_varnames
+        assert len(set(linked.co_varnames)) == len(linked.co_varnames)
+
+    same()
