@@ -85,8 +85,10 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._is_checked = False
         super().check_invariants(*args, **kwargs)
 
-    def _check(self, *, calls: bool = True) -> None:
-        """Check what holds whatever has happened, and make a call."""
+    def _check(self, what: str = "", *, calls: bool = True) -> None:
+        """Check that the model knows all that has been done, if it is said; and what always holds; and make a call."""
+        if what:
+            self._expected.check(what)
         self._expected.take_over()
         self._had_hooks = self._had_hooks or bool(self._expected.rows)
         # While the hooks of an instance are paused, its function still checks for that instance.
@@ -263,8 +265,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     def _set_paused(self, row: Row, *, paused: bool) -> None:
         cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=paused)
         self._expected.pause(row, paused=paused)
-        self._expected.check(f"with {row!r} {'paused' if paused else 'resumed'}")
-        self._check()
+        self._check(f"with {row!r} {'paused' if paused else 'resumed'}")
 
     @precondition(lambda self: self._expected.rows and len(self._pauses) < _MOST_PAUSES)
     @rule(of=levels())
@@ -276,8 +277,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         pause.__enter__()
         self._pauses.append((level, pause))
         self._expected.pauses[id(level)] += 1
-        self._expected.check("paused")
-        self._check()
+        self._check("paused")
 
     @precondition(lambda self: self._pauses)
     @rule(fails=st.booleans())
@@ -291,8 +291,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         except PlannedError:
             pass
         self._expected.pauses[id(level)] -= 1
-        self._expected.check("resumed")
-        self._check()
+        self._check("resumed")
 
     @precondition(lambda self: self._expected.rows and self._may_clear())
     @rule()
@@ -301,8 +300,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._note("clear")
         self.mount.clear()
         self._expected.drop(self._expected.of(self.mount))
-        self._expected.check("cleared")
-        self._check()
+        self._check("cleared")
 
     def _may_clear(self) -> bool:
         return all(row.candidate is not None for row in self._expected.of(self.mount))
