@@ -5,7 +5,7 @@ What a rule does to the mount point it does to the list of rows that is the mode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -179,18 +179,18 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         else:
             self._remove_by(row, by)
         with unchanged(self.mount, f"removing {row!r} again"):
-            cast("Hook", row.hook).remove()
+            row.hook.remove()
         self._check()
 
     def _remove_by(self, row: Row, by: str) -> None:
-        level, handle = cast("MountPoint", row.level), cast("Hook", row.hook)
+        level, handle = row.level, row.hook
         alike = [row]
         if by == "name":
             alike = [one for one in self._expected.of(level) if one.name == row.name]
             level.remove(row.name)
         elif by == "function":
             alike = [one for one in self._expected.of(level) if one.function == row.function]
-            level.remove(cast("Callable[..., object]", row.function))
+            level.remove(row.function)
         elif by == "block":
             with suppress(PlannedError), handle:
                 raise PlannedError("planned")
@@ -207,10 +207,10 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         shown = {"options": "{" + several + "}"} if options else {}
         row = self._read_row("repeat", hook, **shown)
         candidate: Candidate = row.candidate
-        level = cast("MountPoint", row.level)
+        level = row.level
         changed: Any = {**candidate.options, **(options or {})}
         others = [one for one in self._expected.of(level) if (one.kind, one.function) == (row.kind, row.function)]
-        there = [one.hook for one in others if not cast("Hook", one.hook).again and one.candidate is not None]
+        there = [one.hook for one in others if not one.hook.again and one.candidate is not None]
         if row.hook not in there:
             return  # it has itself been added with `again=True`
         with unchanged(level, f"adding {row!r} again"):
@@ -236,7 +236,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         return row
 
     def _remove(self, row: Row) -> None:
-        self.detach(cast("Hook", row.hook))
+        self.detach(row.hook)
         self._expected.drop([row])
         self._expected.check(f"with {row!r} removed")
 
@@ -245,7 +245,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     def move(self, hook: Row | str, priority: int) -> None:
         """Remove a hook, and add it again with another priority."""
         row = self._read_row("move", hook, repr(priority))
-        candidate = cast("Candidate", row.candidate)
+        candidate: Candidate = row.candidate
         self._remove(row)
         self._add(candidate.varied({"priority": priority}), is_noted=True)
         self._check()
@@ -256,14 +256,14 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         """Pause one hook."""
         self._set_paused(self._read_row("pause", hook), paused=True)
 
-    @precondition(lambda self: any(cast("Hook", row.hook).paused for row in self._own_rows()))
+    @precondition(lambda self: any(row.hook.paused for row in self._own_rows()))
     @rule(hook=own())
     def resume(self, hook: Row | str) -> None:
         """Resume one hook, if it was paused."""
         self._set_paused(self._read_row("resume", hook), paused=False)
 
     def _set_paused(self, row: Row, *, paused: bool) -> None:
-        cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=paused)
+        row.level.set_paused((row.hook,), paused=paused)
         self._expected.pause(row, paused=paused)
         self._check(f"with {row!r} {'paused' if paused else 'resumed'}")
 
