@@ -34,7 +34,7 @@ _LOADED = (inspect, nearest("", []))
 
 State: TypeAlias = Literal["waiting", "woven", "removed", "displaced"]
 Scope: TypeAlias = Literal["everywhere", "context"]
-_Key: TypeAlias = tuple[object, ...]  # a spot, a wanted hook, and which of several such hooks it is
+_Key: TypeAlias = tuple[object, int]  # a spot, and the number of a wanted hook
 
 
 class _Piece(NamedTuple):
@@ -68,6 +68,7 @@ class Weaving:
         self._plans = plans
         self._again = again
         self._pieces: dict[_Key, _Piece] = {}
+        self._numbers: dict[object, int] = {}  # of the wanted hooks, by what tells them apart
         self._limit = 16  # of pieces; beyond it, those whose functions are gone are dropped
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
         self._excluded: set[Term] = set()  # the terms of which `!` has left nothing
@@ -78,6 +79,7 @@ class Weaving:
         self._displaced: tuple[MountPoint, ...] = ()
         self._entered = 0  # how many `with` blocks are open
         self._blocks = Blocks() if scope == "context" else None
+        self._claim = Claim(None, self._blocks)  # on all hooks but those that act for one class alone
         functions = [wanted.function for plan in plans for wanted in plan.wanted]
         self._hook_codes = {code for function in functions if (code := code_of(function)) is not None}
         self._pointcuts = [plan.target for plan in plans if isinstance(plan.target, Pointcut)]
@@ -179,7 +181,7 @@ class Weaving:
 
     @under_lock
     def _set_paused(self, *, paused: bool) -> None:
-        self._paused = paused
+        self._paused = self._claim.paused = paused
 
         def pause() -> None:
             for piece in list(self._pieces.values()):
@@ -345,7 +347,8 @@ class Weaving:
     def _put(self, plan: Plan, spot: Spot, done: list[_Key], replays: dict[_Key, Callable[[], None]]) -> None:
         for place, wanted in enumerate(plan.wanted):
             # A spot that two terms or two marks mean gets the same hook once.
-            key = (spot.key, wanted.key, place if self._again else None)
+            number = self._numbers.setdefault((wanted.key, place) if self._again else wanted.key, len(self._numbers))
+            key = (spot.key, number)
             piece = self._pieces.get(key)
             if key not in replays and (piece is None or piece.shared.mount is None):
                 done.append(key)
@@ -360,13 +363,13 @@ class Weaving:
     def _acquire(
         self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted, put: Callable[[], Hook] | None = None
     ) -> None:
-        claim = Claim(spot.heir, self._blocks, paused=self._paused)
+        claim = self._claim if spot.heir is None else Claim(spot.heir, self._blocks, paused=self._paused)
         shared = acquire(mount, wanted, claim, again=self._again, put=put)
         self._pieces[key] = _Piece(shared, claim, mount if spot.loose else None)
 
     def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
         """Replay past calls to a subscriber, without the lock, and then add it."""
-        closed = gate([Claim(spot.heir, self._blocks)], mount.site().signature)
+        closed = gate([self._claim if spot.heir is None else Claim(spot.heir, self._blocks)], mount.site().signature)
         hook = mount.new_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
 
         def put() -> Hook:

@@ -134,6 +134,9 @@ class Arranging(Protocol):
         ...
 
 
+_NONE_YET: list[weakref.ref[CodeType]] = []  # stays empty
+
+
 @final
 class Place(Occupancy):
     """One function and the code that is in it."""
@@ -148,10 +151,10 @@ class Place(Occupancy):
         "_linker",
         "_most",
         "_mount",
-        "_put_in",
         "_ref",
         "_space",
         "_stub_code",
+        "_taken_out",
         "function",
         "instances",
         "moved",
@@ -175,11 +178,11 @@ class Place(Occupancy):
         self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
         # Whether the function may die before its module; decided when it is opened.
         self.weak = True
-        # All code that we have put in and that is still alive; and the length from which on the list is cleaned.
-        self._put_in: list[weakref.ref[CodeType]] = []
+        # All code that we have taken out and that is still alive; and the length from which on the list is cleaned.
+        self._taken_out = _NONE_YET
         self._most = 16
         self.under: Place | None = None
-        self.moved = Moved()
+        self.moved: Moved | None = None
         self.instances: dict[int, Callable[..., Any]] = {}
         self._mount: Arranging | None = None
         self._aside: Callable[..., Any] | None = None
@@ -201,7 +204,8 @@ class Place(Occupancy):
 
         def __del__(self) -> None:
             """Let go what a constant that is never freed refers to."""
-            self.moved.links = None
+            if self.moved is not None:
+                self.moved.links = None
 
     # Opening and closing
 
@@ -218,7 +222,8 @@ class Place(Occupancy):
         """Stop carrying hooks: put the original back, unless a stranger has put something there."""
         function = self._ref()
         self.leave()
-        self.moved.links = None
+        if self.moved is not None:
+            self.moved.links = None
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.unwrap()
         self._mount = None
@@ -236,7 +241,8 @@ class Place(Occupancy):
         self._aside = None
         if self._stub_code is None and self.ours is not self.plain:
             self._keeps = True
-        self.moved.run, self.moved.links = self._enter, None
+        if self.moved is not None:
+            self.moved.run, self.moved.links = self._enter, None
         if self._stub_code is None or self.now() is not self._stub_code:
             if FREE_THREADED:
                 hide(self.ours)
@@ -259,13 +265,20 @@ class Place(Occupancy):
         function = self._ref()
         if function is None:
             return
-        if value is not self.plain and value is not self._stub_code:
-            self._note(value)
-        function.__code__ = self.ours = value
+        while True:
+            ours = self.ours
+            if ours is not self.plain and ours is not self._stub_code:
+                self._note(ours)
+            if self.ours is ours:  # a finalizer may have made a change
+                break
+        self.ours = value  # first: after an interrupt, code that is there without being ours would be a stranger's
+        function.__code__ = value
 
     def is_ours(self, value: object) -> bool:
         """Whether we have ever put this code into the function, and it is not the original."""
-        return value is not self.plain and (value is self.ours or any(one() is value for one in self._put_in))
+        if value is self.plain:
+            return False
+        return value is self.ours or value is self._stub_code or any(one() is value for one in self._taken_out)
 
     def is_own(self, code: CodeType) -> bool:
         """Whether this code is the original, or has ever been put in its place by us."""
@@ -285,8 +298,8 @@ class Place(Occupancy):
 
     def _is_held(self) -> bool:
         if not self.opened:
-            self._stub_code = None  # it is made again if hooks come back here
-        return self.opened or self.stranded or any(one() is not None for one in self._put_in)
+            self._drop_stub()
+        return self.opened or self.stranded or any(one() is not None for one in self._taken_out)
 
     def turned_to(self, older: Place) -> Place:
         """Return `older`, moved to the top of the stack of places."""
@@ -297,12 +310,14 @@ class Place(Occupancy):
         return older
 
     def _note(self, code: CodeType) -> None:
-        """Remember code of which others may make copies from now on."""
-        self._put_in.append(weakref.ref(code))
-        if len(self._put_in) > self._most:
+        """Remember code of ours of which others may have made copies."""
+        if not self._taken_out:
+            self._taken_out = []
+        self._taken_out.append(weakref.ref(code))
+        if len(self._taken_out) > self._most:
             # The same code is put in repeatedly, and has a single weak reference.
-            self._put_in = list({id(one): one for one in self._put_in if one() is not None}.values())
-            self._most = 2 * len(self._put_in) + 16
+            self._taken_out = list({id(one): one for one in self._taken_out if one() is not None}.values())
+            self._most = 2 * len(self._taken_out) + 16
 
     # Linking
 
@@ -344,7 +359,7 @@ class Place(Occupancy):
         if not self.is_theirs():
             self.put(code)
             if not self._keeps:
-                self._stub_code = self._linker = None
+                self._drop_stub()
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _chain(self) -> Chain:
@@ -370,7 +385,9 @@ class Place(Occupancy):
                 "record": self.site.record,
                 "first": self._first,
             }
-            linker = self._linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._space)
+            linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._space)
+            if self._keeps:
+                self._linker = linker
         return linker
 
     def _set_aside(self) -> Callable[..., Any]:
@@ -407,8 +424,13 @@ class Place(Occupancy):
         if self._stub_code is None:
             found = template(self.site.signature, None, free=len(self.plain.co_freevars))
             self._stub_code = self._links().link(found, Chain(()), None, {}).code
-            self._note(self._stub_code)
         elif self._hidden is not None:
             show_again(self._stub_code, self._hidden)
         self._hidden = None
         return self._stub_code
+
+    def _drop_stub(self) -> None:
+        """Let go the stand-in, which is made again if the hooks change."""
+        if self._stub_code is not None:
+            self._note(self._stub_code)
+            self._stub_code = None
