@@ -6,14 +6,14 @@ import copy
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import MethodType
-from typing import Any, cast
+from typing import Any
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.hookable import hooks
 
 from ._calls import Given, bound_of, outcome, quiet
 from ._drives import AT_ONCE
-from ._guests import ADDS, AGAIN, REMOVES, Calling, Guest, function_of
+from ._guests import ADDS, AGAIN, REMOVES, Guest, function_of
 from ._laws import broken, check_call, check_law
 from ._machine_state import MachineState
 from ._model import interpreted
@@ -33,7 +33,7 @@ class CallingMachine(MachineState):
 
     def _check_laws(self, given: Given, traces: list[Trace]) -> None:
         """Check the user's laws on calls that were read to their end: a law may repeat a call, but only like that."""
-        if _drive(given):
+        if given.drive:
             return
         counted = self._counted()
         for trace in traces:
@@ -44,7 +44,7 @@ class CallingMachine(MachineState):
             self._expected.take_over()
 
     def _counted(self) -> list[str]:
-        guards = [cast("Hook", row.hook).guard for row in self._expected.rows]
+        guards = [row.hook.guard for row in self._expected.rows]
         return [f"{one._calls} {one._runs}" for one in guards if one is not None]
 
     def _trace(self, given: Given) -> Trace:
@@ -58,9 +58,9 @@ class CallingMachine(MachineState):
         return traces[0]
 
     def _traced(self, given: Given) -> list[Trace]:
-        if _drive(given) == AT_ONCE and self.mount.site().signature.style == "coroutine":
+        if given.drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
             self._counts.forget()  # nothing shows which call is counted first
-        made: Any = make_call(self.mount, bound_of(self.target), given, drive=_drive(given))
+        made: Any = make_call(self.mount, bound_of(self.target), given)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
         return [trace] if trace._beside is None else [trace, trace._beside]
 
@@ -69,7 +69,7 @@ class CallingMachine(MachineState):
 
     def _take_off_used_up(self) -> None:
         """Remove used up hooks from the model; the mount point must have removed them too."""
-        used_up = [(row, self._counts.is_used_up(cast("Hook", row.hook))) for row in self._expected.rows]
+        used_up = [(row, self._counts.is_used_up(row.hook)) for row in self._expected.rows]
         # What is not known is believed; and the user's own hooks may have changed the chain.
         believed = [row for row, off in used_up if off is None or not (self._is_small or off or _is_counted(row))]
         present = {id(hook) for level in self._expected.levels for hook in level.members}
@@ -95,7 +95,7 @@ class CallingMachine(MachineState):
             return
         target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
         rows = self._expected.acting() if rows is None else rows
-        if any(self._counts.is_unknown(cast("Hook", row.hook)) for row in rows):
+        if any(self._counts.is_unknown(row.hook) for row in rows):
             return
         self._ran.take()
         is_own = type(self).make is MachineState.make
@@ -163,7 +163,7 @@ class CallingMachine(MachineState):
     def _remove_some(self) -> None:
         own = self._own_rows()
         if own:
-            self.detach(cast("Hook", own[0].hook))
+            self.detach(own[0].hook)
             self._expected.drop(own[:1])
 
     def _other_value(self) -> object:
@@ -172,9 +172,5 @@ class CallingMachine(MachineState):
         return given.args[0] if given.args else given.kwargs.get(self._names[0])
 
 
-def _drive(given: Given) -> str:
-    return given.drive if isinstance(given, Calling) else ""
-
-
 def _is_counted(row: Row) -> bool:
-    return bool(cast("Hook", row.hook).options.keys() & {"once", "times"})
+    return bool(row.hook.options.keys() & {"once", "times"})

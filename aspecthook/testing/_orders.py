@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
@@ -39,11 +39,7 @@ def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tu
 
     Priorities are ignored: a priority is a preference, which ``before`` and ``after`` outrank, and it does not name
     another hook. With `keep_priorities` they count. Then the orders are those that some sequence of adding the same
-    hooks produces.
-
-    Args:
-        function: Anything that `aspecthook.hooks` takes. The method of an instance has the hooks of its class too.
-        keep_priorities: Whether priorities count.
+    hooks produces. The method of an instance has the hooks of its class too.
 
     Raises:
         HookLookupError: The function is no mount point.
@@ -86,37 +82,28 @@ def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
     This is the usual search for all linear extensions, with a stack of its own: a chain may be longer than Python lets
     functions call each other.
     """
-    followers, waiting = _graph(list(row))
-    places = {id(hook): place for place, hook in enumerate(row)}
-    path: list[Hook] = []
+    before: dict[int, set[int]] = {id(hook): set() for hook in row}
+    for hook, followers in zip(row, _graph(list(row))[0], strict=True):
+        for place in followers:
+            before[id(row[place])].add(id(hook))
 
-    def candidates() -> Iterator[Hook]:
-        placed = set(map(id, path))
-        ready = [hook for place, hook in enumerate(row) if not waiting[place] and id(hook) not in placed]
+    def longer(begun: Hooks) -> Iterator[Hooks]:
+        placed = set(map(id, begun))
+        ready = [hook for hook in row if id(hook) not in placed and before[id(hook)] <= placed]
         if keep:
             lowest = min((hook.priority for hook in ready), default=0)
             ready = [hook for hook in ready if hook.priority == lowest]
-        return iter(choose(ready))
+        return ((*begun, hook) for hook in choose(ready))
 
-    def step(hook: Hook, by: int) -> None:
-        for place in followers[places[id(hook)]]:
-            waiting[place] += by
-
-    stack = [candidates()]
-    if not row:
-        yield ()
+    stack = [iter([cast("Hooks", ())])]
     while stack:
-        hook = next(stack[-1], None)
-        if hook is None:
+        begun = next(stack[-1], None)
+        if begun is None:
             stack.pop()
-            if path:
-                step(path.pop(), 1)
-            continue
-        path.append(hook)
-        step(hook, -1)
-        if len(path) == len(row):
-            yield tuple(path)
-        stack.append(candidates())
+        elif len(begun) == len(row):
+            yield begun
+        else:
+            stack.append(longer(begun))
 
 
 # Does the order matter?
@@ -142,13 +129,6 @@ def assert_order_free(
     If there are more orders than `most` (720 if it is not given, with a warning), a sample is tried: the present order,
     those in which two neighbours are swapped (unless priorities are kept), the most different one, and random ones. The
     sample of one chain is always the same.
-
-    Args:
-        function: Anything that `aspecthook.hooks` takes.
-        args: The arguments of the call.
-        kwargs: Its keyword arguments.
-        most: How many orders to try at most.
-        keep_priorities: Whether to try only orders in which priorities count.
 
     Raises:
         AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
@@ -348,11 +328,6 @@ def underconstrained(
     they are added the other way round, as may happen when imports or plugins move, the call has another outcome. The
     call is made as `assert_order_free` makes it, twice for each pair, with the two side by side. It shows only what
     matters to its own arguments: a pair that does not conflict on these is not found, so try several calls.
-
-    Args:
-        function: Anything that `aspecthook.hooks` takes.
-        args: The arguments of the call.
-        kwargs: Its keyword arguments.
 
     Raises:
         NotRepeatableError: The same call, in the same order, had two outcomes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +50,7 @@ def site_of(mount: MountPoint) -> Site:
     """Make the site of a replay, in which nothing waits."""
     emission = mount.site().signature.emission
     site = Site(mount.name, mount.code(), lambda: mount.function, _find_nothing, emission)
+    site.signature = copy.copy(site.signature)  # functions with the same parameters share one
     site.signature.style = "generator" if "generator" in site.signature.style else "function"
     return site
 
@@ -58,7 +60,7 @@ def chain_of(rows: list[Row]) -> Chain:
     for kind in KINDS:
         order = ordered(of_kind(rows, kind))
         assert order is not None, "the hooks of a call have an order, or they would have been refused"
-        setattr(chain, kind, tuple([cast("Hook", row.hook) for row in order]))
+        setattr(chain, kind, tuple([row.hook for row in order]))
     return chain
 
 

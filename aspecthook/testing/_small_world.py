@@ -8,26 +8,28 @@ story is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice, permutations
 from math import perm
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from aspecthook._core.law.kinds import KINDS
+from aspecthook._errors import is_ours as is_internal
 
 from ._calls import quiet
 from ._laws import check_refusals, unchanged
 from ._lifetimes import check_death, check_lifetimes
 from ._machine_draws import SETTINGS, is_ours
 from ._machine_rules import Rules
-from ._story import with_story
 
 Story = TypeVar("Story", bound=tuple[str, ...])
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+_RUNNERS = {"hypothesis", "unittest", "contextlib", "_pytest"}
 _HOOKS = 3
 _MOST = 400  # stories of one size: all there are with three of eight candidates
 _FEW = 60  # of more, some that are spread evenly: of hooks of one kind, and of hooks of several kinds
@@ -43,10 +45,9 @@ def explored(machine: type[Rules]) -> None:
         first = machine()
         keys = list(first._keys)
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
-        left_out = any(getattr(machine, name) is None for name in ("add", "remove", "call"))
         # What a rule of the user's own sets up, that is not there yet.
         prepared = any(not is_ours(one) for one in first._initialize_rules_to_run)
-        if left_out or prepared:
+        if prepared or not _has(machine, "add", "remove", "call"):
             return
         _play(machine, _refuse)
         for added, removed, turns in _stories(first):
@@ -110,6 +111,11 @@ def _some(stories: list[Story], most: int) -> list[Story]:
     return stories[:: max(1, -(-len(stories) // most))]
 
 
+def _has(machine: type[Rules], *rules: str) -> bool:
+    """Whether a machine has these rules; a user may have left some out."""
+    return all(getattr(machine, name) is not None for name in rules)
+
+
 def _play(machine: type[Rules], story: Callable[[Rules], None]) -> None:
     state = machine()
     try:
@@ -135,13 +141,7 @@ def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: rang
     for drive in state._drives if len(added) == 1 else ():
         state.call(state._samples[-1], drive=drive)
     present = {state._key(row) for row in state._own_rows()}
-    if (
-        len(added) == 2
-        and len(turns) > 1
-        and present == {*added}
-        and type(state).pause is not None
-        and type(state).resume is not None
-    ):
+    if len(added) == 2 and len(turns) > 1 and present == {*added} and _has(type(state), "pause", "resume"):
         for key in added:
             state.pause(key)
         state.resume(removed)
@@ -153,7 +153,7 @@ def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: rang
 
 def _pairs(machine: type[Rules], first: Rules) -> Iterator[tuple[str, str]]:
     """Yield for each hook one that it names, or may name, in ``before``."""
-    if "before" not in machine.vary or machine.remove is None:
+    if "before" not in machine.vary or not _has(machine, "remove"):
         return
     for key, candidate in first._keys.items():
         named: Any = candidate.options.get("before") or candidate.options.get("after") or ()
@@ -206,7 +206,7 @@ def _share(state: Rules, key: str, other: str) -> None:
     state.call(state._samples[0])
     state.add(other, of="class")
     state.call(state._samples[0])
-    if None not in (type(state).pause_all, type(state).resume_all):
+    if _has(type(state), "pause_all", "resume_all"):
         state.pause_all(of="class")
         state.call(state._samples[0])
         state.resume_all()
@@ -230,7 +230,7 @@ def _let_go(state: Rules) -> None:
 def _pause_twice(state: Rules, key: str) -> None:
     """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
     state.add(key)
-    if None not in (type(state).pause_all, type(state).resume_all):
+    if _has(type(state), "pause_all", "resume_all"):
         state.pause_all()
         state.pause_all()
         state.resume_all()
@@ -242,7 +242,7 @@ def _pause_twice(state: Rules, key: str) -> None:
 def _change(state: Rules, key: str) -> None:
     """Add a hook again, as it is and with other options."""
     state.add(key)
-    if state._is_plain() and type(state).repeat is not None:
+    if state._is_plain() and _has(type(state), "repeat"):
         for options in SETTINGS:
             state.repeat(key, options)
 
@@ -276,3 +276,41 @@ def _noting(entered: list[int], number: int) -> Callable[[], None]:
         entered.append(number)
 
     return note
+
+
+# A failure, written as a test function that repeats it
+
+
+def test_function(machine: type[Any], name: str, lines: Iterable[str]) -> str:
+    """Write a test function of these lines, in which ``state`` is the machine."""
+    if "<locals>" in machine.__qualname__:
+        found = f"# {machine.__name__} is made in {machine.__qualname__.partition('.')[0]} of {machine.__module__}."
+    else:
+        found = f"from {machine.__module__} import {machine.__qualname__.partition('.')[0]}"
+    suffix = "".join([char if char.isalnum() else "_" for char in name]).strip("_") or "story"
+    made = machine.__name__ if "<locals>" in machine.__qualname__ else machine.__qualname__
+    body = [f"state = {made}()", *(line for several in lines for line in several.splitlines()), "state.teardown()"]
+    return "\n".join([found, "", "", f"def test_{suffix}():", *(f"    {line}" for line in body)])
+
+
+def with_story(error: BaseException, machine: type[Any], lines: Iterable[str]) -> BaseException:
+    """Add the test function that repeats a failure to an error, in place of the steps that Hypothesis prints."""
+    text = test_function(machine, getattr(error, "law", "") or "story", lines)
+    notes = [note for note in getattr(error, "__notes__", ()) if not _is_step(note)]
+    error.__notes__ = [f"To see it again:\n\n{text}\n", *notes]
+    return error.with_traceback(_of_users(error.__traceback__))
+
+
+def _is_step(note: str) -> bool:
+    return note.startswith(("state.", "state = ", "Falsifying example"))
+
+
+def _of_users(traceback: TracebackType | None) -> TracebackType | None:
+    """Leave out the frames that come before the first of the user's own."""
+    while traceback is not None and _is_internal(traceback.tb_frame):
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _is_internal(frame: FrameType) -> bool:
+    return is_internal(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] in _RUNNERS

@@ -131,7 +131,7 @@ class Mentions(dict[object, int]):
 class Chain:
     """The ordered hooks of one mount point, one tuple for each kind; immutable."""
 
-    __slots__ = ("_everything", *KINDS)
+    __slots__ = KINDS
 
     pre: tuple[Hook, ...]
     around: tuple[Hook, ...]
@@ -148,12 +148,7 @@ class Chain:
             by_kind.setdefault(hook.kind, []).append(hook)
         for kind, hooks in by_kind.items():
             setattr(self, kind, arrange(hooks))
-        self._everything: tuple[Hook, ...] = (
-            getattr(self, members[0].kind)
-            if len(by_kind) == 1
-            else tuple([hook for kind in KINDS for hook in getattr(self, kind)])
-        )
 
     def everything(self) -> tuple[Hook, ...]:
         """Return all hooks, kind by kind in the order in which a call may run them."""
-        return self._everything
+        return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always

@@ -7,11 +7,15 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
+import numpy as np
 import pytest
 
 from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
+from aspecthook.training.mmengine._bindings import _changed
+from aspecthook.training.mmengine._runner import MMRunner
 from tests.training.loop.test_runner import make
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what mmengine itself does
@@ -195,6 +199,17 @@ def test_their_sampler_seed_turns_our_sampler(mm: Any) -> None:
     runner.register_hook(mm.DistSamplerSeedHook())
     runner.fit(data)
     assert data.turns == [0, 1, 2]
+
+
+@pytest.mark.torch
+def test_a_hook_that_may_change_checkpoints_leaves_the_state_of_the_optimizer() -> None:
+    """The numbers of its parameters had become strings, and PyTorch forgot the momentum of a resumed run."""
+    pytest.importorskip("torch")
+    momentum = np.ones(2)
+    checkpoint = {"model": {"weight": np.ones(2)}, "optimizer": {"state": {0: {"momentum_buffer": momentum}}}}
+    made = _changed(lambda runner, checkpoint: None, MMRunner(make()), checkpoint)
+    assert made == {"model": ANY, "optimizer": {"state": {0: {"momentum_buffer": momentum}}}}
+    assert (made["model"]["weight"] == 1).all()
 
 
 @pytest.mark.torch
