@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, events, imports, loops, machine, modules, training, weaving
+from . import calls, changes, events, imports, loops, machine, modules, mounts, training, weaving
 from .results import Contest, as_data, lines, save, summary
 from .results import machine as machine_of
 from .timing import Effort
@@ -23,6 +23,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "first": changes.first,
     "many": changes.many,
     "weave": weaving.weaving,
+    "mounts": mounts.mounts,
     "events": events.events,
     "torch": modules.modules,
     "machine": machine.machine,

@@ -28,7 +28,7 @@ def attach(effort: Effort) -> list[Contest]:
         "add, call, remove, call (11th hook)": _cycle(busy, called=True, again=True),
     }
     times = repeated(acts, effort)
-    goals = [Goal("add, remove", 25e-6), Goal("add, call, remove", 25e-6)]
+    goals = [Goal("add, remove", 20e-6), Goal("add, call, remove", 25e-6)]
     return [Contest("attach", "One pre hook, shape known", "µs", times, goals=goals)]
 
 

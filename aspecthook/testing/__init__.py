@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:
     from ._candidates import Candidate
@@ -19,22 +21,12 @@ if TYPE_CHECKING:
         sees_changes_of,
     )
     from ._repeat import NotRepeatableError
+    from ._signatures import signature, signatures
+    from ._specs import HookSpec, OrderSpec
     from ._steps import Step, Trace
-    from ._strategies import (
-        HookSpec,
-        OrderSpec,
-        Outcome,
-        Target,
-        answers,
-        chains,
-        failures,
-        hooks_for,
-        orders,
-        signature,
-        signatures,
-        targets,
-    )
+    from ._strategies import answers, chains, hooks_for, orders
     from ._tape import Called, Tape, assert_calls, called
+    from ._targets import Outcome, Target, failures, targets
     from ._trace import assert_order, trace_of
 
 __all__ = [
@@ -87,21 +79,12 @@ _MODULES = {
         *("always_last", "before", "commutes", "exactly_once", "idempotent", "never_together", "sees_changes_of"),
     ),
     "_repeat": ("NotRepeatableError",),
-    "_strategies": (
-        *("HookSpec", "OrderSpec", "Outcome", "Target", "answers", "chains", "failures", "hooks_for", "orders"),
-        *("signature", "signatures", "targets"),
-    ),
+    "_signatures": ("signature", "signatures"),
+    "_specs": ("HookSpec", "OrderSpec"),
+    "_strategies": ("answers", "chains", "hooks_for", "orders"),
+    "_targets": ("Outcome", "Target", "failures", "targets"),
     "_tape": ("Called", "Tape", "assert_calls", "called"),
     "_steps": ("Step", "Trace"),
     "_trace": ("assert_order", "trace_of"),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})

@@ -15,6 +15,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
 
+from ._guests import Guest
 from ._shortened import shortened
 
 # A scratch copy of the target, which nobody calls.
@@ -76,10 +77,13 @@ def code_in(mount: MountPoint) -> CodeType | None:
 
 
 class Given(NamedTuple):
-    """What a call was given."""
+    """What a call is given, and what else a machine does in it."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    guest: Guest | None = None  # the hook that is there for this call alone
+    # How a stream is read before it is read to its end; or when an awaited call is cancelled; or `AT_ONCE`.
+    drive: str = ""
 
     def __repr__(self) -> str:
         return ", ".join(
@@ -95,21 +99,13 @@ async def finished(awaitable: Awaitable[Any]) -> Any:
 
 # Any: as above.
 def run_to_end(awaitable: Awaitable[Any]) -> Any:
-    """Run what a call of an async target returned, in an event loop of its own.
-
-    Raises:
-        HookTypeError: An event loop runs here already.
-    """
+    """Run what a call of an async target returned, in an event loop of its own; refuse where one runs already."""
     refuse_running_loop(awaitable)
     return asyncio.run(finished(awaitable))
 
 
 def refuse_running_loop(awaitable: Awaitable[Any]) -> None:
-    """Refuse to run an async target where an event loop runs already.
-
-    Raises:
-        HookTypeError: One does; what was to be awaited is closed.
-    """
+    """Refuse to run an async target where an event loop runs already; close what was to be awaited."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -131,21 +127,16 @@ def outcome(target: Any, given: Given) -> tuple[object, BaseException | None]:
         return None, error
 
 
-def code_of_given(given: Given) -> list[str]:
-    """Return source text for the arguments of a call: the positional ones, and the keyword ones if there are any."""
-    return [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
-
-
 @contextmanager
 def quiet() -> Generator[None]:
     """Keep the failures of isolated hooks out of the log: the kit plans them, and the steps of a call show them."""
     logger = logging.getLogger("aspecthook")
-    logger.addFilter(_nothing)
+
+    def nothing(_record: logging.LogRecord) -> bool:
+        return False
+
+    logger.addFilter(nothing)
     try:
         yield
     finally:
-        logger.removeFilter(_nothing)
-
-
-def _nothing(_record: logging.LogRecord) -> bool:
-    return False
+        logger.removeFilter(nothing)

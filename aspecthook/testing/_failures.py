@@ -42,15 +42,7 @@ def sections(
     changed: Iterable[MountPoint],
     taped: Tape | None,
 ) -> list[tuple[str, str]]:
-    """Return the sections of a report: titles and texts.
-
-    Args:
-        item: The test.
-        error: What it raised.
-        mounts: All mount points that there are.
-        changed: Those whose hooks the test or its fixtures have changed.
-        taped: The tape of the test, if it has one.
-    """
+    """Return the sections of a report, titles and texts: the chains that a test has called or changed, and its tape."""
     called = {*_called(item, error, mounts)}
     found = [
         ("hook chains", _draw_chains(called, {mount for mount in changed if _is_lasting(mount)})),

@@ -11,7 +11,6 @@ from aspecthook._core.law.kinds import Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 
-from ._calls import Given
 from ._refusals import NOBODYS
 
 
@@ -97,19 +96,6 @@ class Guest(NamedTuple):
         return 2 if self.does == "fails" + GUARDED else 1
 
 
-class Calling(Given):
-    """A call, and the hook that is there for it alone, if one is."""
-
-    guest: Guest | None = None
-    drive: str = ""  # how a stream is read, or when the call is cancelled
-
-    def __new__(cls, args: Any, kwargs: Any, guest: Guest | None, drive: str = "") -> Calling:
-        made = super().__new__(cls, args, kwargs)
-        made.guest = guest
-        made.drive = drive
-        return made
-
-
 def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
     """Return all guests that a call of this mount point may have, the simplest first."""
     signature = mount.site().signature
@@ -124,14 +110,7 @@ def guests_of(mount: MountPoint, deeds: tuple[str, ...]) -> list[Guest]:
 
 
 def function_of(guest: Guest, *, style: str, changes: dict[str, object], act: Callable[[], Any]) -> Callable[..., Any]:
-    """Make the function of a guest.
-
-    Args:
-        guest: What it is.
-        style: That of the target.
-        changes: The arguments that are changed, if they are.
-        act: What is done to call again, to add or to remove; for a coroutine function it may return an awaitable.
-    """
+    """Make the function of a guest, which changes these arguments or acts if it is one that does."""
     does = guest.does.removesuffix(GUARDED)
     waits = style == "coroutine"
     if guest.kind == "around":

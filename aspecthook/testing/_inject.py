@@ -50,31 +50,23 @@ class Injection:
         self._target = target
         self._weave = weaver
         self._key = f"injection {id(self)}"
-        self._put("count", self._count, {})
+        self._add("count", self._count, {})
 
     def fail(self, exc: BaseException | type[BaseException], /, **condition: Unpack[Condition]) -> Self:
         """Raise this in the target's place."""
         _check_raisable(exc)
-        acts = _Draw(condition)
 
-        def fail(proceed: Callable[[], object], call: Call) -> object:
-            if not self._takes(call, acts):
-                return proceed()
-            self._tally("failed")
+        def fail(_proceed: object, _call: Call) -> object:
             raise exc if isinstance(exc, type) else exc.with_traceback(None)
 
-        return self._put("fail", fail, condition)
+        return self._put("fail", "failed", fail, condition)
 
     def delay(self, seconds: float, /, **condition: Unpack[Condition]) -> Self:
         """Wait before the target runs; an async target waits without blocking the event loop."""
         if seconds < 0:
             raise HookOptionError(f"a delay of {seconds} seconds is negative; give a number from 0 up")
-        acts = _Draw(condition)
 
         def delay(proceed: Callable[[], Any], call: Call) -> object:
-            if not self._takes(call, acts):
-                return proceed()
-            self._tally("delayed")
             style = call._site.signature.style
             if style == "coroutine":
                 return _later(seconds, proceed)
@@ -83,40 +75,47 @@ class Injection:
             time.sleep(seconds)
             return proceed()
 
-        return self._put("delay", delay, condition)
+        return self._put("delay", "delayed", delay, condition)
 
     def replace(self, value: Any, /, **condition: Unpack[Condition]) -> Self:
         """Return this instead of calling the target; a callable is called with the target's arguments.
 
         In the place of a generator, the value is what it yields: any iterable.
         """
-        acts = _Draw(condition)
 
-        def replace(proceed: Callable[[], object], call: Call, args: Any, kwargs: Any) -> object:
-            if not self._takes(call, acts):
-                return proceed()
-            self._tally("replaced")
+        def replace(_proceed: object, call: Call) -> object:
             style = call._site.signature.style
-            made: Any = value(*args, **kwargs) if callable(value) else value
+            made: Any = value(*call.args, **call.kwargs) if callable(value) else value
             if "generator" in style:
                 return iter(made) if style == "generator" else _astream(made)
             # An awaitable that a function returns in a coroutine's place is awaited; all else is the result itself.
             return made if style == "coroutine" and callable(value) and hasattr(made, "__await__") else Return(made)
 
-        return self._put("replace", replace, condition)
+        return self._put("replace", "replaced", replace, condition)
 
     def __repr__(self) -> str:
         done = f"{self.failed} failed, {self.delayed} delayed, {self.replaced} replaced"
         return f"<injection into {shortened(self._target)}: {self.calls} calls, {done}>"
 
-    def _put(self, name: str, hook: Callable[..., object], condition: Condition) -> Self:
-        options: Options = {"name": f"inject.{name}", "priority": "LOWEST"}
-        if "when" in condition:
-            options["when"] = condition["when"]
+    def _put(self, name: str, done: str, act: Callable[..., object], condition: Condition) -> Self:
+        """Add a fault, which acts in some calls and is counted as what was `done`."""
+        acts = _Draw(condition)
+
+        def fault(proceed: Callable[[], object], call: Call) -> object:
+            if not acts(cast("int", call.state.get(self._key, 0))):
+                return proceed()
+            self._tally(done)
+            return act(proceed, call)
+
+        options: Options = {"when": condition["when"]} if "when" in condition else {}
+        return self._add(name, fault, options)
+
+    def _add(self, name: str, hook: Callable[..., object], options: Options) -> Self:
         # One hook for targets of every style: in a coroutine's place it hands on what `proceed()` gives.
         either: Any = hook.__func__ if isinstance(hook, MethodType) else hook
         either.__dict__[HANDS_ON] = True
-        self._weave(self._target, around=hook, **options)
+        named = Options(name=f"inject.{name}", priority="LOWEST")
+        self._weave(self._target, around=hook, **cast("Options", {**named, **options}))
         return self
 
     def _count(self, proceed: Callable[[], object], call: Call) -> object:
@@ -129,9 +128,6 @@ class Injection:
         # No call in this line: a signal handler may come at a call, and tally too.
         counts[what] = now = counts[what] + 1
         return now
-
-    def _takes(self, call: Call, acts: _Draw) -> bool:
-        return acts(cast("int", call.state.get(self._key, 0)))
 
 
 @final
@@ -174,18 +170,12 @@ async def _later(seconds: float, proceed: Callable[[], Any]) -> object:
 
 
 @final
-class _LateStream:
+class _LateStream(AsyncGenerator[Any, Any]):
     """An async generator whose first step comes late."""
 
     def __init__(self, seconds: float, stream: AsyncGenerator[Any, Any]) -> None:
         self._seconds: float | None = seconds
         self._stream = stream
-
-    def __aiter__(self) -> Self:
-        return self
-
-    def __anext__(self) -> Any:
-        return self.asend(None)
 
     async def asend(self, value: object) -> Any:
         if self._seconds is not None:
@@ -193,8 +183,8 @@ class _LateStream:
             await _pause(seconds)
         return await self._stream.asend(value)
 
-    def athrow(self, exc: BaseException) -> Any:
-        return self._stream.athrow(exc)
+    def athrow(self, *error: Any) -> Any:
+        return self._stream.athrow(*error)
 
     def aclose(self) -> Any:
         return self._stream.aclose()

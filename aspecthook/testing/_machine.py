@@ -13,8 +13,7 @@ from typing import Any
 from hypothesis import currently_in_test_context
 
 from ._machine_rules import Rules
-from ._small_world import explored
-from ._story import with_story
+from ._small_world import explored, with_story
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

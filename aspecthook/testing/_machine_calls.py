@@ -13,7 +13,7 @@ from aspecthook._core.mount.hookable import hooks
 
 from ._calls import Given, bound_of, outcome, quiet
 from ._drives import AT_ONCE
-from ._guests import ADDS, AGAIN, REMOVES, Calling, Guest, function_of
+from ._guests import ADDS, AGAIN, REMOVES, Guest, function_of
 from ._laws import broken, check_call, check_law
 from ._machine_state import MachineState
 from ._model import interpreted
@@ -33,7 +33,7 @@ class CallingMachine(MachineState):
 
     def _check_laws(self, given: Given, traces: list[Trace]) -> None:
         """Check the user's laws on calls that were read to their end: a law may repeat a call, but only like that."""
-        if _drive(given):
+        if given.drive:
             return
         counted = self._counted()
         for trace in traces:
@@ -58,9 +58,9 @@ class CallingMachine(MachineState):
         return traces[0]
 
     def _traced(self, given: Given) -> list[Trace]:
-        if _drive(given) == AT_ONCE and self.mount.site().signature.style == "coroutine":
+        if given.drive == AT_ONCE and self.mount.site().signature.style == "coroutine":
             self._counts.forget()  # nothing shows which call is counted first
-        made: Any = make_call(self.mount, bound_of(self.target), given, drive=_drive(given))
+        made: Any = make_call(self.mount, bound_of(self.target), given)
         trace: Trace = made if isinstance(made, Trace) else self.wait_for(made)
         return [trace] if trace._beside is None else [trace, trace._beside]
 
@@ -170,10 +170,6 @@ class CallingMachine(MachineState):
         """Return a value for the first parameter that some other call is given."""
         given = self._samples[-1]
         return given.args[0] if given.args else given.kwargs.get(self._names[0])
-
-
-def _drive(given: Given) -> str:
-    return given.drive if isinstance(given, Calling) else ""
 
 
 def _is_counted(row: Row) -> bool:

@@ -12,7 +12,6 @@ from aspecthook._core.law.options import Options
 
 from ._calls import Given
 from ._candidates import Candidate, conditions, never
-from ._guests import Calling
 from ._machine_state import MachineState
 from ._rows import Row
 
@@ -21,7 +20,6 @@ from ._rows import Row
 # With these a hook is not the one that the same callable is already.
 SETTINGS: tuple[Options, ...] = ({}, {"priority": 1}, {"when": never}, {"times": 9})
 PRIORITIES = st.sampled_from((50, 10, 90))
-_SMALL = st.integers(0, 3)
 
 
 # How often each rule is chosen beside the others, the user's own too: hooks mostly come and are called, since a call
@@ -117,13 +115,14 @@ def arguments(draw: st.DrawFn) -> Given:
     if machine.arguments is not None:
         args, kwargs = draw(machine.arguments)
         return Given(tuple(args), dict(kwargs))
+    small = st.integers(0, 3)
     return Given(
-        tuple([draw(_SMALL) for _ in range(machine._positional)]), {name: draw(_SMALL) for name in machine._keywords}
+        tuple([draw(small) for _ in range(machine._positional)]), {name: draw(small) for name in machine._keywords}
     )
 
 
 @st.composite
-def callings(draw: st.DrawFn) -> Calling:
+def callings(draw: st.DrawFn) -> Given:
     """Draw a call, every second one with a guest."""
     machine = cast("MachineState", draw(st.runner()))
     given = draw(arguments())
@@ -133,7 +132,7 @@ def callings(draw: st.DrawFn) -> Calling:
     guest = guests[which - 1] if machine._expected.rows and 0 < which <= len(guests) else None
     drives = machine._drives
     drive = draw(st.integers(0, 2 * len(drives))) if drives else 0
-    return Calling(given.args, given.kwargs, guest, drives[drive - 1] if 0 < drive <= len(drives) else "")
+    return given._replace(guest=guest, drive=drives[drive - 1] if 0 < drive <= len(drives) else "")
 
 
 @st.composite

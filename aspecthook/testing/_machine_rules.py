@@ -17,9 +17,9 @@ from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookOptionError, HookOrderError, HookTypeError
 
-from ._calls import Given, code_of_given
+from ._calls import Given
 from ._candidates import Candidate
-from ._guests import ANSWERS, Calling, Guest, PlannedError
+from ._guests import ANSWERS, Guest, PlannedError
 from ._laws import broken, check_determinism, check_order, check_plain, check_traces, unchanged
 from ._machine_calls import CallingMachine
 from ._machine_draws import (
@@ -322,9 +322,9 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     @rule(given=callings())
     def call(
         self,
-        given: Sequence[object],
+        given: Given | Sequence[object],
         kwargs: Mapping[str, object] | None = None,
-        guest: Guest | str | None = None,
+        guest: str = "",
         drive: str = "",
     ) -> None:
         """Make one call, with a guest or without: a hook of the kit's own that is there for this call.
@@ -332,24 +332,23 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         ``drive`` is how a stream is read before it is read to its end, such as ``"next send"``; or whether the call is
         cancelled; or that two calls are made at once.
         """
-        if isinstance(given, Calling):
-            calling = given
-        else:
-            args, named = (given.args, given.kwargs) if isinstance(given, Given) else (tuple(given), dict(kwargs or {}))
-            calling = Calling(args, named, Guest.read(guest) if isinstance(guest, str) else guest, drive)
-        shown = _shown(guest=str(calling.guest or ""), drive=calling.drive)
-        self._note("call", *code_of_given(calling), **shown)
-        if calling.guest is None:
-            self._call(calling)
+        if not isinstance(given, Given):
+            given = Given(tuple(given), dict(kwargs or {}))
+        if guest or drive:
+            given = given._replace(guest=Guest.read(guest) if guest else None, drive=drive)
+        code = [repr(given.args), *([repr(given.kwargs)] if given.kwargs else [])]
+        self._note("call", *code, **_shown(guest=str(given.guest or ""), drive=given.drive))
+        if given.guest is None:
+            self._call(given)
             if self._is_small:
-                self._call_live(calling)
-                self._call_other(calling)
+                self._call_live(given)
+                self._call_other(given)
         else:
-            with self._guest(calling.guest, calling):
-                traces = [self._trace(calling) for _ in range(calling.guest.calls)]
+            with self._guest(given.guest, given):
+                traces = [self._trace(given) for _ in range(given.guest.calls)]
             # Without the guest: a law may call the target itself, and what a guest raises is nobody else's business.
-            if calling.guest.does not in ANSWERS:
-                self._check_laws(calling, traces)
+            if given.guest.does not in ANSWERS:
+                self._check_laws(given, traces)
         self._check(calls=False)
 
 

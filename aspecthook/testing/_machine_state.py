@@ -9,8 +9,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
+from threading import Thread
 from typing import Any, cast
 
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from aspecthook._core.law.hook import Hook
@@ -21,17 +23,28 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError, HookLookupError, HookTypeError, nearest
 
 from ._calls import Given, blank_of, bound_of, finished, quiet, refuse_running_loop
-from ._candidates import Candidate, marked_names, never, odd, read, variants
+from ._candidates import (
+    Candidate,
+    Ran,
+    answering_hooks,
+    asking_hooks,
+    marked_names,
+    never,
+    odd,
+    read,
+    small_hooks,
+    variants,
+)
 from ._drives import DRIVES, drives_of
 from ._expected_hooks import Expected
 from ._guests import DEEDS, Guest, PlannedError, PlannedStop, guests_of
 from ._laws import check_plain, laws_in, traces
-from ._own_hooks import Ran, answering_hooks, asking_hooks, small_hooks
 from ._played import Played
 from ._rows import Counts, Row
-from ._samples import samples_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+_SMALL = (0, 1, 3, 2)  # what parameters are given of which nothing is known
 
 
 class MachineState:
@@ -156,7 +169,12 @@ class MachineState:
         """Return some arguments for calls, always the same; they are drawn once for all machines of a class."""
         known: list[Given] | None = vars(type(self)).get("_known_samples")
         if known is None:
-            known = type(self)._known_samples = samples_of(self.arguments, self._positional, self._keywords)
+            if self.arguments is not None:
+                known = _drawn(self.arguments)
+            else:
+                numbers = _SMALL if self._names else _SMALL[:1]
+                known = [Given((one,) * self._positional, dict.fromkeys(self._keywords, one)) for one in numbers]
+            type(self)._known_samples = known
         return known
 
     def teardown(self) -> None:
@@ -274,3 +292,29 @@ def put(level: MountPoint, candidate: Candidate) -> Hook:
     there = any((one.kind, one.meant) == (candidate.kind, function) for one in level.members)
     options = cast("Adding", {**candidate.options, "again": True} if there else candidate.options)
     return level.add(candidate.kind, candidate.function, *candidate.types, **options)
+
+
+def _drawn(arguments: st.SearchStrategy[Any]) -> list[Given]:
+    found: list[Given] = []
+
+    def draw() -> None:
+        @settings(
+            max_examples=len(_SMALL),
+            derandomize=True,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
+        )
+        @given(arguments)
+        def take(drawn: Any) -> None:
+            args, kwargs = drawn
+            found.append(Given(tuple(args), dict(kwargs)))
+
+        take()
+
+    # In a thread of its own, since Hypothesis may be running the machine in this one, and would refuse.
+    thread = Thread(target=draw)
+    thread.start()
+    thread.join()
+    return found

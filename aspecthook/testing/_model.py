@@ -132,13 +132,7 @@ def interpreted(
 ) -> tuple[object, BaseException | None]:
     """Make a call by the interpreter of law 1, on the hooks themselves; return its result and what it raised.
 
-    Args:
-        mount: The mount point.
-        rows: The hooks that should act in the call.
-        bound: What a bound method passes by itself.
-        given: What the call is given.
-        counts: How often the hooks have acted.
-        came: What the target is to return or to raise; if None, it is called.
+    The target is called, unless it is known what `came` of it.
     """
     values = values_of(mount, given, bound)
     if values is None:

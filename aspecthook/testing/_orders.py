@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
@@ -86,37 +86,28 @@ def _rows(row: Hooks, *, keep: bool, choose: Choices = list) -> Iterator[Hooks]:
     This is the usual search for all linear extensions, with a stack of its own: a chain may be longer than Python lets
     functions call each other.
     """
-    followers, waiting = _graph(list(row))
-    places = {id(hook): place for place, hook in enumerate(row)}
-    path: list[Hook] = []
+    before: dict[int, set[int]] = {id(hook): set() for hook in row}
+    for hook, followers in zip(row, _graph(list(row))[0], strict=True):
+        for place in followers:
+            before[id(row[place])].add(id(hook))
 
-    def candidates() -> Iterator[Hook]:
-        placed = set(map(id, path))
-        ready = [hook for place, hook in enumerate(row) if not waiting[place] and id(hook) not in placed]
+    def longer(begun: Hooks) -> Iterator[Hooks]:
+        placed = set(map(id, begun))
+        ready = [hook for hook in row if id(hook) not in placed and before[id(hook)] <= placed]
         if keep:
             lowest = min((hook.priority for hook in ready), default=0)
             ready = [hook for hook in ready if hook.priority == lowest]
-        return iter(choose(ready))
+        return ((*begun, hook) for hook in choose(ready))
 
-    def step(hook: Hook, by: int) -> None:
-        for place in followers[places[id(hook)]]:
-            waiting[place] += by
-
-    stack = [candidates()]
-    if not row:
-        yield ()
+    stack = [iter([cast("Hooks", ())])]
     while stack:
-        hook = next(stack[-1], None)
-        if hook is None:
+        begun = next(stack[-1], None)
+        if begun is None:
             stack.pop()
-            if path:
-                step(path.pop(), 1)
-            continue
-        path.append(hook)
-        step(hook, -1)
-        if len(path) == len(row):
-            yield tuple(path)
-        stack.append(candidates())
+        elif len(begun) == len(row):
+            yield begun
+        else:
+            stack.append(longer(begun))
 
 
 # Does the order matter?

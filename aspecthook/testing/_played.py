@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +50,7 @@ def site_of(mount: MountPoint) -> Site:
     """Make the site of a replay, in which nothing waits."""
     emission = mount.site().signature.emission
     site = Site(mount.name, mount.code(), lambda: mount.function, _find_nothing, emission)
+    site.signature = copy.copy(site.signature)  # functions with the same parameters share one
     site.signature.style = "generator" if "generator" in site.signature.style else "function"
     return site
 

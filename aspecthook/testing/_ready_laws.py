@@ -13,7 +13,8 @@ from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
 
-from ._repeat import Hooks, Wait, came, repeated, same, same_outcome, side_by_side, steady, wait_for, with_row
+from ._calls import run_to_end
+from ._repeat import Hooks, Wait, came, repeated, same, same_outcome, side_by_side, steady, with_row
 from ._shortened import shortened
 from ._steps import TARGET, Trace
 
@@ -37,7 +38,7 @@ class ReadyLaw:
         return self if machine is None else ReadyLaw(self.word, self.names, self._broken, machine)
 
     def __call__(self, trace: Trace) -> bool:
-        sentence = self._broken(trace, getattr(self._machine, "wait_for", wait_for))
+        sentence = self._broken(trace, getattr(self._machine, "wait_for", run_to_end))
         if sentence is not None:
             raise AssertionError(sentence)
         return True

@@ -7,9 +7,11 @@ reported as such, and never as a difference between orders.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
@@ -42,13 +44,7 @@ class NotRepeatableError(AspecthookError, RuntimeError):
     """
 
 
-def wait_for(awaitable: Awaitable[Trace]) -> Trace:
-    """Run what a call of an async target returned, in an event loop of its own."""
-    trace: Trace = run_to_end(awaitable)
-    return trace
-
-
-def repeated(trace: Trace, chain: Chain, wait: Wait = wait_for) -> Trace:
+def repeated(trace: Trace, chain: Chain, wait: Wait = run_to_end) -> Trace:
     """Make the call of a trace again, with the hooks of a chain."""
     if trace._again is None:
         raise HookTypeError(f"{trace.label}: this trace was not made by trace_of, and its call cannot be made again")
@@ -60,7 +56,7 @@ def repeated(trace: Trace, chain: Chain, wait: Wait = wait_for) -> Trace:
     return again
 
 
-def steady(trace: Trace, wait: Wait = wait_for) -> Trace:
+def steady(trace: Trace, wait: Wait = run_to_end) -> Trace:
     """Make the call of a trace again in the same order, and return the new trace.
 
     Raises:
@@ -125,6 +121,57 @@ def same(one: Any, other: Any) -> bool:
         return bool(equal) or bool(one != one and other != other)  # noqa: PLR0124  # only NaN is not equal to itself
     except Exception:  # arrays of different shapes, an __eq__ that fails
         return False
+
+
+# Copies of what a call is given
+
+# What a bound method passes by itself, the arguments, the keyword arguments. Any: they are of any type.
+Everything = tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]
+
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+
+
+def kept_of(everything: Everything) -> Everything:
+    """Return what is to be kept of a call before it is made.
+
+    Only plain data is copied now. Copying another object may be slow and may run code of the user's, and most traced
+    calls are never made again; such an object is copied as the first call has left it.
+    """
+    bound, args, kwargs = everything
+    return tuple(map(_kept, bound)), tuple(map(_kept, args)), {name: _kept(value) for name, value in kwargs.items()}
+
+
+def _kept(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value) if _is_data(value) else value
+    except RecursionError:  # a list that contains itself
+        return value
+
+
+def _is_data(value: Any) -> bool:
+    kind: type[Any] = type_of(value)
+    if kind in (list, tuple, set, frozenset):
+        return all(map(_is_data, value))
+    if kind is dict:
+        return all(map(_is_data, value)) and all(map(_is_data, value.values()))
+    return kind in _ATOMS
+
+
+def copy_of(everything: Everything) -> Everything:
+    """Return a deep copy, in which objects that cannot be copied are themselves."""
+    try:
+        return copy.deepcopy(everything)
+    except Exception:
+        bound, args, kwargs = everything
+        named = {name: _copied(value) for name, value in kwargs.items()}
+        return tuple(map(_copied, bound)), tuple(map(_copied, args)), named
+
+
+def _copied(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # a file, a lock, a generator
+        return value
 
 
 # Orders

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, cast, final
 
@@ -178,15 +178,26 @@ class Replay:
             raise known.raised
         return known.answer
 
-    def stand_in(self, hook: Hook) -> Callable[..., object]:
-        """Make a function that takes anything and does what the hook has done."""
+    def parts_of(self, hook: Hook) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[partial[Part], list[Any]]]:
+        """Return what reads the arguments of a hook: as what begins its part, and the `proceed` of an around hook."""
         words, shown = words_of(hook.asks, self.site.signature.names), labels(hook, self.site.signature.names)
 
-        def stand_in(*args: Any, **kwargs: Any) -> object:
-            proceeds: list[Callable[..., Any]] = []
+        def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[partial[Part], list[Any]]:
+            proceeds: list[Any] = []
             if hook.kind == "around":
                 with_proceed(words, args, kwargs, proceeds.append)
-            with self.part(hook, Step(hook.kind, hook.name, given_of(shown, args, kwargs)), *proceeds) as part:
+            should = Step(hook.kind, hook.name, given_of(shown, args, kwargs))
+            return partial(self.begin, hook, should, proceeds), proceeds
+
+        return read
+
+    def stand_in(self, hook: Hook) -> Callable[..., object]:
+        """Make a function that takes anything and does what the hook has done."""
+        read = self.parts_of(hook)
+
+        def stand_in(*args: Any, **kwargs: Any) -> object:
+            opened, _ = read(args, kwargs)
+            with opened() as part:
                 return part.answer_with_one_yield() if hook.kind == "around" and not hook.proceeds else part.answer()
 
         return stand_in
@@ -198,7 +209,7 @@ class Replay:
         has_conditions = double.gate is not None or double.when is not None or double.guard is not None
         is_due, guard = double.gate, double.guard
         double.gate = double.gate_asks = double.when = double.when_asks = double.guard = None
-        words, shown = words_of(double.asks, self.site.signature.names), labels(hook, self.site.signature.names)
+        read = self.parts_of(hook)
 
         def holds() -> bool:
             if is_due is not None and not is_due():
@@ -212,17 +223,14 @@ class Replay:
             return (yield from cast("Generator[Any, Any, Any]", made)) if is_stream(made) else made
 
         def stream(*args: Any, **kwargs: Any) -> object:
-            proceeds: list[Callable[..., Any]] = []
-            with_proceed(words, args, kwargs, proceeds.append)
-            should = Step(hook.kind, hook.name, given_of(shown, args, kwargs))
-            make = partial(self.stream_of, hook, should, proceeds[0])
-            return lazily(make, proceeds[0]) if has_conditions else make()
+            opened, (proceed,) = read(args, kwargs)
+            make = partial(self.stream_of, hook, opened, proceed)
+            return lazily(make, proceed) if has_conditions else make()
 
         double.function = stream
 
-    def stream_of(self, hook: Hook, should: Step, proceed: Callable[..., Any]) -> object:
+    def stream_of(self, hook: Hook, opened: Callable[[], Part], proceed: Callable[..., Any]) -> object:
         """Return a stream that does what that of the hook has done."""
-        opened = partial(self.part, hook, should, proceed)
         if hook.flavour in ("generator", "async generator"):
             return played(opened) if hook.proceeds else within(opened, proceed())  # opened before it begins itself
         with ExitStack() as stack:
@@ -230,26 +238,14 @@ class Replay:
             while part.events and not is_own(part.events[0]):
                 part.act(part.events.pop(0))
             answer = part.step.answer
-            if self.style == "async generator" and not is_astream(answer):
-                part.answered()
+            if (is_astream if self.style == "async generator" else is_stream)(answer):
+                stack.pop_all()  # it is left when the stream ends
+                return played(lambda: part)
+            if self.style == "async generator" and part.step.raised is None:
                 raise HookAnswerError("it has answered no stream")
-            if self.style == "generator" and not is_stream(answer):
-                return part.answered()
-            left = stack.pop_all()  # when the stream ends
-            return played(lambda: _left(part, left))
+            return part.answered()
 
-    @contextmanager
-    def part(self, hook: Hook, should: Step, *proceeds: Callable[..., object]) -> Generator[Part]:
-        """Begin what should be the step of a hook, and end it."""
-        part = Part(self, hook, self.begin(hook, should), proceeds)
-        try:
-            yield part
-        finally:
-            if hook in self.acting:
-                self.acting.remove(hook)
-                self.counts.acting.remove(hook)
-
-    def begin(self, hook: Hook, should: Step) -> Step:
+    def begin(self, hook: Hook, should: Step, proceeds: Sequence[Callable[..., object]]) -> Part:
         """Begin what a hook does, if it was its turn and it was given what it should be."""
         step = self.take(should.kind, should.name)
         self.compare_given(repr(step), should, step)
@@ -259,7 +255,7 @@ class Replay:
             wrong = self.differs(one)
             if wrong is not None:
                 raise self.astray(f"in the call that {hook.name!r} makes, {wrong}")
-        return step
+        return Part(self, hook, step, proceeds)
 
     def compare_given(self, who: str, should: Step, step: Step) -> None:
         """Check what a hook or its predicate was given."""
@@ -306,7 +302,7 @@ class Replay:
 
     def stream(self, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         """Do what the target has done, which is a generator, sync or async."""
-        return played(lambda: nullcontext(self.begin_target(args, kwargs)))
+        return played(partial(self.begin_target, args, kwargs))
 
 
 @final
@@ -323,6 +319,14 @@ class Part:
         self.events = [*step._events]
         self.resumed = [event for event in self.events if isinstance(event, Resumption)]
         self.streams: dict[int, Any] = {}
+
+    def __enter__(self) -> Part:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.hook in self.replay.acting:
+            self.replay.acting.remove(self.hook)
+            self.replay.counts.acting.remove(self.hook)
 
     def answer(self) -> object:
         """Do what the hook has done, and answer what it has answered."""
@@ -439,13 +443,7 @@ class Part:
 _RECEIVED = {NEXT: "been resumed", SEND: "been sent ", THROW: "been thrown ", CLOSE: "been closed"}
 
 
-@contextmanager
-def _left(part: Part, left: ExitStack) -> Generator[Part]:
-    with left:
-        yield part
-
-
-def played(opened: Callable[[], AbstractContextManager[Part]]) -> Generator[Any, Any, Any]:
+def played(opened: Callable[[], Part]) -> Generator[Any, Any, Any]:
     """Do again what a generator has done."""
     with opened() as part:
         first: Any = next(iter(part.events), None)
@@ -475,9 +473,7 @@ def _following(events: Sequence[Any], last: Resumption) -> Iterator[Any]:
         yield None  # it was never resumed after that
 
 
-def within(
-    opened: Callable[[], AbstractContextManager[Part]], source: Generator[Any, Any, Any]
-) -> Generator[Any, Any, Any]:
+def within(opened: Callable[[], Part], source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Run a stream at the one `yield` of a hook."""
     with opened() as part:
         part.come_to_its_yield()

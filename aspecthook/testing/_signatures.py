@@ -131,32 +131,18 @@ def signature(text: str) -> inspect.Signature:
         (found,) = ast.parse(f"def f{text}: ...").body
         if not isinstance(found, ast.FunctionDef) or ast.unparse(found.body[0]) != "..." or len(found.body) > 1:
             raise ValueError("there is more than that")
-        return _Signature(_parameters(found.args))
+        args = found.args
+        for one in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
+            if one is not None and one.annotation is not None:
+                raise ValueError(f"{one.arg!r} is annotated")
+        for default in (*args.defaults, *args.kw_defaults):
+            if default is not None:
+                ast.literal_eval(default)
+        space: dict[str, Any] = {}
+        exec(f"def f({ast.unparse(args)}): ...", space)
+        return _Signature(list(inspect.signature(space["f"]).parameters.values()))
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{text!r} is no signature such as '(a, /, b=1, *rest)': {error}") from None
-
-
-def _parameters(args: ast.arguments) -> list[Parameter]:
-    """Read the parameters from a syntax tree."""
-    positional = [(one, "positional only") for one in args.posonlyargs] + [(one, "positional") for one in args.args]
-    required: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
-    found = [
-        _parameter(one, cast("How", how), default)
-        for (one, how), default in zip(positional, [*required, *args.defaults], strict=True)
-    ]
-    if args.vararg:
-        found.append(_parameter(args.vararg, "*", None))
-    for one, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        found.append(_parameter(one, "keyword", default))
-    if args.kwarg:
-        found.append(_parameter(args.kwarg, "**", None))
-    return found
-
-
-def _parameter(arg: ast.arg, how: How, default: ast.expr | None) -> Parameter:
-    if arg.annotation is not None:
-        raise ValueError(f"{arg.arg!r} is annotated")
-    return Parameter(arg.arg, _KINDS[how], default=Parameter.empty if default is None else ast.literal_eval(default))
 
 
 @st.composite
@@ -247,15 +233,10 @@ def _extra_names(parameters: list[Parameter], given: int) -> list[str]:
 
 
 def define(name: str, signature: inspect.Signature, body: str, act: object, *, method: bool = False) -> FunctionType:
-    """Make a function of a signature.
+    """Make a function of a signature; as a method, ``self`` is its first parameter.
 
-    Args:
-        name: Its ``__name__``.
-        signature: Its parameters.
-        body: ``def`` or ``async def``, a colon, and what it does. In it ``ACT`` is `act`, and ``GIVEN`` a dict of the
-            arguments by name.
-        act: What the body calls.
-        method: Whether ``self`` is to be the first parameter.
+    The body is ``def`` or ``async def``, a colon, and what it does. In it ``ACT`` is `act`, and ``GIVEN`` a dict of the
+    arguments by name.
     """
     parameters = list(signature.parameters.values())
     written = name if name.isascii() and name.isidentifier() and not iskeyword(name) else "hook"

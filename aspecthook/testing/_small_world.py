@@ -8,26 +8,28 @@ story is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice, permutations
 from math import perm
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from aspecthook._core.law.kinds import KINDS
+from aspecthook._errors import is_ours as is_internal
 
 from ._calls import quiet
 from ._laws import check_refusals, unchanged
 from ._lifetimes import check_death, check_lifetimes
 from ._machine_draws import SETTINGS, is_ours
 from ._machine_rules import Rules
-from ._story import with_story
 
 Story = TypeVar("Story", bound=tuple[str, ...])
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+_RUNNERS = {"hypothesis", "unittest", "contextlib", "_pytest"}
 _HOOKS = 3
 _MOST = 400  # stories of one size: all there are with three of eight candidates
 _FEW = 60  # of more, some that are spread evenly: of hooks of one kind, and of hooks of several kinds
@@ -276,3 +278,41 @@ def _noting(entered: list[int], number: int) -> Callable[[], None]:
         entered.append(number)
 
     return note
+
+
+# A failure, written as a test function that repeats it
+
+
+def test_function(machine: type[Any], name: str, lines: Iterable[str]) -> str:
+    """Write a test function of these lines, in which ``state`` is the machine."""
+    if "<locals>" in machine.__qualname__:
+        found = f"# {machine.__name__} is made in {machine.__qualname__.partition('.')[0]} of {machine.__module__}."
+    else:
+        found = f"from {machine.__module__} import {machine.__qualname__.partition('.')[0]}"
+    suffix = "".join([char if char.isalnum() else "_" for char in name]).strip("_") or "story"
+    made = machine.__name__ if "<locals>" in machine.__qualname__ else machine.__qualname__
+    body = [f"state = {made}()", *(line for several in lines for line in several.splitlines()), "state.teardown()"]
+    return "\n".join([found, "", "", f"def test_{suffix}():", *(f"    {line}" for line in body)])
+
+
+def with_story(error: BaseException, machine: type[Any], lines: Iterable[str]) -> BaseException:
+    """Add the test function that repeats a failure to an error, in place of the steps that Hypothesis prints."""
+    text = test_function(machine, getattr(error, "law", "") or "story", lines)
+    notes = [note for note in getattr(error, "__notes__", ()) if not _is_step(note)]
+    error.__notes__ = [f"To see it again:\n\n{text}\n", *notes]
+    return error.with_traceback(_of_users(error.__traceback__))
+
+
+def _is_step(note: str) -> bool:
+    return note.startswith(("state.", "state = ", "Falsifying example"))
+
+
+def _of_users(traceback: TracebackType | None) -> TracebackType | None:
+    """Leave out the frames that come before the first of the user's own."""
+    while traceback is not None and _is_internal(traceback.tb_frame):
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _is_internal(frame: FrameType) -> bool:
+    return is_internal(frame) or str(frame.f_globals.get("__name__")).partition(".")[0] in _RUNNERS

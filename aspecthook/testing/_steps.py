@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from aspecthook._core.law.call import Call
@@ -32,6 +33,7 @@ class Recorded:
 
 
 @final
+@dataclass(eq=False, repr=False, slots=True)
 class Step(Recorded):
     """One hook of a traced call, or its target: ``kind``, ``name``, ``given``, its ``answer`` or what it ``raised``.
 
@@ -45,37 +47,26 @@ class Step(Recorded):
         target double(n=3) → 6
     """
 
-    __slots__ = (
-        "_at",
-        "_call",
-        "_context",
-        "_events",
-        "_is_pending",
-        "_is_unfit",
-        "_steps",
-        "answer",
-        "given",
-        "kind",
-        "name",
-        "raised",
-    )
+    kind: str
+    name: str
+    given: dict[str, object]
+    _steps: Sequence[Step] = ()  # those of the call
+    answer: object = field(init=False, default=None)
+    raised: BaseException | None = field(init=False, default=None)
+    _at: int = field(init=False)  # how many steps had begun before
+    # What a hook that has something inside did, and what was asked of a stream, in the order in which it happened.
+    _events: list[Proceeding | Resumption] = field(init=False, default_factory=list["Proceeding | Resumption"])
+    _is_unfit: bool = field(init=False, default=False)  # whether it could not be called with what it was given
+    _is_pending: bool = field(init=False, default=False)  # whether nobody has awaited its answer
+    _context: BaseException | None = field(init=False, default=None)  # of what it raised, as it raised it
+    # What `call` had; it changes until the call has ended.
+    _call: tuple[object, ...] | None = field(init=False, default=None)
 
-    def __init__(self, kind: str, name: str, given: dict[str, object], steps: Sequence[Step] = ()) -> None:
-        self.kind = kind
-        self.name = name
-        self.given = given
-        self.answer: object = None
-        self.raised: BaseException | None = None
-        self._steps = steps  # those of the call
-        self._at = len(steps)  # how many had begun before
-        # What a hook that has something inside did, and what was asked of a stream, in the order in which it happened.
-        self._events: list[Proceeding | Resumption] = []
-        self._is_unfit = False  # whether it could not be called with what it was given
-        self._is_pending = False  # whether it has answered an awaitable that nobody has awaited
-        self._context: BaseException | None = None  # of what it raised, as it raised it
-        call: Any = given.get("call")
-        # What `call` has now; it changes until the call has ended.
-        self._call = (tuple(call.arguments.values()), call.result, call.exc) if isinstance(call, Call) else None
+    def __post_init__(self) -> None:
+        self._at = len(self._steps)
+        call: Any = self.given.get("call")
+        if isinstance(call, Call):
+            self._call = (tuple(call.arguments.values()), call.result, call.exc)
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.line}"
@@ -97,16 +88,14 @@ class Step(Recorded):
 
 
 @final
+@dataclass(eq=False, slots=True)
 class Proceeding(Recorded):
     """One time that an around hook proceeded: with what, and what came of it."""
 
-    __slots__ = ("answer", "args", "kwargs", "raised")
-
-    def __init__(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> None:
-        self.args = args
-        self.kwargs = dict(kwargs or {})
-        self.answer: object = _PENDING
-        self.raised: BaseException | None = None
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict[str, object])
+    answer: object = field(init=False, default=_PENDING)
+    raised: BaseException | None = field(init=False, default=None)
 
     def _fail(self, error: BaseException) -> None:
         self.raised = error
@@ -118,6 +107,7 @@ class Proceeding(Recorded):
 
 
 @final
+@dataclass(eq=False, repr=False, slots=True)
 class Trace:
     """What happened in one call: its ``steps`` in the order in which they began, and its ``result`` or ``exc``.
 
@@ -141,38 +131,22 @@ class Trace:
         ((3,), {}, {'n': 3})
     """
 
-    __slots__ = (
-        "_again",
-        "_asked",
-        "_beside",
-        "_chain",
-        "_resumed",
-        "_target",
-        "args",
-        "arguments",
-        "exc",
-        "kwargs",
-        "label",
-        "result",
-        "steps",
-    )
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.steps: list[Step] = []
-        # Any: a law compares them as it likes, and only the target knows their types.
-        self.args: tuple[Any, ...] = ()
-        self.kwargs: dict[str, Any] = {}
-        self.arguments: dict[str, Any] = {}
-        self.result: Any = None
-        self.exc: BaseException | None = None
-        self._asked: list[Step] = []  # the predicates `when`
-        self._resumed: list[Resumption] = []  # how a stream was read, and what came of it
-        self._beside: Trace | None = None  # another call, which was made at once
-        self._target = ""  # its name
-        # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
-        self._chain = Chain(())
-        self._again: Callable[[Chain], Trace | Awaitable[Trace]] | None = None
+    label: str
+    steps: list[Step] = field(init=False, default_factory=list[Step])
+    # Any: a law compares them as it likes, and only the target knows their types.
+    args: tuple[Any, ...] = field(init=False, default=())
+    kwargs: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
+    arguments: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
+    result: Any = field(init=False, default=None)
+    exc: BaseException | None = field(init=False, default=None)
+    _asked: list[Step] = field(init=False, default_factory=list[Step])  # the predicates `when`
+    # How a stream was read, and what came of it.
+    _resumed: list[Resumption] = field(init=False, default_factory=list[Resumption])
+    _beside: Trace | None = field(init=False, default=None)  # another call, which was made at once
+    _target: str = field(init=False, default="")  # its name
+    # The hooks that acted in the call, and what makes the same call again with the hooks of a chain.
+    _chain: Chain = field(init=False, default_factory=lambda: Chain(()))
+    _again: Callable[[Chain], Trace | Awaitable[Trace]] | None = field(init=False, default=None)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -16,24 +16,9 @@ from aspecthook._core.law.options import Options, Priority
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._core.mount.hookable import hooks
 
-from ._signatures import signature, signatures
+from ._rows import Row, ordered
 from ._specs import HookSpec, OrderSpec
-from ._targets import Outcome, Target, failures, targets
-
-__all__ = [
-    "HookSpec",
-    "OrderSpec",
-    "Outcome",
-    "Target",
-    "answers",
-    "chains",
-    "failures",
-    "hooks_for",
-    "orders",
-    "signature",
-    "signatures",
-    "targets",
-]
+from ._targets import Target, failures
 
 # In the order in which draws shrink: to the first.
 _KINDS: tuple[Kind, ...] = ("pre", "post", "around", "exception", "always", "item")
@@ -107,19 +92,8 @@ _priorities: list[int | str] = [50, 0, 100, *Priority.__members__]
 _priority = st.sampled_from(_priorities) | st.integers(0, 100)
 
 
-def _precedes(first: OrderSpec, second: OrderSpec) -> bool:
-    return second.name in first.before or first.name in second.after
-
-
 def _is_orderable(specs: list[OrderSpec]) -> bool:
-    """Whether the constraints can be met, by the words of law 2."""
-    left = list(specs)
-    while left:
-        met = next((one for one in left if not any(_precedes(other, one) for other in left)), None)
-        if met is None:
-            return False
-        left.remove(met)
-    return True
+    return ordered([Row(one, "pre", one.name, None, 0, one.before, one.after) for one in specs]) is not None
 
 
 def _orderable(specs: list[OrderSpec]) -> list[OrderSpec]:

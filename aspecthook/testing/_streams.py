@@ -7,6 +7,7 @@ that order does the same.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from aspecthook._core.law.streams import start
@@ -17,31 +18,22 @@ NEXT, SEND, THROW, CLOSE, DROP, CANCEL = "next", "send", "throw", "close", "drop
 
 
 @final
+@dataclass(eq=False, slots=True)
 class Resumption:
-    """One time that a stream was resumed: how, with what, and what came of it.
+    """One time that a stream was resumed: how, with what, and what came of it."""
 
-    Attributes:
-        how: What was asked of the stream: ``"next"``, ``"send"``, ``"throw"``, ``"close"`` and so on.
-        value: What was sent or thrown.
-        source: The stream, if it is one that an around hook was given by `proceed`; else it is the hook's own.
-        at: How many steps of the call had begun before.
-        until: How many had begun when something came of it.
-        came: ``"item"``, ``"end"`` or ``"raised"``; empty before.
-        answer: The item, or at the end what was returned.
-        raised: The exception.
-    """
+    how: str  # what was asked of it
+    value: object  # what was sent or thrown
+    _steps: Sequence[object]  # those of the call
+    source: object = None  # the stream, if `proceed` has given it to an around hook; else it is the hook's own
+    at: int = field(init=False)  # how many steps had begun before
+    until: int = field(init=False)  # how many had begun when something came of it
+    came: str = field(init=False, default="")  # "item", "end" or "raised"
+    answer: object = field(init=False, default=None)  # the item, or at the end what was returned
+    raised: BaseException | None = field(init=False, default=None)
 
-    __slots__ = ("_steps", "answer", "at", "came", "how", "raised", "source", "until", "value")
-
-    def __init__(self, how: str, value: object, steps: Sequence[object], source: object = None) -> None:
-        self.how = how
-        self.value = value
-        self.source = source
-        self._steps = steps
-        self.at = self.until = len(steps)
-        self.came = ""
-        self.answer: object = None
-        self.raised: BaseException | None = None
+    def __post_init__(self) -> None:
+        self.at = self.until = len(self._steps)
 
     def give(self, came: str, answer: object = None, raised: BaseException | None = None) -> None:
         """Record what came of it."""
@@ -191,4 +183,4 @@ def completed(made: Awaitable[Any]) -> Any:
         made.__await__().send(None)
     except StopIteration as stop:
         return stop.value
-    raise RuntimeError("what is played again waits for something")
+    raise RuntimeError("a call that is not async waits for something")

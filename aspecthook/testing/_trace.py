@@ -24,9 +24,9 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import nearest, plural
 
 from ._calls import Given, bound_of, values_of
-from ._copies import copy_of, kept_of
 from ._drives import AT_ONCE, cancelled_after, reading
 from ._noting import mapped, noting, noting_target
+from ._repeat import copy_of, kept_of
 from ._shortened import shortened
 from ._steps import Trace
 from ._streams import Resumption, completed
@@ -74,27 +74,22 @@ def make_call(
     bound: tuple[object, ...],
     given: Given,
     chain: Chain | None = None,
-    drive: str = "",
 ) -> Trace | Awaitable[Trace]:
     """Make one call with the hooks that act now, or with those of a chain, which then do not count their runs.
 
-    Args:
-        mount: The mount point.
-        bound: What a bound method passes by itself.
-        given: What the call is given.
-        chain: The hooks, in an order that need not be that of law 2.
-        drive: How a stream is read, before it is read to its end; or when an awaited call is cancelled; or that two
-            calls are made at once.
+    The order of that chain need not be that of law 2. Of two calls that are made at once, the first is returned.
     """
-    begun = [_begun(mount, bound, given, chain) for _ in range(2 if drive == AT_ONCE else 1)]
+    begun = [_begun(mount, bound, given, chain)]
     trace, call = begun[0]
-    if drive == AT_ONCE:
-        trace._beside, drive = begun[1][0], ""
+    drive = given.drive.split()
+    if given.drive == AT_ONCE:
+        begun.append(_begun(mount, bound, given, chain))
+        trace._beside, drive = begun[1][0], []
     style = mount.site().signature.style
     if style == "coroutine":
-        return _awaited_at_once(begun, len(drive.split()))
+        return _awaited_at_once(begun, len(drive))
     if "generator" in style:
-        reading = _read_in_turn(begun, drive.split())
+        reading = _read_in_turn(begun, drive)
         return reading if style == "async generator" else cast("Trace", completed(reading))
     with _held(trace):
         trace.result = call()
@@ -120,7 +115,7 @@ def untraced(mount: MountPoint, bound: tuple[object, ...], given: Given) -> Trac
     """Return the trace of a call that is not made yet."""
     trace = Trace(mount.name)
     trace._target = mount.function.__name__
-    trace.args, trace.kwargs = given
+    trace.args, trace.kwargs = given.args, given.kwargs
     values = values_of(mount, given, bound)
     if values is not None:  # else the call itself raises a TypeError
         trace.arguments = mount.site().arguments(values)

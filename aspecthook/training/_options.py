@@ -1,4 +1,7 @@
-"""Checks of the options that training hooks and callbacks are given, by scripts and by config files."""
+"""Checks of the options that training hooks and callbacks are given, by scripts and by config files.
+
+Each raises a HookTypeError for a value of another type, and a HookOptionError for one that is impossible.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,7 @@ Choice = TypeVar("Choice")
 
 
 def whole_number(who: str, name: str, value: object, least: int) -> int:
-    """Return a whole number that is not less than `least`.
-
-    Raises:
-        HookTypeError: The value is not an int; True and False are not either.
-        HookOptionError: It is too small.
-
-    Example:
-        >>> whole_number("EvalHook", "interval", 5, 1)
-        5
-    """
+    """Return a whole number that is not less than `least`; True and False are none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise HookTypeError(f"{who}: {name}={brief(value)} is not a whole number")
     if value < least:
@@ -35,16 +29,7 @@ def optional_number(who: str, name: str, value: object, least: int) -> int | Non
 
 
 def finite_number(who: str, name: str, value: object, *, above: float = -inf, below: float = inf) -> float:
-    """Return a finite number between two bounds, which are not allowed themselves.
-
-    Raises:
-        HookTypeError: The value is neither an int nor a float; True and False are not either.
-        HookOptionError: It is infinite, NaN or out of bounds.
-
-    Example:
-        >>> finite_number("EMAHook", "momentum", 0.1, above=0, below=1)
-        0.1
-    """
+    """Return a finite int or float between two bounds, which are not allowed themselves."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise HookTypeError(f"{who}: {name}={brief(value)} is not a number")
     if not above < value < below:
@@ -54,15 +39,7 @@ def finite_number(who: str, name: str, value: object, *, above: float = -inf, be
 
 
 def one_of(who: str, name: str, value: object, choices: Sequence[Choice]) -> Choice:
-    """Return a value that is one of the choices.
-
-    Raises:
-        HookOptionError: It is none of them; the message names the nearest one.
-
-    Example:
-        >>> one_of("NanGuardHook", "action", "skip", ["raise", "skip", "stop"])
-        'skip'
-    """
+    """Return a value that is one of the choices; the error names the nearest one."""
     if value in choices:
         return cast("Choice", value)
     *first, last = map(repr, choices)

@@ -176,8 +176,9 @@ def acquire(
         found = mount.woven.get(key)
         if found is not None:
             found.release(claim)
+        made = identity(mount.unbound(wanted.function))
         for hook in mount.members:
-            if hook not in before and hook.kind == wanted.kind and hook.options is wanted.options:
+            if hook not in before and hook.kind == wanted.kind and hook.identity == made:
                 hook.remove()
         mount.tidy()
         raise

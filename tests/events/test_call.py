@@ -18,13 +18,6 @@ from tests.threads import at_once
 # What a call returns
 
 
-def test_call_returns_answers_that_are_not_none_in_order() -> None:
-    rang.on(lambda who: f"{who} b")
-    rang.on(lambda: None)
-    rang.on(lambda who: f"{who} a", priority="HIGH")
-    assert rang("ann") == ["ann a", "ann b"]
-
-
 def test_falsy_answers_and_return_none_are_kept() -> None:
     for answer in (Return(None), Return(0), 0, "", False, [], ()):
         rang.on(lambda answer=answer: answer)
@@ -103,19 +96,6 @@ def test_fold_leaves_the_argument_to_other_kinds_of_hooks() -> None:
     cleaned.always(lambda text: seen.append(text))
     assert cleaned("a") == "a!"
     assert seen == [("on", "a"), ("a", "a!", "a"), "a"]
-
-
-@pytest.mark.parametrize("count", [1, 23, 24, 25, 100])
-@pytest.mark.parametrize("gives", ["list", "first", "fold"])
-def test_many_subscribers_behave_as_few(gives: str, count: int) -> None:
-    options: dict[str, Any] = {"list": {}, "first": {"first": True}, "fold": {"fold": "n"}}[gives]
-
-    def stub(n: int) -> Any: ...
-
-    made: Any = event(**options)(stub) if options else event(stub)
-    for place in range(count):
-        made.on(lambda n, place=place: n + 1 if gives != "first" or place == count - 1 else None)
-    assert made(0) == {"list": [1] * count, "first": 1, "fold": count}[gives]
 
 
 @pytest.mark.parametrize("gives", [{}, {"first": True}, {"fold": "n"}])

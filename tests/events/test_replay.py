@@ -272,35 +272,30 @@ def test_short_history_loses_no_call_made_during_replay() -> None:
 @pytest.mark.parametrize("replay", [True, 1, 3])
 @pytest.mark.parametrize("kind", ["bare", "pre", "around", "on"])
 def test_replay_with_hooks_while_other_threads_call(kind: str, replay: bool | int) -> None:
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(15):
-            said, rows = made(replay=replay), list[list[int]]()
-            if kind == "around":
-                said.around(lambda proceed: proceed())
-            elif kind != "bare":
-                hooks(said).add("pre" if kind == "pre" else "on", lambda: None)
+    for _ in range(15):
+        said, rows = made(replay=replay), list[list[int]]()
+        if kind == "around":
+            said.around(lambda proceed: proceed())
+        elif kind != "bare":
+            hooks(said).add("pre" if kind == "pre" else "on", lambda: None)
 
-            def speak(first: int, said: Any = said) -> None:
-                for n in range(first, first + 40):
-                    said(n)
+        def speak(first: int, said: Any = said) -> None:
+            for n in range(first, first + 40):
+                said(n)
 
-            def listen(said: Any = said, rows: list[list[int]] = rows) -> None:
-                for _ in range(4):
-                    row: list[int] = []
-                    rows.append(row)
-                    said.on(lambda n, row=row: row.append(n))
+        def listen(said: Any = said, rows: list[list[int]] = rows) -> None:
+            for _ in range(4):
+                row: list[int] = []
+                rows.append(row)
+                said.on(lambda n, row=row: row.append(n))
 
-            at_once(functools.partial(speak, 0), functools.partial(speak, 100), listen, listen)
-            for row in rows:
-                for first in (0, 100):
-                    mine = sorted(n for n in row if first <= n < first + 100)
-                    # All of them; or, if only the last are kept, all from some point on.
-                    lowest = first if replay is True else min(mine, default=first + 40)
-                    assert mine == list(range(lowest, first + 40))
-    finally:
-        sys.setswitchinterval(interval)
+        at_once(functools.partial(speak, 0), functools.partial(speak, 100), listen, listen, switching=1e-6)
+        for row in rows:
+            for first in (0, 100):
+                mine = sorted(n for n in row if first <= n < first + 100)
+                # All of them; or, if only the last are kept, all from some point on.
+                lowest = first if replay is True else min(mine, default=first + 40)
+                assert mine == list(range(lowest, first + 40))
 
 
 @given(st.randoms(use_true_random=False))

@@ -43,12 +43,14 @@ class Guarded(Small):
     candidates = (Candidate("pre", nothing, name="a", reentrant=False), Candidate("post", nothing, name="b"))
 
 
-def forget_all(self: Any, hook: Hook, step: int) -> None:
-    for counts, keys in ((self._before, hook.before), (self._after, hook.after)):
-        for key in keys:
-            counts[hook.kind, key] = 1
-            if step < 0:
-                del counts[hook.kind, key]
+count = order.Mentions.count
+
+
+def forget_all(self: order.Mentions, hook: Hook, step: int) -> None:
+    count(self, hook, step)
+    for where, keys in (("before", hook.before), ("after", hook.after)):
+        for key in keys if step < 0 else ():
+            self.pop((where, hook.kind, key), None)
 
 
 def pause_all(self: MountPoint, _hooks: object, *, paused: bool) -> None:

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
 from aspecthook import Args, HookAnswerError, HookOrderError, Return, hookable, hooks
+from aspecthook import testing as kit
 from aspecthook._core.law import law as _law_async
 from aspecthook._core.law import law_sync as _law
 from aspecthook._core.law.call import Call, Site
 from aspecthook._core.law.order import Chain
-from aspecthook.testing import _strategies as kit
-from aspecthook.testing._signatures import HOWS
-from aspecthook.testing._strategies import (
+from aspecthook.testing import (
     HookSpec,
     OrderSpec,
     Outcome,
@@ -36,6 +35,8 @@ from aspecthook.testing._strategies import (
     signatures,
     targets,
 )
+from aspecthook.testing._signatures import HOWS
+from aspecthook.testing._strategies import _kinds, _signature_of
 from aspecthook.testing._targets import STYLES
 
 KINDS = ("pre", "around", "item", "exception", "post", "always")
@@ -456,7 +457,7 @@ def test_legal_hooks_break_no_law_when_they_run(data: st.DataObject) -> None:
 def test_every_kind_of_hook_is_drawn_and_shrinks(style: Any, kind: Any) -> None:
     target = Target("(qty)", style)
     if kind == "item" and "generator" not in style:
-        assert kind not in kit._kinds(kit._signature_of(target), None)
+        assert kind not in _kinds(_signature_of(target), None)
         return
     # On an async function, a sync hook that asks for `proceed` is refused.
     simplest = ", flavour='generator'" if style == "coroutine" else ", asks='proceed'"

@@ -130,7 +130,7 @@ def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) 
     hooks(function).add("exception", lambda exc: None, name="exception")
     hooks(function).add("always", seen)
     mount = hooks(function)
-    trace = made(make_call(mount, (), Given((3,), {}), drive=drive))
+    trace = made(make_call(mount, (), Given((3,), {}, drive=drive)))
     assert played(function, *([trace] if trace._beside is None else [trace, trace._beside])) is None
     assert len(trace.steps) > 1 or drive == "close"
 
@@ -138,10 +138,10 @@ def test_a_call_is_replayed_however_its_caller_makes_it(style: str, drive: str) 
 def test_send_throw_and_close_reach_the_target() -> None:
     function = generator()
     mount = hooks(function)
-    sent = made(make_call(mount, (), Given((2,), {}), drive="next send"))
+    sent = made(make_call(mount, (), Given((2,), {}, drive="next send")))
     assert sent.result == [1, 2] and sent._resumed[-1].answer == [MARK, None]
-    assert made(make_call(mount, (), Given((3,), {}), drive="next throw")).exc.args == ("thrown",)
-    assert isinstance(made(make_call(mount, (), Given((3,), {}), drive="next close"))["count"].raised, GeneratorExit)
+    assert made(make_call(mount, (), Given((3,), {}, drive="next throw"))).exc.args == ("thrown",)
+    assert isinstance(made(make_call(mount, (), Given((3,), {}, drive="next close")))["count"].raised, GeneratorExit)
 
 
 def another_item(trace: Trace) -> None:
@@ -181,7 +181,7 @@ def nothing_closed(trace: Trace) -> None:
 )
 def test_wrong_steps_of_a_generator_are_found(change: Callable[[Trace], None], drive: str, says: str) -> None:
     function = generator()
-    trace = made(make_call(hooks(function), (), Given((3,), {}), drive=drive))
+    trace = made(make_call(hooks(function), (), Given((3,), {}, drive=drive)))
     assert played(function, trace) is None
     change(trace)
     assert says in str(played(function, trace))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import _ast
 import gc
 from collections.abc import MutableMapping, Sequence
-from functools import partial
+from functools import lru_cache
 from sys import version_info
 from types import CellType, CodeType, FunctionType
 from typing import Any, Literal, cast, final
@@ -21,7 +21,7 @@ from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
 
 from .copies import Constants
-from .show import FREE_THREADED, file_name, origins_of, render, show
+from .show import FREE_THREADED, file_name, origins_of, show
 from .source import Source
 from .text import PLACEHOLDER, Role, Text, unlike
 from .words import TABLE
@@ -195,7 +195,7 @@ class Linker:
 
     def show(self, template: Template, chain: Chain, code: CodeType) -> None:
         """Let tracebacks find the source of linked code."""
-        show(code, partial(render, template.text, self.signature.names, self.model.co_name, origins_of(chain)))
+        show(code, template.text, self.signature.names, origins_of(chain))
 
     def _code(self, template: Template, values: dict[str, object], filename: str) -> CodeType:
         model, names, code = self.model, self.signature.names, template.code
@@ -212,11 +212,9 @@ class Linker:
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
-            co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
-            co_cellvars=tuple([_named(one, names) for one in code.co_cellvars]),
-            co_freevars=tuple([_named(one, names) for one in code.co_freevars])
-            if template.cells
-            else model.co_freevars,
+            co_varnames=_all_named(code.co_varnames, names),
+            co_cellvars=_all_named(code.co_cellvars, names),
+            co_freevars=_all_named(code.co_freevars, names) if template.cells else model.co_freevars,
             # The code never loads those of the target: they are for tools that ask which modules the target may need.
             co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
@@ -229,15 +227,18 @@ class Linker:
 
     def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
         """Return the object that a pin stands for."""
-        if role.what == "hook":
+        what = role.what
+        if what in facts:
+            return facts[what]
+        if what in self.facts:
+            return self.facts[what]
+        if what == "hook":
             return getattr(getattr(chain, role.kind)[role.first], role.fields[0])
-        if role.what == "row":
+        if what == "row":
             return _rows(getattr(chain, role.kind)[role.first : role.last + 1], role.fields)
-        if role.what == "names":
-            return role.fields
-        if role.what in ("on_hooks", "exception_hooks", "always_hooks"):
-            return getattr(chain, role.what.removesuffix("_hooks"))
-        return facts[role.what] if role.what in facts else self.facts.get(role.what)
+        if what in ("on_hooks", "exception_hooks", "always_hooks"):
+            return getattr(chain, what.removesuffix("_hooks"))
+        return role.fields if what == "names" else None
 
 
 def _rows(hooks: tuple[Hook, ...], fields: tuple[str, ...]) -> tuple[object, ...]:
@@ -254,6 +255,11 @@ def _named(variable: str, names: tuple[str, ...]) -> str:
     """Return the name of a variable: that of a parameter for its placeholder, else one that no parameter has."""
     place = variable.removeprefix(PLACEHOLDER)
     return unlike(variable, names) if place is variable else names[int(place)]
+
+
+@lru_cache(_MOST_TEMPLATES)
+def _all_named(variables: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple([_named(one, names) for one in variables])
 
 
 def _filled(const: Any, names: tuple[str, ...]) -> Any:
@@ -275,9 +281,9 @@ def _adapted(code: CodeType, filename: str, names: tuple[str, ...], values: dict
             consts.append(_filled(const, names))
     return code.replace(
         co_consts=tuple(consts),
-        co_varnames=tuple([_named(one, names) for one in code.co_varnames]),
-        co_cellvars=tuple([_named(one, names) for one in code.co_cellvars]),
-        co_freevars=tuple([_named(one, names) for one in code.co_freevars]),
+        co_varnames=_all_named(code.co_varnames, names),
+        co_cellvars=_all_named(code.co_cellvars, names),
+        co_freevars=_all_named(code.co_freevars, names),
         co_filename=filename,
     )
 

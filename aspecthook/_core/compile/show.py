@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import count
 from sys import version, version_info
 from types import CodeType
 from typing import Any, final
 
 from aspecthook._core.law.callables import code_of
-from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
@@ -35,18 +33,22 @@ IMMORTAL_CONSTANTS = FREE_THREADED and version_info < (3, 14)
 
 _numbers = count(1)
 
+# A hook as the source shows it: its kind, its name, and its code for file and line.
+Origin = tuple[str, str, "CodeType | None"]
+
 # On free-threaded builds, the file names of code that is gone, by what stands before their number: they are immortal,
 # so new code of the same label uses them again. And the entries of code that lives, which may be hidden meanwhile.
 _unused: dict[str, list[str]] | None = {} if FREE_THREADED else None
 _shown: dict[str, weakref.ref[CodeType]] | None = {} if FREE_THREADED else None
 
 
-def show(code: CodeType, source: Callable[[], str]) -> None:
+def show(code: CodeType, text: Text, names: tuple[str, ...], origins: tuple[Origin, ...]) -> None:
     """Let tracebacks and debuggers find the source of `code` for as long as it lives."""
     if _gone:
         _sweep()
     entry = _Entry(code, _forget)
-    entry.filename, entry.source, entry.lines = code.co_filename, source, None
+    entry.filename, entry.text, entry.names, entry.origins = code.co_filename, text, names, origins
+    entry.lines = None
     # Any: an entry is a tuple, or what can be used as one.
     cache: dict[str, Any] = linecache.cache
     cache[entry.filename] = entry
@@ -54,10 +56,19 @@ def show(code: CodeType, source: Callable[[], str]) -> None:
         _shown[entry.filename] = entry
 
 
-def hide(code: CodeType) -> None:
-    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free."""
-    _sweep()
-    linecache.cache.pop(code.co_filename, None)
+def hide(code: CodeType) -> object:
+    """Remove the source of code that may live on: that of a stub, or any code that only a collection will free.
+
+    Return its entry, which `show_again` can put back.
+    """
+    if _gone:
+        _sweep()
+    return linecache.cache.pop(code.co_filename, None)
+
+
+def show_again(code: CodeType, entry: Any) -> None:
+    """Put back the entry of code whose source was hidden."""
+    linecache.cache[code.co_filename] = entry
 
 
 def file_name(label: str) -> str:
@@ -75,34 +86,27 @@ def file_name(label: str) -> str:
         return file_name(label)
 
 
-# A hook as the source shows it: its name, and its code for file and line.
-Origin = tuple[str, "CodeType | None"]
+def origins_of(chain: Chain) -> tuple[Origin, ...]:
+    """Return how the source shows the hooks of a chain, which keeps none of them alive."""
+    return tuple([(hook.kind, hook.name, code_of(hook.function)) for hook in chain.everything()])
 
 
-def origins_of(chain: Chain) -> dict[str, tuple[Origin, ...]]:
-    """Return the names and the code of a chain's hooks by kind, which keeps none of the hooks alive."""
-    return {
-        kind: tuple([(hook.name, code_of(hook.function)) for hook in hooks])
-        for kind in KINDS
-        if (hooks := getattr(chain, kind))
-    }
-
-
-def render(text: Text, names: tuple[str, ...], name: str, origins: dict[str, tuple[Origin, ...]]) -> str:
+def render(text: Text, names: tuple[str, ...], name: str, origins: tuple[Origin, ...]) -> str:
     """Return the source as it is shown: with the target's own names, and beside each call which hook it calls."""
     lines = text.shown(names).split("\n")
     if is_plain(name):
         lead, _, rest = lines[0].partition("def ")
         lines[0] = f"{lead}def {name}({rest.partition('(')[2]}"
     for note in text.notes:
-        hooks = [_place_of(one) for one in origins[note.kind][note.first : note.last + 1]]
+        alike = [origin for origin in origins if origin[0] == note.kind]
+        hooks = [_place_of(origin) for origin in alike[note.first : note.last + 1]]
         few = hooks if len(hooks) <= 3 else (hooks[0], "...", hooks[-1])
         lines[note.line] += f"  # {', '.join(few)}"
     return "\n".join(lines)
 
 
 def _place_of(origin: Origin) -> str:
-    name, code = printable(origin[0]), origin[1]
+    name, code = printable(origin[1]), origin[2]
     return f"{name}, {printable(code.co_filename.rpartition('/')[2])}:{code.co_firstlineno}" if code else name
 
 
@@ -114,10 +118,12 @@ class _Entry(weakref.ref[CodeType]):
     compared with a file. It is also the reference by which the end of its code is noticed.
     """
 
-    __slots__ = ("filename", "lines", "source")
+    __slots__ = ("filename", "lines", "names", "origins", "text")
 
     filename: str
-    source: Callable[[], str]
+    text: Text
+    names: tuple[str, ...]
+    origins: tuple[Origin, ...]
     lines: list[str] | None
 
     def __len__(self) -> int:
@@ -129,9 +135,11 @@ class _Entry(weakref.ref[CodeType]):
     def __getitem__(self, place: int) -> Any:
         if place != 2:
             return (0, None, (), self.filename)[place]
-        if self.lines is None:
-            self.lines = self.source().splitlines(keepends=True)
-        return self.lines
+        code = self()
+        if self.lines is None and code is not None:
+            source = render(self.text, self.names, code.co_name, self.origins)
+            self.lines = source.splitlines(keepends=True)
+        return self.lines or []
 
 
 # File names of code that is gone. A garbage collection may free code while `linecache.checkcache` iterates over the
@@ -142,9 +150,11 @@ _gone: list[str] = []
 
 def _sweep() -> None:
     """Remove the entries of code that is gone."""
-    with suppress(IndexError):  # none is left
+    try:
         while True:
             linecache.cache.pop(_gone.pop(), None)
+    except IndexError:
+        pass  # none is left
 
 
 def _forget(
@@ -154,8 +164,7 @@ def _forget(
     unused: dict[str, list[str]] | None = _unused,
 ) -> None:
     """Empty the entry of code that is gone. What it needs is bound as defaults: modules are emptied at exit."""
-    filename = entry.filename
-    entry.source, entry.lines = str, []
+    filename, entry.lines, entry.origins = entry.filename, [], ()
     gone.append(filename)
     if shown is not None and unused is not None:
         shown.pop(filename, None)

@@ -8,12 +8,13 @@ signature again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import TypeAlias
 
 from aspecthook._errors import HookSignatureError, article, nearest, printable
 
 from .call import Site
-from .callables import parameters
+from .callables import parameters, plain_names
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
 from .records import NamedTuple
 from .signature import Signature
@@ -105,6 +106,33 @@ def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
         p.name for p in wanted[asker.of_instance :] if p.how in ("positional", "keyword") and p.name in RESERVED
     ]
     return Resolved(tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ())
+
+
+def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks | None:
+    """Return what a hook asks for, as `resolve` does, if that is plain; None if it takes a closer look.
+
+    Most hooks ask by names alone, and hooks that ask alike share what it is.
+    """
+    names = plain_names(function)
+    if names is None:
+        return None
+    asks = _plain_asks(names, kind, site.signature.names, site.signature.regular)
+    return asks if asks is None or RESERVED.keys().isdisjoint(names) or site.shown() is None else None
+
+
+@lru_cache(1024)
+def _plain_asks(names: tuple[str, ...], kind: Kind, own: tuple[str, ...], regular: int) -> Asks | None:
+    asks: list[Ask] = []
+    for name in names:
+        if name in RESERVED:
+            if name in own or kind not in RESERVED[name]:
+                return None
+            asks.append(("", name))
+        elif name in own[:regular]:
+            asks.append(("", own.index(name)))
+        else:
+            return None
+    return tuple(asks)
 
 
 def _offered(asker: Asker) -> list[str]:

@@ -24,6 +24,8 @@ CODE = "__aspecthook_code__"
 
 def identity(function: object) -> object:
     """Return a key for a callable; two accesses of one bound method have the same key."""
+    if type(function) is FunctionType:
+        return id(function)
     if isinstance(function, MethodType):
         return (id(function.__self__), id(function.__func__))
     if isinstance(function, BuiltinMethodType):
@@ -38,6 +40,8 @@ def type_of(value: object) -> type[Any]:
 
 def unwrap(function: object) -> object:
     """Return the function inside a bound method, a partial or a static method; else the object itself."""
+    if type(function) is FunctionType:
+        return function
     # Any: isinstance cannot tell what such a wrapper takes and returns.
     inner: Any = function
     while isinstance(inner, (partial, MethodType, staticmethod)):
@@ -53,9 +57,10 @@ def code_of(function: object) -> CodeType | None:
         inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
         if type(inner) is not FunctionType:
             return None
-    if CODE in inner.__dict__:
-        return cast("CodeType | None", inner.__dict__[CODE])
-    wrapped = inner.__dict__.get("__wrapped__")
+    # Not by its `__dict__`, which a function has only once somebody has asked for it.
+    if hasattr(inner, CODE):
+        return cast("CodeType | None", getattr(inner, CODE))
+    wrapped = getattr(inner, "__wrapped__", None)
     return wrapped.__code__ if type(wrapped) is FunctionType else inner.__code__
 
 
@@ -86,10 +91,22 @@ def parameters(function: Callable[..., object]) -> list[Parameter] | None:
     """Return the parameters of a callable; None if it has no signature (some builtins)."""
     inner: object = function.__func__ if isinstance(function, MethodType) else function
     # A function made by functools.wraps asks for what the function inside it asks for; only inspect knows that.
-    if type(inner) is FunctionType and not inner.__dict__.keys() & {"__wrapped__", "__signature__"}:
+    if type(inner) is FunctionType and not hasattr(inner, "__wrapped__") and not hasattr(inner, "__signature__"):
         own = _from_code(inner)
         return own if inner is function or (own[:1] and own[0].how == "*") else own[1:]
     return _from_inspect(function)
+
+
+def plain_names(function: object) -> tuple[str, ...] | None:
+    """Return the names of a callable's parameters if each of them needs an argument and takes it in either way."""
+    inner: object = function.__func__ if type(function) is MethodType else function
+    if type(inner) is not FunctionType or hasattr(inner, "__wrapped__") or hasattr(inner, "__signature__"):
+        return None
+    code = inner.__code__
+    others = code.co_posonlyargcount or code.co_kwonlyargcount or code.co_flags & (VARARGS | VARKEYWORDS)
+    if others or inner.__defaults__:
+        return None
+    return code.co_varnames[inner is not function : code.co_argcount]
 
 
 def _from_code(function: FunctionType) -> list[Parameter]:

@@ -22,20 +22,18 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Flavour: TypeAlias = Literal["plain", "async", "generator", "async generator"]
 
-# How `unittest.mock` and `inspect.markcoroutinefunction` mark a function whose calls return coroutines.
-_MARKED_ASYNC = frozenset({"_is_coroutine", "_is_coroutine_mark"})
-
 # Marks a sync around hook that returns what `proceed()` returns, awaitable or not: those of the kit serve every target.
 HANDS_ON = "__aspecthook_hands_on__"
 
 
 def flavour_of(function: Callable[..., object]) -> Flavour:
     """Return whether calling this returns a value, an awaitable, a generator or an async generator."""
-    inner = unwrap(function)
+    inner = function if type(function) is FunctionType else unwrap(function)
     if type(inner) is not FunctionType:
         return "plain" if isinstance(inner, (type, BuiltinFunctionType)) else _flavour_of_object(inner)
     flags = inner.__code__.co_flags
-    if flags & COROUTINE or not _MARKED_ASYNC.isdisjoint(inner.__dict__):
+    # `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
+    if flags & COROUTINE or hasattr(inner, "_is_coroutine") or hasattr(inner, "_is_coroutine_mark"):
         return "async"
     if flags & ASYNC_GENERATOR:
         return "async generator"

@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, Self, TypeAlias, final
+from functools import lru_cache
+from itertools import count
+from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 
-from .asks import Asker, Asks, resolve
+from .asks import Asker, Asks, plain_asks, resolve
 from .call import Site
 from .callables import code_of, identity, name_of, who_is
-from .flavour import Flavour, check_flavour, flavour_of
+from .flavour import check_flavour, flavour_of
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
@@ -26,8 +28,11 @@ from .weak import Mention, together, weak_predicate, weakly
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
-# The kind, the asks, the flavour; whether the types are (Exception,); what the gate and `when` ask for; and the rest.
-Shape: TypeAlias = "tuple[Kind, Asks, Flavour, bool, Asks | None, Asks | None, *tuple[bool, ...]]"
+# What an exception hook takes unless it names types; and what all hooks without options have.
+EXCEPTION: tuple[type[BaseException], ...] = (Exception,)
+_NO_OPTIONS: Options = {}
+
+_added = count()
 
 
 class Gate(NamedTuple):
@@ -35,11 +40,6 @@ class Gate(NamedTuple):
 
     holds: Callable[..., bool]
     asks: Asks = ()
-
-
-# Thousands of hooks may have the same few shapes.
-_MOST_SHAPES = 1024
-_shapes: dict[Shape, Shape] = {}
 
 
 @final
@@ -74,6 +74,14 @@ class Owner(Protocol):
     @property
     def name(self) -> str:
         """The name of the mount point in messages."""
+        ...
+
+    def site(self) -> Site:
+        """Return what messages need to know of it, and what it offers."""
+        ...
+
+    def unbinds(self) -> Callable[[Any], Any] | None:
+        """Return what unbinds methods of the instance, if it is the mount point of one."""
         ...
 
     def discard(self, hooks: tuple[Hook, ...]) -> None:
@@ -144,16 +152,14 @@ class Hook(Handle):
         self,
         kind: Kind,
         function: Callable[..., Any],
-        *,
-        added: int,
         types: tuple[type[BaseException], ...],
-        site: Site,
-        mount: Owner,
         options: Options,
-        unbound: Callable[[Any], Any] | None = None,
-        gate: Gate | None = None,
-        again: bool = True,
+        mount: Owner,
+        gate: Gate | None,
+        *,
+        again: bool,
     ) -> None:
+        site, unbound = mount.site(), mount.unbinds()
         if not callable(function):
             raise HookTypeError(
                 f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; give a "
@@ -169,8 +175,8 @@ class Hook(Handle):
             self.function = unbound(function)
             options = _unbound(options, unbound)
         self.name = read_name(options, function, kind, site.label)
-        self.options = options
-        self.added = added
+        self.options = options or _NO_OPTIONS
+        self.added = next(_added)
         # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
         # lists of their own, and remove their hooks without asking whether somebody has added them too.
         self.again = again
@@ -182,6 +188,7 @@ class Hook(Handle):
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
+        # The key of its callable.
         self.identity = identity(self.function)
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
@@ -191,7 +198,7 @@ class Hook(Handle):
         self.when_key = None if self.when is None else identity(self.when)
         counts = conditions.times, conditions.every, conditions.reentrant
         self.guard = None if counts == (None, None, True) else Guard(*counts, self)
-        self._resolve(Asker(kind, site, who, of_instance=self.function is not function))
+        self._resolve(site, who, of_instance=self.function is not function)
         self.when_asks: Asks | None = None
         self.when_awaits = False
         if self.when is not None:
@@ -203,17 +210,26 @@ class Hook(Handle):
         self.inner: Callable[..., Any] | None = None
         if conditions.weak:
             self._hold_weakly(who)
-        self.set_gate(gate)
+        self.gate: Callable[..., bool] | None = None
+        self.gate_asks: Asks | None = None
+        if gate is None:
+            self.reshape()
+        else:
+            self.set_gate(gate)
 
-    def _resolve(self, asker: Asker) -> None:
+    def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
         """Find out what the hook asks for, and refuse one that could never work here."""
         self.flavour = flavour_of(self.function)
-        # `doubts` are warnings for where somebody adds this hook to this function, and not to many by a pattern.
-        self.asks, self.doubts = resolve(self.function, asker)
-        check_flavour(self.kind, self.function, self.flavour, self.asks, asker.site, asker.who)
+        # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
+        self.doubts: tuple[str, ...] = ()
+        asks = None if of_instance else plain_asks(self.function, self.kind, site)
+        if asks is None:
+            asks, self.doubts = resolve(self.function, Asker(self.kind, site, who, of_instance=of_instance))
+        self.asks = asks
+        check_flavour(self.kind, self.function, self.flavour, self.asks, site, who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
-                f"{asker.who} cannot be isolated: what an around hook raises cannot be told from what the target "
+                f"{who} cannot be isolated: what an around hook raises cannot be told from what the target "
                 f"raised through it; catch in the hook itself, or use a pre and a post hook"
             )
 
@@ -266,36 +282,29 @@ class Hook(Handle):
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
-        shape = (
-            self.kind,
-            self.asks,
-            self.flavour,
-            self.types == (Exception,),
-            self.gate_asks,
-            self.when_asks,
-            self.when_awaits,
-            self.guard is not None,
-            self.isolate,
-            self.leaves,
-            self.ref is not None,
-            self.inner is not None,
-            self.names_args,
+        self.shape = _shared(
+            (
+                self.kind,
+                self.asks,
+                self.flavour,
+                self.types == EXCEPTION,
+                self.gate_asks,
+                self.when_asks,
+                self.when_awaits,
+                self.guard is not None,
+                self.isolate,
+                self.leaves,
+                self.ref is not None,
+                self.inner is not None,
+                self.names_args,
+            )
         )
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        self.shape = _shapes.setdefault(shape, shape)
-        self.asks = self.shape[1]
 
     @property
     def names_args(self) -> bool:
         """Whether it is a pre hook that probably answers `Args`: its code has that name."""
         code = code_of(self.function) if self.kind == "pre" else None
         return code is not None and "Args" in code.co_names
-
-    @property
-    def keys(self) -> tuple[object, ...]:
-        """What `before` and `after` may name it by: its name, its callable and the hook itself."""
-        return (self.name, self.identity, id(self))
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""
@@ -318,6 +327,11 @@ class Hook(Handle):
         for option, keys in (("before", self.before), ("after", self.after)):
             for key, one in zip(keys, several(self.options.get(option)), strict=False):
                 yield option, key, one() if isinstance(one, Mention) else one
+
+    @property
+    def keys(self) -> tuple[object, ...]:
+        """What `before` and `after` of others may name it by."""
+        return (self.name, self.identity, id(self))
 
     @property
     def who(self) -> str:
@@ -372,6 +386,12 @@ class Hook(Handle):
 
     def __repr__(self) -> str:
         return f"<{self.who}, priority {self.priority}>"
+
+
+@lru_cache(1024)
+def _shared(shape: tuple[object, ...]) -> tuple[object, ...]:
+    """Return one tuple for all that are equal, since most hooks have one of a few shapes."""
+    return shape
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:

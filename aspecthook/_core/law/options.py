@@ -114,7 +114,7 @@ def read_name(options: Options, function: object, kind: str, label: str) -> str:
     Raises:
         HookTypeError: It is not a string, or empty.
     """
-    name = cast("Mapping[str, object]", options).get("name")
+    name = cast("Mapping[str, object]", options).get("name") if options else None
     if name is None:
         return name_of(function)
     if not isinstance(name, str) or not name:

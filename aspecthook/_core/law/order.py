@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 
 from aspecthook._errors import HookOrderError
 
-from .kinds import KINDS
+from .kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from .hook import Hook
@@ -29,7 +29,7 @@ def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
         HookOrderError: Their constraints form a cycle, which the message spells out.
     """
     ranked = sorted(hooks, key=attrgetter("priority", "added"))
-    if not any(hook.before or hook.after for hook in ranked):
+    if not [hook for hook in ranked if hook.before or hook.after]:
         return tuple(ranked)
     followers, waiting = _graph(ranked)
     ready = [place for place, count in enumerate(waiting) if not count]
@@ -85,7 +85,7 @@ def _spell(label: str, ranked: list[Hook], followers: list[list[int]], waiting: 
 
 
 @final
-class Mentions(dict[tuple[str, str, object], int]):
+class Mentions(dict[object, int]):
     """Counts of the names and callables in `before` and `after`, and of the callables, of a mount point's hooks.
 
     They answer most questions about a new hook without a search.
@@ -99,18 +99,24 @@ class Mentions(dict[tuple[str, str, object], int]):
 
     def count(self, hook: Hook, step: int) -> None:
         """Count a hook in (1) or out (-1)."""
-        single = () if hook.again else (hook.identity,)
-        for where, keys in (("before", hook.before), ("after", hook.after), ("single", single)):
-            for key in keys:
-                mention = (where, hook.kind, key)
-                self[mention] = self.get(mention, 0) + step
-                if not self[mention]:
-                    del self[mention]
-        self._orders += step * (len(hook.before) + len(hook.after))
+        if not hook.again:
+            self._add(hook.identity, step)
+        if hook.before or hook.after:
+            for where, keys in (("before", hook.before), ("after", hook.after)):
+                for key in keys:
+                    self._add((where, hook.kind, key), step)
+                    self._orders += step
+
+    def _add(self, mention: object, step: int) -> None:
+        total = self.get(mention, 0) + step
+        if total:
+            self[mention] = total
+        else:
+            del self[mention]
 
     def may_be_again(self, hook: Hook) -> bool:
         """Whether the same callable may be a hook here already."""
-        return ("single", hook.kind, hook.identity) in self
+        return hook.identity in self
 
     def may_close_cycle(self, hook: Hook) -> bool:
         """Whether a new hook is constrained on both sides; only then can it close a cycle."""
@@ -119,9 +125,6 @@ class Mentions(dict[tuple[str, str, object], int]):
         leads = hook.before or any(("after", hook.kind, key) in self for key in hook.keys)
         follows = hook.after or any(("before", hook.kind, key) in self for key in hook.keys)
         return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
-
-
-_of_every_kind = attrgetter(*KINDS)
 
 
 @final
@@ -139,12 +142,13 @@ class Chain:
     always: tuple[Hook, ...]
 
     def __init__(self, members: tuple[Hook, ...]) -> None:
-        by_kind: dict[str, list[Hook]] = {}
+        self.pre = self.around = self.on = self.item = self.exception = self.post = self.always = ()
+        by_kind: dict[Kind, list[Hook]] = {}
         for hook in members:
             by_kind.setdefault(hook.kind, []).append(hook)
-        for kind in KINDS:
-            setattr(self, kind, arrange(by_kind[kind]) if kind in by_kind else ())
+        for kind, hooks in by_kind.items():
+            setattr(self, kind, arrange(hooks))
 
     def everything(self) -> tuple[Hook, ...]:
         """Return all hooks, kind by kind in the order in which a call may run them."""
-        return tuple([hook for hooks in _of_every_kind(self) for hook in hooks])
+        return self.pre + self.around + self.on + self.item + self.exception + self.post + self.always

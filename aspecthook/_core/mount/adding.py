@@ -81,22 +81,27 @@ def shown_name(meant: object) -> str:
 
 def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> Any:
     """Add a hook in decorator form: bare, or with options, and for exception hooks with the types they take."""
-    types: list[type[BaseException]] = []
-    rest = list(args)
+    types: tuple[type[BaseException], ...] = ()
+    rest = args
     while rest and kind == "exception" and _types(rest[0]):
-        types.extend(_types(rest.pop(0)))
+        types += _types(rest[0])
+        rest = rest[1:]
     if len(rest) > 1:
         raise HookTypeError(
             f"{mount.name}: .{kind} takes one hook, and its options by name; it was given {len(rest)} things: "
             f"{', '.join(map(brief, rest))[:200]}"
         )
 
+    if rest:
+        mount.admit(kind, rest[0], types, options, direct=True, lasting=True)
+        return rest[0]
+
     @entrance
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount.admit(kind, function, tuple(types), {**options}, direct=True, lasting=True)
+        mount.admit(kind, function, types, options.copy(), direct=True, lasting=True)
         return function
 
-    return add(rest[0]) if rest else add
+    return add
 
 
 def check_types(kind: Kind, types: tuple[object, ...], label: str) -> None:

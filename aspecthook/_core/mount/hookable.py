@@ -38,7 +38,8 @@ class Adder(Attribute):
     @entrance
     def __call__(self, *args: Any, **options: Any) -> Any:
         for function in args:
-            self._warn_of_instance(function)
+            if type(function) is not FunctionType:
+                self._warn_of_instance(function)
         return attach(self._mount, self._kind, args, cast("Adding", options))
 
     def _warn_of_instance(self, function: object) -> None:

@@ -89,7 +89,7 @@ class InstanceMountPoint(MountPoint):
         own = type(function) is MethodType and function.__self__ is self.instance()
         return function.__func__ if own and isinstance(function.__func__, FunctionType) else function
 
-    def _unbinds(self) -> Callable[[Any], Any] | None:
+    def unbinds(self) -> Callable[[Any], Any] | None:
         return self.unbound
 
     def warn_of_lifetime(self, hook: Hook) -> None:

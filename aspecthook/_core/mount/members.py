@@ -13,13 +13,12 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from typing import Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
-from aspecthook._core.law.hook import Gate, Hook
-from aspecthook._core.law.kinds import KINDS, Kind
+from aspecthook._core.law.hook import EXCEPTION, Gate, Hook
+from aspecthook._core.law.kinds import KINDS, RULES, Kind
 from aspecthook._core.law.options import Adding, Options, key_of
 from aspecthook._core.law.order import Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
@@ -39,8 +38,6 @@ from .adding import KindHooks, check_types, shown_name
 from .lock import under_lock
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-_added = count()
 
 _NO_PAUSES: frozenset[object] = frozenset()
 
@@ -90,7 +87,7 @@ class Members(Attribute):
         """Return the function that is kept for a hook: itself, but for a method of the instance that is mounted."""
         return function
 
-    def _unbinds(self) -> Callable[[Any], Any] | None:
+    def unbinds(self) -> Callable[[Any], Any] | None:
         """Return what unbinds methods of the instance, if this is the mount point of one."""
         return None
 
@@ -137,7 +134,7 @@ class Members(Attribute):
     def _matching(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means."""
         key = key_of(self.unbound(meant))
-        return [hook for hook in self._members if key in hook.keys]
+        return [hook for hook in self._members if key in (hook.identity, hook.name, id(hook))]
 
     def _find(self, meant: object) -> list[Hook]:
         """Return the hooks that a handle, a function or a name means.
@@ -223,12 +220,13 @@ class Members(Attribute):
             lasting: Whether nobody is given its handle, so that it is meant to stay.
         """
         self.prepare()
-        again: object = cast("Adding", options).pop("again", not direct)
+        again: object = cast("Adding", options).pop("again", not direct) if options else not direct
         if not isinstance(again, bool):
             raise HookTypeError(f"{self.name}: again={brief(again)}; give True or False")
         hook = self.new_hook(kind, function, types, options, gate, again=again)
-        for doubt in hook.doubts if direct else ():
-            warn(doubt)
+        if direct and hook.doubts:
+            for doubt in hook.doubts:
+                warn(doubt)
         if lasting:
             self.warn_of_lifetime(hook)
         if not self.replays(kind):
@@ -258,24 +256,14 @@ class Members(Attribute):
         Raises:
             AspecthookError: It could never work here.
         """
-        if kind not in KINDS:
+        if kind not in RULES:
             near = nearest(str(kind), list(KINDS))
             raise HookTypeError(f"{self.name}: there are no {brief(kind)} hooks, only {', '.join(KINDS)}{near}")
-        check_types(kind, types, self.name)
+        if types:
+            check_types(kind, types, self.name)
         if kind == "on" and self.emission is not None and self.emission.isolate:
             options = cast("Options", {"isolate": True, **options})
-        return Hook(
-            kind,
-            function,
-            added=next(_added),
-            types=types or (Exception,),
-            site=self.site(),
-            mount=self,
-            options=options,
-            unbound=self._unbinds(),
-            gate=gate,
-            again=again,
-        )
+        return Hook(kind, function, types or EXCEPTION, options, self, gate, again=again)
 
     @under_lock
     def insert(self, hook: Hook) -> Hook:
@@ -285,7 +273,8 @@ class Members(Attribute):
         older = self._older(hook)
         if older is not None:
             return older
-        self.check_order(hook)
+        if self.mentions.may_close_cycle(hook):
+            self.check_order(hook)
         self.mentions.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
         self.watch(hook)
@@ -361,10 +350,10 @@ class Members(Attribute):
     @under_lock
     def discard(self, hooks: tuple[Hook, ...]) -> None:
         """Remove hooks; those that are gone already are skipped."""
-        gone = {id(hook) for hook in hooks}
-        off = [hook for hook in self._members if id(hook) in gone]
+        gone = {*hooks}
+        off = [hook for hook in self._members if hook in gone]
         if off:
-            self._change(lambda: self._store(lambda members: tuple([hook for hook in members if id(hook) not in gone])))
+            self._change(lambda: self._store(lambda members: tuple([hook for hook in members if hook not in gone])))
         for hook in off:
             self.mentions.count(hook, -1)
 

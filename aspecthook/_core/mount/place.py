@@ -14,7 +14,7 @@ from typing import Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Codes, Linker, template
-from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide
+from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide, show_again
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
@@ -142,11 +142,15 @@ class Place(Occupancy):
         "__weakref__",
         "_aside",
         "_codes",
+        "_first",
+        "_hidden",
+        "_keeps",
         "_linker",
         "_most",
         "_mount",
         "_put_in",
         "_ref",
+        "_space",
         "_stub_code",
         "function",
         "instances",
@@ -183,15 +187,15 @@ class Place(Occupancy):
         self._codes: Codes | None = None
         if FREE_THREADED:
             self._codes = {} if IMMORTAL_CONSTANTS else weakref.WeakValueDictionary()
-        facts: dict[str, object] = {
-            "target": self.original,
-            "site": site,
-            "instances": self.instances,
-            "record": site.record,
-            "first": First(self, function, plain),
-        }
-        self._linker = Linker(site.signature, plain, site.label, facts, function.__globals__)
+        self._space = function.__globals__
+        self._first = First(self, function, plain)
+        # What a change needs, and whether that is kept after the first call: most functions that are hooked are not
+        # changed again. It is where code lives until the next collection anyway.
         self._stub_code: CodeType | None = None
+        self._linker: Linker | None = None
+        self._keeps = FREE_THREADED
+        # The source of the stub while there are no hooks.
+        self._hidden: object = None
 
     if IMMORTAL_CONSTANTS:
 
@@ -205,9 +209,8 @@ class Place(Occupancy):
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._mount = mount
-        self._stub()
-        self.opened = True
         self.hold()
+        self.opened = True
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
 
@@ -223,7 +226,7 @@ class Place(Occupancy):
         if self._codes is not None:
             self._codes.clear()  # else it would seem that somebody holds them, and the place would be kept for them
         if not self.stranded and self._stub_code is not None:
-            hide(self._stub_code)
+            self._hidden = hide(self._stub_code)
 
     def hold(self) -> None:
         """Put the stand-in in, which links the chain at the next call: the first step of every change.
@@ -231,10 +234,13 @@ class Place(Occupancy):
         From now on, copies of the code that was there until now hand their calls to us.
         """
         self._aside = None
+        if self._stub_code is None and self.ours is not self.plain:
+            self._keeps = True
         self.moved.run, self.moved.links = self._enter, None
-        if FREE_THREADED:
-            hide(self.ours)
-        self.occupy(self._stub())
+        if self._stub_code is None or self.now() is not self._stub_code:
+            if FREE_THREADED:
+                hide(self.ours)
+            self.occupy(self._stub())
 
     # The place, as all places that others may take too
 
@@ -253,7 +259,7 @@ class Place(Occupancy):
         function = self._ref()
         if function is None:
             return
-        if value is not self.plain:
+        if value is not self.plain and value is not self._stub_code:
             self._note(value)
         function.__code__ = self.ours = value
 
@@ -337,6 +343,8 @@ class Place(Occupancy):
             linked.run, linked.links = self._enter, None
         if not self.is_theirs():
             self.put(code)
+            if not self._keeps:
+                self._stub_code = self._linker = None
         return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
     def _chain(self) -> Chain:
@@ -345,12 +353,25 @@ class Place(Occupancy):
     def _link(self, chain: Chain, moved: Moved) -> tuple[CodeType, Moved]:
         free = len(self.plain.co_freevars)
         found = template(self.site.signature, chain, free=free, weak=self.weak, instances=bool(self.instances))
-        linked = self._linker.link(found, chain, self._codes, {"moved": moved, "slot": weakref.ref(moved)})
+        linked = self._links().link(found, chain, self._codes, {"moved": moved, "slot": weakref.ref(moved)})
         if self._codes is not None:  # code that is used again comes with a `Moved` of its own
             moved = next((const for const in linked.code.co_consts if type(const) is Moved), moved)
             moved.run = None
         moved.links = linked.links
         return linked.code, moved
+
+    def _links(self) -> Linker:
+        linker = self._linker
+        if linker is None:
+            facts: dict[str, object] = {
+                "target": self.original,
+                "site": self.site,
+                "instances": self.instances,
+                "record": self.site.record,
+                "first": self._first,
+            }
+            linker = self._linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._space)
+        return linker
 
     def _set_aside(self) -> Callable[..., Any]:
         """Return a separate function that runs the chain, as a stranger's code is in the target."""
@@ -367,14 +388,14 @@ class Place(Occupancy):
         site: Site | None = None,
     ) -> Callable[..., Any]:
         """Return a separate function that runs a chain on this target, whatever code the target has."""
-        facts = self._linker.facts.copy()
+        facts = self._links().facts.copy()
         if target is not None:
             facts["target"] = target
         if site is None:
             site = self.site
         else:
             facts |= {"site": site, "record": site.record}
-        linker = Linker(site.signature, self.plain, site.label, facts, self._linker.space)
+        linker = Linker(site.signature, self.plain, site.label, facts, self._space)
         found = template(site.signature, chain, weak=self.weak, instances=instances, cells="links")
         return linker.make(found, chain, None, {})
 
@@ -383,9 +404,11 @@ class Place(Occupancy):
         return self.current()(*args, **kwargs)
 
     def _stub(self) -> CodeType:
-        found = template(self.site.signature, None, free=len(self.plain.co_freevars))
         if self._stub_code is None:
-            self._stub_code = self._linker.link(found, Chain(()), None, {}).code
-        elif not self.opened:
-            self._linker.show(found, Chain(()), self._stub_code)
+            found = template(self.site.signature, None, free=len(self.plain.co_freevars))
+            self._stub_code = self._links().link(found, Chain(()), None, {}).code
+            self._note(self._stub_code)
+        elif self._hidden is not None:
+            show_again(self._stub_code, self._hidden)
+        self._hidden = None
         return self._stub_code

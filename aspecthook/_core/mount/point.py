@@ -185,10 +185,12 @@ class MountPoint(Members):
         return place.original if place is not None and place.opened else self.function
 
     def site(self) -> Site:
-        if self.place is not None and self.place.opened:
-            return self.place.site
-        site = self._site
-        if site is None or site.model is not self.code():
+        place, site = self.place, self._site
+        if place is not None and place.opened:
+            return place.site
+        function = self.ref()
+        as_before = site is not None and function is not None and function.__code__ is site.model
+        if site is None or not (as_before or site.model is self.code()):
             view = _View(self)
             site = Site(self.name, self.code(), self.ref, view, self.emission, self._record())
             site.provides = self.provides
@@ -213,7 +215,8 @@ class MountPoint(Members):
         place = self.place
         if place is not None and place.opened:
             place.hold()
-            self._reset_instances(place)
+            if self.instances:
+                self._reset_instances(place)
         else:
             self._open()
         store()
@@ -236,7 +239,12 @@ class MountPoint(Members):
                 return
 
     def _is_needed(self) -> bool:
-        return bool(self.instances) or (not self.pauses and any(not hook.paused for hook in self._members))
+        if self.instances or self.pauses:
+            return bool(self.instances)
+        for hook in self._members:  # noqa: SIM110  # each change asks, and mostly the first one acts
+            if not hook.paused:
+                return True
+        return False
 
     def _open(self) -> None:
         """Put the stand-in into the function, in the place that its present code belongs to, or in a new one."""
@@ -254,7 +262,8 @@ class MountPoint(Members):
                 made.under = place.lingering()
             if self.place is place:
                 self.place = made
-        self._reset_instances(place)
+        if self.instances:
+            self._reset_instances(place)
         try:
             if mount_of(function) is None:
                 Attributes.put(function, self)

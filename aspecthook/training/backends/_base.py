@@ -1,11 +1,11 @@
-"""What a runner and its hooks need of a numerical library: the class `Backend`, and `Amp` for mixed precision."""
+"""What a runner and its hooks need of a numerical library: the class `Backend`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,35 +18,8 @@ from ._state import check_arrays, is_any, map_leaves
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
-# Any, in what follows: models, losses, optimizers and batches are those of any library.
-
-
-class Amp(Protocol):
-    """Mixed precision: where to compute in it, and the scaling of losses that half precision needs."""
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Compute the forward pass in mixed precision inside ``with``."""
-        ...
-
-    def scale(self, loss: Any) -> Any:
-        """Return the loss whose ``backward`` is to be called."""
-        ...
-
-    def unscale(self, optimizer: Any) -> None:
-        """Remove the scale from the gradients before anybody reads them; only once a step, if called several times."""
-        ...
-
-    def step(self, optimizer: Any) -> None:
-        """Step the optimizer unless gradients overflowed, and adapt the scale."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the scaler, for JSON."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        ...
+# Any, in what follows: models, losses, optimizers and batches are those of any library, and
+# so is mixed precision, which only PyTorch has: see `TorchAmp`.
 
 
 class Backend(ABC):
@@ -84,11 +57,7 @@ class Backend(ABC):
         return {name: self.to_array(tensor) for name, tensor in self.tensors(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
-        """Restore what `state` returned.
-
-        Raises:
-            TrainingError: Names or shapes differ; the message lists them all, and nothing is changed.
-        """
+        """Restore what `state` returned; raise, and change nothing, if names or shapes differ."""
         shapes = {name: np.shape(tensor) for name, tensor in self.tensors(model).items()}
         check_arrays(type(model).__name__, shapes, arrays)
         for prefix, part in self.parts(model).items():
@@ -141,7 +110,7 @@ class Backend(ABC):
     def clip_gradients(self, model: Any, max_norm: float, norm_type: float = 2.0) -> float:
         """Scale all gradients down so that their norm as one vector is at most `max_norm`; return the norm before.
 
-        With mixed precision, call `Amp.unscale` first.
+        With mixed precision, call ``unscale`` of it first.
         """
 
     @abstractmethod
@@ -149,12 +118,8 @@ class Backend(ABC):
         """Compute without gradients inside ``with``."""
 
     @abstractmethod
-    def amp(self, kind: bool | str = True, model: Any = None) -> Amp:
-        """Return mixed precision for the device of the model: ``"fp16"``, ``"bf16"``, or with True what suits it.
-
-        Raises:
-            TrainingError: This library has no mixed precision.
-        """
+    def amp(self, kind: bool | str = True, model: Any = None) -> Any:
+        """Return mixed precision for the model's device: ``"fp16"``, ``"bf16"``, or with True what suits it."""
 
     # Values
 
@@ -190,11 +155,7 @@ class Backend(ABC):
         return {"type": type(optimizer).__name__, "state": state}
 
     def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
-        """Restore what `optimizer_state` returned.
-
-        Raises:
-            TrainingError: It is the state of another type of optimizer, or of one for other parameters.
-        """
+        """Restore what `optimizer_state` returned, for the same type of optimizer with the same groups."""
         if not state:
             return
         here, kept = type(optimizer).__name__, state["state"]

@@ -12,17 +12,9 @@ if TYPE_CHECKING:
 
 
 def backend_of(model: Any) -> Backend:
-    """Return the back end of a model.
+    """Return the back end of a model: PyTorch's if it is a module, or has some in its attributes, as a GAN does.
 
     Neither NumPy nor PyTorch is imported before it is needed, and PyTorch never for a model of another library.
-
-    Args:
-        model: A PyTorch module, or an object with some in its attributes, such as a GAN; anything else is NumPy's.
-
-    Example:
-        >>> from aspecthook.training.numpy import Linear
-        >>> backend_of(Linear(64, 10)).name
-        'numpy'
     """
     torch: Any = sys.modules.get("torch")  # it was imported to make a PyTorch module
     if torch is not None and modules_of(model, torch.nn.Module):

@@ -11,7 +11,7 @@ import numpy as np
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._base import Amp, Array, Arrays, Backend
+from ._base import Array, Arrays, Backend
 
 
 @final
@@ -68,7 +68,7 @@ class NumpyBackend(Backend):
 
         return no_grad()
 
-    def amp(self, kind: bool | str = True, model: Any = None) -> Amp:  # noqa: ARG002
+    def amp(self, kind: bool | str = True, model: Any = None) -> Any:  # noqa: ARG002
         """Refuse: NumPy has no mixed precision."""
         raise TrainingError(
             f"amp={brief(kind)}: mixed precision is PyTorch's, and this is a NumPy model; leave amp out"

@@ -24,17 +24,7 @@ def modules_of(model: Any, kind: type) -> dict[str, Any]:
 def check_arrays(
     what: str, expected: Mapping[str, Sequence[int]], given: Mapping[str, Any], *, partly: bool = False
 ) -> None:
-    """Refuse arrays that do not fit a model.
-
-    Args:
-        what: The model, for the message.
-        expected: The shapes, by name.
-        given: The arrays, by name.
-        partly: Arrays may be missing.
-
-    Raises:
-        TrainingError: Some are missing, unexpected or of another shape; the message lists them all.
-    """
+    """Raise, with a list of them all, if arrays are missing (unless `partly`), unexpected or of another shape."""
     missing = [] if partly else [name for name in expected if name not in given]
     unexpected = [name for name in given if name not in expected]
     shapes = [
@@ -56,10 +46,15 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return a copy of a tree of dicts, lists and tuples, with the function applied to everything else in it."""
+    """Return a copy of nested mappings, lists and tuples, with the function applied to everything else in them."""
     if is_any(tree, Mapping):
         return {key: map_leaves(function, value) for key, value in tree.items()}
     if is_any(tree, list, tuple):
         leaves = [map_leaves(function, value) for value in tree]
-        return leaves if is_any(tree, list) else tuple(leaves)
+        return type(tree)(*leaves) if hasattr(tree, "_fields") else type(tree)(leaves)
     return function(tree)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of PyTorch, which need not be imported."""
+    return hasattr(value, "detach") and hasattr(value, "cpu")

@@ -13,7 +13,7 @@ import numpy as np
 
 from aspecthook.training._errors import TrainingError
 
-from ._base import Amp, Array, Arrays, Backend
+from ._base import Array, Arrays, Backend
 from ._state import is_any, modules_of
 
 # Imported this way, the file type-checks the same with and without PyTorch.
@@ -78,7 +78,7 @@ class TorchBackend(Backend):
         context: AbstractContextManager[Any] = torch.no_grad()
         return context
 
-    def amp(self, kind: bool | str = True, model: Any = None) -> Amp:
+    def amp(self, kind: bool | str = True, model: Any = None) -> TorchAmp:
         """Return mixed precision: ``"fp16"``, ``"bf16"``, or with True fp16 on a GPU and bf16 elsewhere."""
         if model is not None:
             return TorchAmp(kind, self._device(model).type)
@@ -132,12 +132,7 @@ class TorchBackend(Backend):
 
 @final
 class TorchAmp:
-    """See `Amp`.
-
-    Args:
-        kind: ``"fp16"`` (or True on a GPU), which scales losses; ``"bf16"`` (or True on the CPU), which does not.
-        device: The type of the device.
-    """
+    """Mixed precision: where to compute in it, and the scaling of losses that half precision needs."""
 
     __slots__ = ("_device", "_dtype", "_scaler", "_unscaled")
 
@@ -154,20 +149,24 @@ class TorchAmp:
         self._unscaled: set[int] = set()
 
     def autocast(self) -> AbstractContextManager[Any]:
+        """Compute the forward pass in mixed precision inside ``with``."""
         context: AbstractContextManager[Any] = torch.autocast(self._device, dtype=self._dtype)
         return context
 
     def scale(self, loss: Any) -> Any:
+        """Return the loss whose ``backward`` is to be called."""
         if self._unscaled:  # a hook has skipped a step, which the scaler would take for a mistake
             self._update()
         return self._scaler.scale(loss)
 
     def unscale(self, optimizer: Any) -> None:
+        """Remove the scale from the gradients before anybody reads them; only once a step, if called several times."""
         if id(optimizer) not in self._unscaled:
             self._scaler.unscale_(optimizer)
             self._unscaled.add(id(optimizer))
 
     def step(self, optimizer: Any) -> None:
+        """Step the optimizer unless gradients overflowed, and adapt the scale."""
         self._scaler.step(optimizer)
         self._update()
 

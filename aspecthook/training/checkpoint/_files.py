@@ -15,23 +15,17 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._run import Run
 
 _TEMPORARY = ".checkpoint-{}.saving"
 
 
 def path_of(who: str, path: object) -> Path:
-    """Return a path.
-
-    Raises:
-        HookTypeError: It is neither a string nor path-like.
-    """
+    """Return a path, after a check of its type."""
     given: Any = path
     if isinstance(path, (str, os.PathLike)):
         return Path(given)
@@ -39,29 +33,14 @@ def path_of(who: str, path: object) -> Path:
 
 
 def folder_of(run: Run, who: str, option: str) -> Path:
-    """Return the ``work_dir`` of a run, for a hook whose option names no other place for its files.
-
-    Raises:
-        TrainingError: The run has no ``work_dir``.
-    """
+    """Return the ``work_dir`` of a run, for a hook whose option names no other place for its files."""
     if run.work_dir is None:
         raise TrainingError(f"the {who} has no folder for its files; give Runner(..., work_dir=...) or {who}({option})")
     return run.work_dir
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file atomically.
-
-    Raises:
-        OSError: It could not be written; a file that was there before is unchanged.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     put(Path(folder, "runs", "note.txt"), b"done")
-        ...     Path(folder, "runs", "note.txt").read_text()
-        'done'
-    """
+    """Write a file atomically; if that fails, a file that was there before is unchanged."""
     with replacing(path) as file:
         write(file, memoryview(data))
 
@@ -71,9 +50,6 @@ def replacing(path: str | os.PathLike[str]) -> Generator[FileIO]:
     """Yield a new file that replaces another one after the block, or is removed if the block fails.
 
     Symlinks are followed, and missing folders are made.
-
-    Raises:
-        OSError: The file cannot be written or replaced.
     """
     target = _target(path)
     sweep(target.parent)

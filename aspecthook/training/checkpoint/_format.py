@@ -309,11 +309,7 @@ _STRANGERS = {
 
 @contextmanager
 def _opened(path: Path) -> Generator[tuple[str, Any]]:
-    """Yield the tree of a checkpoint, as text, and the reader of its arrays.
-
-    Raises:
-        _NoCheckpointError: The file is not a checkpoint, or reading it within the block fails.
-    """
+    """Yield the tree of a checkpoint, as text, and the reader of its arrays."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -51,9 +51,6 @@ class ResumableLoader:
         Args:
             state: What `state_dict` returned, or only ``epoch`` and ``position``. If the batch size or the number of
                 ranks has changed, the position is rounded down: some samples are read twice, none is left out.
-
-        Raises:
-            TrainingError: The position is within an epoch, and the number of samples has changed.
         """
         here, position = self._layout(), int(state["position"])
         there = {name: state.get(name, value) for name, value in here.items()}

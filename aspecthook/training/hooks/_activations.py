@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, final
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
+from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
     from aspecthook.torch import Histogram, HistogramWatch, Neurons, NeuronWatch
-    from aspecthook.training.loop._run import Run
     from aspecthook.weave import Names
 
 
@@ -40,11 +40,7 @@ class _WatchingHook(Hook):
         raise NotImplementedError
 
     def before_train_epoch(self, runner: Run) -> None:
-        """Start watching, or continue.
-
-        Raises:
-            TrainingError: The model is not PyTorch's.
-        """
+        """Start watching, or continue; refuse a model that is not PyTorch's."""
         if runner.backend.name != "torch" or not hasattr(runner.model, "named_modules"):
             raise TrainingError(
                 f"{type(self).__name__} watches PyTorch modules, but the model of this run is of type "
@@ -77,7 +73,6 @@ class _WatchingHook(Hook):
         return {"seen": self._state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self._seen = state["seen"]
 
 

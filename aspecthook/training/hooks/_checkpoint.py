@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, HookTypeError, brief
@@ -15,14 +15,12 @@ from aspecthook.training._options import one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
 from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import VAL, validation_numbers
 
 from ._hook import HOOKS, Hook
 from ._kept_files import KeptFiles, check_names, is_inside
 from ._monitor import RULES, Monitor, Rule, missing_score
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 _SEPARATORS = re.compile(r"[^\w@.+-]")  # metrics of mmengine such as `coco/bbox_mAP` are not file names
 
@@ -49,10 +47,6 @@ class CheckpointHook(Hook):
 
     Attributes:
         watched: The `Monitor` of the score; None without `save_best`, and for ``"auto"`` before the first validation.
-
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> hook = CheckpointHook(interval=5, max_keep=3, save_best="val_accuracy")
@@ -97,7 +91,6 @@ class CheckpointHook(Hook):
         self._key: str | None = None  # the name in the logs, once a score was found there
         self._files = KeptFiles(self.out_dir, self.max_keep)
         self._best = KeptFiles(self.out_dir, 1)
-        self._running = False
         # The iteration at which the run was last saved; None if a validation has changed it since.
         self._saved_at: int | None = 0
 
@@ -124,7 +117,6 @@ class CheckpointHook(Hook):
         for files in (self._files, self._best):
             files.folder = folder
             files.prune(runner)
-        self._running = True
 
     def after_train_epoch(self, runner: Run) -> None:
         """Save if it is due; not after an epoch that was ended early, which `after_run` saves."""
@@ -138,7 +130,7 @@ class CheckpointHook(Hook):
 
     def after_val_epoch(self, runner: Run) -> None:
         """Save if the score is the best so far; a validation outside a run does not count."""
-        if self._running:
+        if runner.running:
             self._saved_at = None  # the validation has changed the state of hooks, which the last file lacks
             self._plan(runner, due=False, validated=True)
 
@@ -157,7 +149,6 @@ class CheckpointHook(Hook):
 
     def after_run(self, runner: Run) -> None:
         """Save the last checkpoint."""
-        self._running = False
         if self.save_last and self._saved_at != runner.progress["iter"]:
             self._save(runner)
         if self.save_best is not None and self._key is None:
@@ -250,11 +241,7 @@ class CheckpointHook(Hook):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same.
-
-        Raises:
-            TrainingError: It has files outside the folder.
-        """
+        """Restore what `state_dict` returned; the best only if `save_best` and its rule are still the same."""
         check_names((*state["files"], *state["best_files"]), "CheckpointHook")
         self._files.names, self._saved_at = list(state["files"]), state["saved_at"]
         rule = self._rule if self.watched is None else self.watched.rule
@@ -292,11 +279,7 @@ class CheckpointLoaderHook(Hook):
         self._done = False
 
     def before_run(self, runner: Run) -> None:
-        """Load the checkpoint.
-
-        Raises:
-            TrainingError: It is missing, damaged, or made by another model.
-        """
+        """Load the checkpoint."""
         if self._done:
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None

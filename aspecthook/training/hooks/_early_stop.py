@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._steps import VAL
 
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule, missing_score
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 @final
@@ -41,10 +39,6 @@ class EarlyStoppingHook(Hook):
         watched: The `Monitor` of the score.
         wait_count: The number of validations since the last improvement.
         stop_reason: Why the hook has stopped the run, or None.
-
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> hook = EarlyStoppingHook("accuracy", patience=3)
@@ -81,7 +75,6 @@ class EarlyStoppingHook(Hook):
         self.strict = strict
         self.wait_count = 0
         self.stop_reason: str | None = None
-        self._running = False
 
     @property
     def rule(self) -> Rule:
@@ -95,21 +88,13 @@ class EarlyStoppingHook(Hook):
 
     def before_run(self, runner: Run) -> None:
         """Start counting; a stopped run that is resumed stops again."""
-        self._running, self.stop_reason = True, None
+        self.stop_reason = None
         if self.wait_count >= self.patience:
             self._stop(runner, self._no_improvement())
 
-    def after_run(self) -> None:
-        """Stop counting."""
-        self._running = False
-
     def after_val_epoch(self, runner: Run) -> None:
-        """Judge the validation, and ask the run to stop if it is time.
-
-        Raises:
-            TrainingError: The validation did not log the score, and `strict` is set.
-        """
-        if not self._running:
+        """Judge the validation, and ask the run to stop if it is time."""
+        if not runner.running:
             return
         key = f"{VAL}{self.monitor}" if f"{VAL}{self.monitor}" in runner.logs else self.monitor
         score: float | None = broadcast(float(runner.logs[key]) if key in runner.logs else None)
@@ -153,5 +138,4 @@ class EarlyStoppingHook(Hook):
         return {"best_score": self.best_score, "wait_count": self.wait_count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self.watched.best, self.wait_count = float(state["best_score"]), int(state["wait_count"])

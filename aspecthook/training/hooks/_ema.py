@@ -15,14 +15,13 @@ from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import named
 
 from ._hook import HOOKS, Hook
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from aspecthook.training.loop._run import Run
 
 Kind: TypeAlias = Literal["warm_up", "constant", "annealing", "exponential", "stochastic"]
 
@@ -81,10 +80,6 @@ class EMAHook(Hook):
 
     Attributes:
         steps: The number of steps so far.
-
-    Raises:
-        HookOptionError: An option has an impossible value, or the kind does not have it.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> import numpy as np
@@ -159,11 +154,7 @@ class EMAHook(Hook):
     # When
 
     def before_run(self, runner: Run) -> None:
-        """Refuse a second hook of this class.
-
-        Raises:
-            TrainingError: The run has two.
-        """
+        """Refuse a second hook of this class."""
         if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
             raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
 
@@ -280,7 +271,6 @@ class EMAHook(Hook):
         return {"steps": self.steps, "average": _frozen(self._average), "aside": _frozen(self._aside)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self.steps = int(state["steps"])
         self._average, self._aside = _thawed(state["average"]), _thawed(state["aside"])
         self._placed = self._average is None

@@ -10,22 +10,21 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import Any, TypeAlias, cast, final
 
 from aspecthook import hooks
 from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
+from aspecthook.training.backends._state import is_tensor, map_leaves
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
 from aspecthook.training.loop._steps import VAL, Means, validation_numbers, without_validation
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # Called with the outputs of all batches and the batches themselves; returns metrics by name.
 Evaluate: TypeAlias = Callable[[list[Any], list[Any]], Mapping[str, float]]
@@ -55,10 +54,6 @@ class EvalHook(Hook):
     Attributes:
         metrics: The metrics of the last validation.
         saver: The hook that saves the best checkpoint, or None.
-
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> hook = EvalHook([], start=10, interval=5, save_best="accuracy")
@@ -117,11 +112,7 @@ class EvalHook(Hook):
     # When
 
     def before_run(self, runner: Run) -> None:
-        """Find the folder of the best checkpoint.
-
-        Raises:
-            TrainingError: None was given.
-        """
+        """Find the folder of the best checkpoint."""
         if self.saver is not None:
             self.saver.before_run(runner)
 
@@ -223,7 +214,6 @@ class EvalHook(Hook):
         return {"begun": self._begun, "best": None if self.saver is None else self.saver.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self._begun = bool(state["begun"])
         if self.saver is not None and state["best"] is not None:
             self.saver.load_state_dict(state["best"])
@@ -260,22 +250,16 @@ class DistEvalHook(EvalHook):
     def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
         shares = all_gather(rows)
         everything = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
-        means = Means("val")
+        means = Means()
         for outputs, _ in everything:
             means.add(outputs)
-        return {**self._computed(everything), **means.now()}
+        return {**self._computed(everything), **means.now(VAL)}
 
 
 # Any: batches and outputs are made of anything.
 def _on_cpu(value: Any) -> Any:
     """Return a value with its tensors on the CPU: there is room for many batches, and every rank can read them."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        return value.detach().cpu()
-    if hasattr(value, "items"):
-        return {key: _on_cpu(entry) for key, entry in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_on_cpu(entry) for entry in value)
-    return value
+    return map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, value)
 
 
 def _share_averages(model: Any) -> None:

@@ -32,6 +32,9 @@ class Hook:
     ``exception_…`` is called with `exc` if the stage fails or is interrupted, and ``always_…`` however it ends. If
     several stages fail, the innermost comes first. ``always_run`` is the place to clean up.
 
+    The hooks of the package, callbacks and session-run hooks included, check their options when they are made: a value
+    that is impossible raises a HookOptionError, one of another type a HookTypeError.
+
     Example:
         >>> class Announce(Hook):
         ...     priority = "LOW"
@@ -128,11 +131,7 @@ _DIALECT = Dialect(
 
 
 def bindings(hook: object, _: Run) -> list[Binding]:
-    """Return the methods of a hook with the stages that they are named after.
-
-    Raises:
-        HookSignatureError: A method is misspelt, or there is none that would ever be called.
-    """
+    """Return the methods of a hook with the stages that they are named after; refuse a hook without any."""
     _DIALECT.check(hook)
     found = [Binding(NAMES[name], method) for name, method in _DIALECT.methods(hook).items()]
     if not found and type(hook) is not Hook:

@@ -9,28 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import is_checkpoint
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._run import Run
 
 
 @final
 class KeptFiles:
-    """The names of the files that are kept, the oldest first.
-
-    Args:
-        folder: The folder; None if it is not known yet.
-        most: How many files to keep; None for all.
-
-    Attributes:
-        names: The names of the files.
-        saving: The file that is being written, or None.
-    """
+    """The names of the files that are kept, the oldest first; all of them, or the newest `most`."""
 
     __slots__ = ("_most", "folder", "names", "saving")
 
@@ -78,11 +67,7 @@ class KeptFiles:
 
 
 def check_names(names: Iterable[object], who: str) -> None:
-    """Check the names of files in the state of a hook, which will remove these files some day.
-
-    Raises:
-        TrainingError: A file is outside the folder of the hook.
-    """
+    """Refuse files outside the folder in the state of a hook, which will remove these files some day."""
     for name in names:
         if not is_inside(name):
             raise TrainingError(

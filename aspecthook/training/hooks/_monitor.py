@@ -35,25 +35,6 @@ def known_rule(name: str) -> Rule | None:
     return next((rule for rule in RULES if any(part in name for part in _NAMES[rule])), None)
 
 
-def rule_of(name: str) -> Rule:
-    """Return whether a greater or a lesser score of this name is better.
-
-    Raises:
-        HookOptionError: The name does not show it.
-
-    Example:
-        >>> rule_of("val_loss")
-        'less'
-    """
-    rule = known_rule(name)
-    if rule is None:
-        raise HookOptionError(
-            f'the name {name!r} does not show whether a greater or a lesser score is better; give rule="greater" or '
-            'rule="less"'
-        )
-    return rule
-
-
 def missing_score(who: str, name: str, logs: Mapping[str, Any]) -> str:
     """Return the message of a hook whose score a validation did not log."""
     found = validation_numbers(logs)
@@ -76,10 +57,6 @@ class Monitor:
     Attributes:
         best: The best score so far; before the first, the baseline.
 
-    Raises:
-        HookOptionError: An option has an impossible value, or the name does not show the rule.
-        HookTypeError: An option is of another type.
-
     Example:
         >>> monitor = Monitor("EarlyStoppingHook", "val_accuracy", min_delta=0.1)
         >>> [monitor.update(score) for score in (0.5, 0.55, 0.7, float("nan"))], monitor.best
@@ -99,7 +76,13 @@ class Monitor:
         baseline: float | None = None,
     ) -> None:
         self.name = name
-        self.rule: Rule = rule_of(name) if rule is None else one_of(who, "rule", rule, RULES)
+        found = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
+        if found is None:
+            raise HookOptionError(
+                f'the name {name!r} does not show whether a greater or a lesser score is better; give rule="greater" '
+                'or rule="less"'
+            )
+        self.rule: Rule = found
         delta = finite_number(who, "min_delta", min_delta)
         worst = -inf if self.rule == "greater" else inf
         self.best = worst if baseline is None else finite_number(who, "baseline", baseline)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite, isnan
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aspecthook._core.law.answers import Return
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, optional_number
 from aspecthook.training._ranks import any_rank
+from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 Action: TypeAlias = Literal["raise", "skip", "stop"]
 
@@ -46,9 +44,6 @@ class NanGuardHook(Hook):
     Attributes:
         skipped: The number of steps that were skipped.
 
-    Raises:
-        HookOptionError: An option has an impossible value.
-
     Example:
         >>> guard = NanGuardHook("skip", max_skips=10)
         >>> guard.skipped
@@ -78,11 +73,7 @@ class NanGuardHook(Hook):
         self._bad: float | None = None  # a bad loss among the batches of the present step
 
     def before_backward(self, runner: Run, loss: Any) -> None:
-        """Check the loss.
-
-        Raises:
-            NanLossError: It is bad on some rank, and the action is ``"raise"``.
-        """
+        """Check the loss, and raise on all ranks if it is bad on one, and the action is ``"raise"``."""
         value = runner.backend.item(loss)
         bad = isnan(value) or (self.infinite and not isfinite(value))
         if self.action != "raise":
@@ -91,11 +82,7 @@ class NanGuardHook(Hook):
             raise NanLossError(_message(runner, f"the loss is {value}" if bad else "the loss of another rank is bad"))
 
     def before_optimizer_step(self, runner: Run) -> Return[None] | None:
-        """Skip the step if the loss of one of its batches was bad, or a gradient is.
-
-        Raises:
-            NanLossError: A gradient is bad and the action is ``"raise"``, or too many steps were skipped in a row.
-        """
+        """Skip the step, or raise, if the loss of one of its batches was bad, or a gradient is."""
         problem = None if self._bad is None else f"the loss is {self._bad}"
         # A float16 scaler, which has a state, skips steps with bad gradients itself; bfloat16 has none.
         scaled = runner.amp is not None and bool(runner.amp.state_dict())
@@ -127,7 +114,6 @@ class NanGuardHook(Hook):
         return {"skipped": self.skipped, "in_row": self._in_row, "bad": self._bad}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self.skipped, self._in_row, self._bad = int(state["skipped"]), int(state["in_row"]), state["bad"]
 
 

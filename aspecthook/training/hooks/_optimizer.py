@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
+from typing import Any, Literal, TypeAlias, cast, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, optional_number, whole_number
+from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register(name=("OptimizerHook", "GradientCumulativeOptimizerHook"))
@@ -28,10 +26,6 @@ class OptimizerHook(Hook):
             norm as one vector is at most `max_norm`. The norm before that is logged as ``grad_norm``.
         cumulative_iters: The number of batches that make one step; that of ``Runner(accumulate=...)`` unless given.
         detect_anomalous_params: At each step, log the parameters without a gradient: the loss does not depend on them.
-
-    Raises:
-        HookOptionError: An option is unknown or has an impossible value.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> OptimizerHook(grad_clip={"max_norm": 35, "norm_type": 2}, cumulative_iters=4).cumulative_iters
@@ -57,11 +51,7 @@ class OptimizerHook(Hook):
         self.detect_anomalous_params = detect_anomalous_params
 
     def before_run(self, runner: Run) -> None:
-        """Set the number of batches in a step.
-
-        Raises:
-            TrainingError: The runner was given another number.
-        """
+        """Set the number of batches in a step, unless the runner was given another number."""
         if self.cumulative_iters is None:
             return
         if runner.accumulate not in (1, self.cumulative_iters):
@@ -88,10 +78,7 @@ def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None
     what = f"{who}(grad_clip={brief(given)})"
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
         raise HookTypeError(f"{what}: give a mapping, such as {{'max_norm': 1.0}}")
-    for name in given:
-        if name not in ("max_norm", "norm_type"):
-            near = nearest(str(name), ["max_norm", "norm_type"])
-            raise HookOptionError(f"{what}: {name!r} is unknown; the options are 'max_norm' and 'norm_type'{near}")
+    _check_names(what, given, ("max_norm", "norm_type"))
     if "max_norm" not in given:
         raise HookOptionError(f"{what} has no 'max_norm'; give the norm to clip to")
     norm_type = given.get("norm_type", 2.0)
@@ -102,14 +89,6 @@ def _clipping(who: str, given: Mapping[str, float] | None) -> tuple[float | None
 
 Scale: TypeAlias = float | Mapping[str, float] | Literal["dynamic"]
 
-# The arguments of torch.amp.GradScaler, and their names in its state.
-_SCALING = {
-    "init_scale": "scale",
-    "growth_factor": "growth_factor",
-    "backoff_factor": "backoff_factor",
-    "growth_interval": "growth_interval",
-}
-
 
 @final
 @HOOKS.register(name=("AmpOptimizerHook", "Fp16OptimizerHook", "GradientCumulativeFp16OptimizerHook"))
@@ -119,16 +98,11 @@ class AmpOptimizerHook(OptimizerHook):
     It does what ``Runner(amp=True)`` does, and sets the loss scale that float16 needs.
 
     Args:
-        grad_clip: See `OptimizerHook`; gradients are unscaled before they are clipped.
-        cumulative_iters: See `OptimizerHook`.
-        detect_anomalous_params: See `OptimizerHook`.
+        grad_clip, cumulative_iters, detect_anomalous_params: See `OptimizerHook`; gradients are unscaled before they
+            are clipped.
         kind: ``"fp16"``, ``"bf16"``, or True for what suits the device.
         loss_scale: ``"dynamic"``, adapted by ``torch.amp.GradScaler``; a number, which stays fixed; or arguments of
             the scaler: ``init_scale``, ``growth_factor``, ``backoff_factor``, ``growth_interval``.
-
-    Raises:
-        HookOptionError: An option is unknown or has an impossible value.
-        HookTypeError: An option is of another type.
 
     Example:
         >>> AmpOptimizerHook(grad_clip={"max_norm": 1.0}, loss_scale={"init_scale": 1024.0}).priority
@@ -155,11 +129,7 @@ class AmpOptimizerHook(OptimizerHook):
         self._amp: Any = None
 
     def before_run(self, runner: Run) -> None:
-        """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint.
-
-        Raises:
-            TrainingError: The model is not PyTorch's.
-        """
+        """Turn mixed precision on, and set the loss scale: the one given, or that of the checkpoint."""
         super().before_run(runner)
         if runner.amp is None:
             runner.amp = runner.backend.amp(self.kind, runner.model)
@@ -175,7 +145,6 @@ class AmpOptimizerHook(OptimizerHook):
         return {"scaler": self._loaded if self._amp is None else self._amp.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         if self._amp is None:
             self._loaded = state["scaler"]
         else:
@@ -186,22 +155,23 @@ def _scaling(given: object) -> dict[str, float]:
     """Return the part of the scaler's state that the option `loss_scale` sets."""
     if given == "dynamic":
         return {}
-    if isinstance(given, Mapping):
-        return _scaling_of(cast("Mapping[str, object]", given))
-    scale = finite_number("AmpOptimizerHook", "loss_scale", given, above=0)
-    # With these factors, neither an overflow nor the lack of one changes the scale.
-    return {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
+    if not isinstance(given, Mapping):
+        scale = finite_number("AmpOptimizerHook", "loss_scale", given, above=0)
+        # With these factors, neither an overflow nor the lack of one changes the scale.
+        return {"scale": scale, "growth_factor": 1.0, "backoff_factor": 1.0, "growth_interval": 2**31 - 1}
+    options = cast("Mapping[str, object]", given)
+    what = f"AmpOptimizerHook(loss_scale={brief(options)})"
+    # The arguments of torch.amp.GradScaler.
+    _check_names(what, options, ("init_scale", "growth_factor", "backoff_factor", "growth_interval"))
+    found = {name: finite_number(what, name, value, above=0) for name, value in options.items()}
+    if "growth_interval" in found:
+        whole_number(what, "growth_interval", found["growth_interval"], 1)
+    # All but one have the same name in the state of the scaler.
+    return {{"init_scale": "scale"}.get(name, name): value for name, value in found.items()}
 
 
-def _scaling_of(given: Mapping[str, object]) -> dict[str, float]:
-    what = f"AmpOptimizerHook(loss_scale={brief(given)})"
-    found: dict[str, float] = {}
-    for name, value in given.items():
-        if name not in _SCALING:
-            near = nearest(name, list(_SCALING))
-            raise HookOptionError(f"{what}: {name!r} is unknown; the options are {', '.join(_SCALING)}{near}")
-        is_count = name == "growth_interval"
-        found[_SCALING[name]] = (
-            whole_number(what, name, value, 1) if is_count else finite_number(what, name, value, above=0)
-        )
-    return found
+def _check_names(what: str, given: Mapping[str, object], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            near = nearest(str(name), list(known))
+            raise HookOptionError(f"{what}: {name!r} is unknown; the options are {', '.join(map(repr, known))}{near}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from aspecthook.training.loop._run import Run
 
 from ._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register

@@ -36,14 +36,7 @@ class Classifier:
 
     def __init__(self, net: Any, loss: Callable[[Any, Any], Any]) -> None:
         self.net, self.loss = net, loss
-
-    def train(self) -> None:
-        """Switch to training."""
-        self.net.train()
-
-    def eval(self) -> None:
-        """Switch to evaluation."""
-        self.net.eval()
+        self.train, self.eval = net.train, net.eval  # the runner switches between the two modes
 
     def __call__(self, images: Any) -> Any:
         return self.net(images)
@@ -66,11 +59,7 @@ class Classifier:
 
 
 def load_data(settings: dict[str, Any], seed: int) -> tuple[Part, Part | None, Part]:
-    """Return the data to train on, to validate on (None if nothing is held out) and to test on.
-
-    Raises:
-        ConfigError: The data set is unknown, or `held_out` is out of range.
-    """
+    """Return the data to train on, to validate on (None if nothing is held out) and to test on."""
     held_out = float(settings["held_out"])
     if not 0 <= held_out < 1:
         raise ConfigError(f"[data]: held_out={held_out:g}; give a fraction of at least 0 and less than 1")
@@ -140,11 +129,7 @@ def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> 
 
 
 def load_torch() -> Any:
-    """Import PyTorch.
-
-    Raises:
-        TrainingError: It cannot be imported.
-    """
+    """Import PyTorch, or raise an error that says how to install it."""
     try:
         return cast("Any", import_module("torch"))
     except ImportError as error:

@@ -8,10 +8,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from aspecthook._errors import AspecthookError
+
+_REQUIRED = ("numpy", "autograd", "safetensors", "rich", "matplotlib", "jinja2")  # the extra `train`
 
 _DESCRIPTION = """\
 Train a classifier of images. Without options it trains on the handwritten digits that come with the package.
@@ -107,9 +110,9 @@ def _message_of(error: Exception) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from aspecthook.training._requirements import check_requirements
-
-    check_requirements()
+    for name in _REQUIRED:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"{name} is not installed: pip install 'aspecthook[train]'", name=name)
     from ._settings import default_text
 
     changes = _changes(options)

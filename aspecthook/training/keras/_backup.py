@@ -6,19 +6,17 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.loop._run import Run
 
 from ._bridge import runner_of
 from ._callback import Logs
 from ._files import SaveFreq, Saving, save_freq_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 _CHECKPOINT = "latest.safetensors"
 _WEIGHTS, _METADATA = "latest.weights.h5", "training_metadata.json"  # as Keras names them
@@ -38,10 +36,6 @@ class BackupAndRestore(Saving):
         save_freq: ``"epoch"``, or the number of batches; False to restore only, and never save.
         double_checkpoint: Whether to keep the backup before the last, too, for when the last cannot be read.
         delete_checkpoint: Whether to delete the backups when training has ended; other files in the folder stay.
-
-    Raises:
-        HookOptionError: The folder is empty text, or `save_freq` has an impossible value.
-        HookTypeError: `save_freq` has the wrong type.
 
     Example:
         >>> BackupAndRestore("runs/backup", save_freq=100).save_freq
@@ -70,11 +64,7 @@ class BackupAndRestore(Saving):
     # Restoring
 
     def resume_run(self, runner: Run) -> None:
-        """Resume a run of ours; called before any `on_train_begin`.
-
-        Raises:
-            TrainingError: There are backups, and none can be read.
-        """
+        """Resume a run of ours from a backup that can be read; called before any `on_train_begin`."""
         files = [path for path in self._files(_CHECKPOINT) if path.exists()]
         readable = [path for path in files if is_checkpoint(path)]
         if files and not readable:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training.loop._dialect import Binding, Method
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import Stage
 
 from ._bridge import on_host
@@ -14,9 +15,6 @@ from ._callback import KERAS, methods_of
 from ._lifecycle import KerasLifecycle
 from ._model import lifecycle_of
 from ._states import CallbackState
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # Makes the hook that calls a method of a callback, for a stage of a mode.
 Make: TypeAlias = Callable[[KerasLifecycle, CallbackState, Method, str], Method]
@@ -32,11 +30,7 @@ class Event(NamedTuple):
 
 
 def bindings(callback: Any, run: Run) -> list[Binding]:
-    """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them.
-
-    Raises:
-        HookSignatureError: A method is misspelt, and the callback is of our class; or it takes other arguments.
-    """
+    """Return the hooks for a callback: of our class, of Keras's, or of one that only looks like them."""
     methods = methods_of(callback)
     warning = KERAS.misspelt(callback)
     if warning is not None:  # the callback is not of our class, and Keras would accept it

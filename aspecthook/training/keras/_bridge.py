@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from aspecthook.training.backends._state import is_any
+from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
+from aspecthook.training.loop._run import Run
 
+from ._callback import Callback
 from ._run_model import RunModel
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
-
-    from ._callback import Callback
 
 # Any: models take and return what they like, and so do logs; a callback may be of any class.
 
@@ -60,13 +57,7 @@ def _float(value: Any) -> Any:
 
 def on_host(value: Any) -> Any:
     """Return arrays for the tensors in a value, as Keras's `predict` does."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        return value.detach().cpu().numpy()
-    if is_any(value, dict):
-        return {name: on_host(value[name]) for name in value}
-    if type(value) in (list, tuple):
-        return type(value)(map(on_host, value))
-    return value
+    return map_leaves(lambda one: one.detach().cpu().numpy() if is_tensor(one) else one, value)
 
 
 def joined(batches: list[Any]) -> Any:

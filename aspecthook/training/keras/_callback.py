@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from aspecthook._errors import HookSignatureError
+from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.loop._dialect import Dialect, Method
 
 # Any: logs hold numbers and predictions; models and states are those of any library.
@@ -38,10 +39,6 @@ class Callback:
     # Here and not in `__init__`, for subclasses that do not call it.
     params: dict[str, Any] | None = None
     _model: Any = None
-
-    def __init__(self) -> None:
-        self.params = None
-        self._model = None
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Set ``params``; called before anything begins."""
@@ -168,9 +165,7 @@ class Continuing(Callback):
 
 def _copied(value: Any) -> Any:
     """Return new lists and dicts with the same items, so that a state does not change while the callback is used."""
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return [_copied(item) for item in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
+    return map_leaves(lambda item: item, value)
 
 
 def is_of_keras(kind: type) -> bool:
@@ -203,11 +198,7 @@ _CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 def methods_of(callback: object) -> dict[str, Method]:
-    """Return the methods of a callback that do anything, by the events that they are called for.
-
-    Raises:
-        HookSignatureError: A method is misspelt, and the callback is of our class; or it takes other arguments.
-    """
+    """Return the methods of a callback that do anything, by the events that they are called for."""
     if isinstance(callback, Callback):
         KERAS.check(callback)
     methods = KERAS.methods(callback)

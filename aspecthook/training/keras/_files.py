@@ -82,10 +82,6 @@ class ModelCheckpoint(MonitorCallback, Saving):
     Attributes:
         best: The best number so far.
 
-    Raises:
-        HookOptionError: An option has an impossible value.
-        HookTypeError: An option has the wrong type.
-
     Example:
         >>> ModelCheckpoint("best.safetensors", monitor="val_accuracy", save_best_only=True).best is None
         True
@@ -166,9 +162,6 @@ class CSVLogger(Continuing):
         separator: The character between the columns.
         append: Whether to continue a file that exists; else it is replaced.
 
-    Raises:
-        HookOptionError: The separator is not one character.
-
     Example:
         >>> import tempfile
         >>> from pathlib import Path
@@ -192,8 +185,7 @@ class CSVLogger(Continuing):
         self.separator = separator
         self.append = append
         self.keys: list[str] | None = None
-        self._has_header = False
-        self._size = 0
+        self._size = 0  # of the file, once it has a header
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Begin the file, or continue it."""
@@ -206,7 +198,6 @@ class CSVLogger(Continuing):
             if resumed:
                 file.truncate(min(self._size, file.seek(0, os.SEEK_END)))
             self._size = file.seek(0, os.SEEK_END)
-        self._has_header = self._size > 0
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Write a line."""
@@ -217,9 +208,8 @@ class CSVLogger(Continuing):
             return
         with self._open("a") as file:
             writer = csv.writer(file, delimiter=self.separator)
-            if not self._has_header:
+            if not self._size:
                 writer.writerow(["epoch", *self.keys])
-                self._has_header = True
             writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
             self._size = file.tell()
 

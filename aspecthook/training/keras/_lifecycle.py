@@ -9,26 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import ref
 
 from aspecthook import hooks
 from aspecthook._core.law.kinds import Kind
 from aspecthook.training._ranks import broadcast
-from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import named
-from aspecthook.training.loop._steps import validation_follows
+from aspecthook.training.loop._steps import Means, logged_by, validation_follows, validation_numbers
 
 from ._bridge import plain
+from ._run_model import RunModel
 from ._states import CallbackState
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
-
-    from ._run_model import RunModel
-
-_VAL = "val_"
 
 # The hooks of the lifecycle that callbacks depend on, by what they need to know: stage, kind and method.
 _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
@@ -42,37 +36,6 @@ _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
     "evaluation": tuple((f"{mode}_epoch", "pre", "_before_evaluation") for mode in ("val", "test", "predict")),
     "test_means": (("val_iter", "post", "_after_test_iter"), ("test_iter", "post", "_after_test_iter")),
 }
-
-
-@final
-class Means:
-    """Running means of what a model logs, weighted by the samples of each batch."""
-
-    __slots__ = ("totals",)
-
-    def __init__(self, totals: Mapping[str, list[float]] | None = None) -> None:
-        # For each name, in alphabetical order: the sum, and the number of samples.
-        self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
-
-    def add(self, outputs: Any, logs: Mapping[str, Any]) -> None:
-        """Add the outputs of a batch; one that a hook has skipped has none."""
-        if outputs.__class__ is not dict and not is_any(outputs, Mapping):
-            return
-        count: int = outputs.get("num_samples", 1)
-        # A model without `train_step` names no numbers, and the runner has logged its loss.
-        numbers: Mapping[str, Any] = outputs["log_vars"] if "log_vars" in outputs else {"loss": logs["loss"]}
-        for name in numbers:
-            total = self.totals.get(name) or self._added(name)
-            total[0] += float(numbers[name]) * count
-            total[1] += count
-
-    def _added(self, name: str) -> list[float]:
-        self.totals = dict(sorted({**self.totals, name: [0.0, 0]}.items()))
-        return self.totals[name]
-
-    def now(self) -> dict[str, Any]:
-        """Return the means so far."""
-        return {name: total / (count or 1) for name, (total, count) in self.totals.items()}
 
 
 @final
@@ -203,9 +166,9 @@ class KerasLifecycle:
         self.epoch, self.ends_after, self.is_over, self._logs = runner.epoch, None, False, None
 
     def _after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.train.add(result, logs)
+        self.train.add(result, _loss_in(logs))
         if self._makes_train_logs:
-            self.train_logs = self.train.now()
+            self.train_logs = dict(sorted(self.train.now().items()))
 
     def _after_train_epoch(self) -> None:
         if self._is_trained():
@@ -225,18 +188,15 @@ class KerasLifecycle:
         # A validation before the first batch of an epoch does not belong to it.
         if self.running and (self.ends_after is not None or self.runner.done.inner_iter > 0):
             self._validated = True
-            self._val.update(self._validation_logs())
+            self._val.update(validation_numbers(self.runner.logs))
         if self.ends_after == "val" and not validation_follows(self.runner):
             self.is_over = True
-
-    def _validation_logs(self) -> dict[str, Any]:
-        return {name: value for name, value in self.runner.logs.items() if name.startswith(_VAL)}
 
     def logs(self) -> dict[str, Any]:
         """Return the logs of the epoch that is over, the same on all ranks; callbacks may add to them."""
         if self._logs is None:
             # Other hooks may have added numbers since the validation.
-            val = {**self._val, **(self._validation_logs() if self._validated else {})}
+            val = {**self._val, **(validation_numbers(self.runner.logs) if self._validated else {})}
             self._last = dict(sorted(broadcast({**self.train.now(), **val}).items()))
             self._logs = dict(self._last)
         return self._logs
@@ -272,14 +232,12 @@ class KerasLifecycle:
             self._introduce(1, mode)
 
     def _after_test_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.test.add(result, logs)
-        self.test_logs = self.test.now()
+        self.test.add(result, _loss_in(logs))
+        self.test_logs = dict(sorted(self.test.now().items()))
 
     def evaluated(self, mode: str) -> dict[str, Any]:
         """Return the logs of a validation or a test, without the prefix of the mode."""
-        prefix = f"{mode}_"
-        logs = self.runner.logs
-        return {name.removeprefix(prefix): logs[name] for name in sorted(logs) if name.startswith(prefix)}
+        return dict(sorted(logged_by(mode, self.runner.logs).items()))
 
     # Checkpoints
 
@@ -309,6 +267,11 @@ class KerasLifecycle:
                 callback_state.load_state_dict(state["callbacks"][name])
                 if self.running:
                     callback_state.begin(None)
+
+
+def _loss_in(logs: Mapping[str, Any]) -> dict[str, Any]:
+    # A model without `train_step` names no numbers, and the runner has logged its loss.
+    return {"loss": logs["loss"]} if "loss" in logs else {}
 
 
 def _storable(logs: Mapping[str, Any]) -> dict[str, Any]:

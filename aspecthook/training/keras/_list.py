@@ -30,10 +30,6 @@ class CallbackList(Callback):
         model: The ``model`` of the callbacks.
         params: The ``params`` of the callbacks: ``epochs``, ``steps``, ``verbose``.
 
-    Raises:
-        HookTypeError: Something is not a callback.
-        HookSignatureError: A method of a callback is misspelt, or takes other arguments.
-
     Example:
         >>> from aspecthook.training.keras import LambdaCallback
         >>> callbacks = CallbackList([LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch, logs["loss"]))])
@@ -104,7 +100,6 @@ class CallbackList(Callback):
         return {name: callback.state_dict() for name, callback in self._named() if hasattr(callback, "state_dict")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the states."""
         for name, callback in self._named():
             if name in state and hasattr(callback, "load_state_dict"):
                 callback.load_state_dict(state[name])

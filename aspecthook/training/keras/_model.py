@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training.backends._state import is_any
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
+from aspecthook.training.loop._steps import logged_by
 
 from ._bridge import flat, is_array, joined, loader_of, on_host
 from ._lifecycle import KerasLifecycle
 from ._progress import ProgbarLogger
 from ._run_model import RunModel
 from ._simple import History
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # Any: inputs, targets and predictions are whatever the model takes and returns; callbacks may be of any class.
 
@@ -100,7 +99,7 @@ class Model(RunModel):
         with self._isolated(callbacks, verbose):
             self.runner.logs = {name: value for name, value in self.runner.logs.items() if not name.startswith("test_")}
             logs = self.runner.test(loader_of(x, y, batch_size))
-        found = {name.removeprefix("test_"): value for name, value in logs.items() if name.startswith("test_")}
+        found = logged_by("test", logs)
         if return_dict:
             return found
         numbers = [found[name] for name in sorted(found, key=lambda name: (name != "loss", name))]
@@ -141,12 +140,9 @@ class Model(RunModel):
     def _isolated(self, callbacks: Any, verbose: int) -> Generator[None]:
         """Inside ``with``, call only these callbacks; afterwards the run is as before."""
         runner = self.runner
-        with lifecycle_of(runner).silenced(), preserved(runner), self._with_callbacks(callbacks, verbose):
-            logs, predictions = runner.logs, runner.predictions
-            try:
-                yield
-            finally:
-                runner.logs, runner.predictions = logs, predictions
+        life = lifecycle_of(runner)
+        with life.silenced(), preserved(runner, "logs", "predictions"), self._with_callbacks(callbacks, verbose):
+            yield
 
 
 def lifecycle_of(runner: Run) -> KerasLifecycle:

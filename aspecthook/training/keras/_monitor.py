@@ -39,10 +39,6 @@ class MonitorCallback(Continuing):
     Attributes:
         best: The best number so far.
 
-    Raises:
-        HookOptionError: There is no such mode, or `min_delta` is not finite.
-        HookTypeError: An option has the wrong type.
-
     Example:
         >>> class Record(MonitorCallback):
         ...     def on_epoch_end(self, epoch, logs=None):
@@ -72,11 +68,7 @@ class MonitorCallback(Continuing):
         self._seeks: Mode | None = None if mode == "auto" else mode
 
     def is_better(self, value: float, other: float | None) -> bool:
-        """Whether a number is better than another one by more than `min_delta`; any number is better than None.
-
-        Raises:
-            HookOptionError: The mode is ``"auto"``, and neither a metric nor the name shows which way is better.
-        """
+        """Whether a number is better than another one by more than `min_delta`; any number is better than None."""
         if other is None:
             return True
         if self._seeks is None:
@@ -127,11 +119,9 @@ class EarlyStopping(MonitorCallback):
     """End training when a number has not improved for some epochs.
 
     Args:
-        monitor: The name of the number in `logs`.
-        min_delta: An improvement must be greater than this.
+        monitor, min_delta, mode: See `MonitorCallback`.
         patience: After how many epochs without an improvement to stop.
         verbose: 1 to print when training ends.
-        mode: See `MonitorCallback`.
         baseline: A number that an improvement must be better than, too, for the epochs to be counted from 0 again.
         restore_best_weights: Whether the model gets the weights of the best epoch when training ends, however it ends.
         start_from_epoch: How many epochs to ignore at first.
@@ -141,10 +131,6 @@ class EarlyStopping(MonitorCallback):
         best_epoch: The epoch of the best number.
         wait: The number of epochs since the last improvement.
         stopped_epoch: The epoch after which training was ended; 0 if it was not.
-
-    Raises:
-        HookOptionError: An option has an impossible value.
-        HookTypeError: An option has the wrong type.
 
     Example:
         >>> EarlyStopping("val_accuracy", patience=3, restore_best_weights=True).patience
@@ -225,12 +211,10 @@ class ReduceLROnPlateau(MonitorCallback):
     """Lower the learning rate when a number has not improved for some epochs.
 
     Args:
-        monitor: The name of the number in `logs`.
+        monitor, mode, min_delta: See `MonitorCallback`.
         factor: What the rate is multiplied by; less than 1.
         patience: After how many epochs without an improvement to lower the rate.
         verbose: 1 to print each new rate.
-        mode: See `MonitorCallback`.
-        min_delta: An improvement must be greater than this.
         cooldown: How many epochs to wait after the rate was lowered before counting again.
         min_lr: The lowest rate.
 
@@ -238,10 +222,6 @@ class ReduceLROnPlateau(MonitorCallback):
         best: The best number so far.
         wait: The number of epochs since the last improvement.
         cooldown_counter: How many epochs of the cooldown are left.
-
-    Raises:
-        HookOptionError: An option has an impossible value.
-        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ReduceLROnPlateau(factor=0.5, patience=5).in_cooldown()

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 from weakref import ref
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
 
 from ._optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from aspecthook.training.loop._run import Run
 
 # Any: weights are arrays, and models take and return what they like.
 
@@ -24,9 +20,6 @@ class RunModel:
     """A run, with the attributes and methods that callbacks use of a ``keras.Model``.
 
     All other attributes are those of the model that is trained. A callback may set attributes of its own.
-
-    Args:
-        runner: The run.
     """
 
     built = True  # Keras's own callbacks ask
@@ -40,9 +33,7 @@ class RunModel:
     def of(cls, runner: Run, extras: dict[str, Any] | None = None) -> Self:
         """Return a model that does not keep the run alive: callbacks hold it, and they are hooks of the run.
 
-        Args:
-            runner: The run.
-            extras: The attributes that callbacks have set, to share those of another model.
+        With `extras` it shares the attributes that callbacks have set on another model.
         """
         model = cls(runner)
         vars(model).update(_find=ref(runner), _extras=model.extras if extras is None else extras)
@@ -56,11 +47,7 @@ class RunModel:
 
     @property
     def runner(self) -> Run:
-        """The run.
-
-        Raises:
-            ReferenceError: The runner was deleted.
-        """
+        """The run; a ReferenceError if it was deleted."""
         runner: Run | None = vars(self)["_find"]()
         if runner is None:
             raise ReferenceError("the runner of this model was deleted; keep a reference to the Runner")
@@ -106,11 +93,7 @@ class RunModel:
         return list(self.runner.backend.state(self.runner.model).values())
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set the parameters and buffers, in the order of `get_weights`.
-
-        Raises:
-            TrainingError: The weights are those of another model; nothing is changed.
-        """
+        """Set the parameters and buffers, in the order of `get_weights`; all or none."""
         names = list(self.runner.backend.state(self.runner.model))
         given = list(weights)
         if len(given) != len(names):
@@ -122,11 +105,7 @@ class RunModel:
     # Files
 
     def save(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
-        """Save a checkpoint of the run, whatever the suffix of the file.
-
-        Raises:
-            TrainingError: The file exists and may not be overwritten, or it cannot be written.
-        """
+        """Save a checkpoint of the run, whatever the suffix of the file."""
         if not overwrite and os.path.exists(filepath):
             raise TrainingError(f"{os.fspath(filepath)} exists already; give overwrite=True, or another name")
         self.runner.save_checkpoint(filepath)
@@ -136,11 +115,7 @@ class RunModel:
         self.save(filepath, overwrite)
 
     def load_weights(self, filepath: str | os.PathLike[str]) -> None:
-        """Load the parameters, and the state of the optimizer if the file has it, but not the progress of the run.
-
-        Raises:
-            TrainingError: The file is not a checkpoint, or it is that of another model.
-        """
+        """Load the parameters, and the optimizer's state if the file has it, but not the progress of the run."""
         from aspecthook.training.checkpoint._format import load
 
         self.runner.load_checkpoint(filepath)

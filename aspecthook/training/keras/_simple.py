@@ -62,10 +62,6 @@ class LearningRateScheduler(Continuing):
         schedule: A function of the epoch and the rate, or of the epoch alone, that returns the new rate as a float.
         verbose: 1 to print each rate.
 
-    Raises:
-        HookTypeError: The schedule is not callable.
-        HookSignatureError: The schedule takes other arguments.
-
     Example:
         >>> scheduler = LearningRateScheduler(lambda epoch, lr: lr if epoch < 10 else lr * 0.9)
         >>> scheduler.schedule(10, 1.0)
@@ -88,11 +84,7 @@ class LearningRateScheduler(Continuing):
             )
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:  # noqa: ARG002
-        """Set the rate.
-
-        Raises:
-            TrainingError: The schedule has not returned a float.
-        """
+        """Set the rate, which must be a float."""
         for optimizer in optimizers(self.model):
             rate: Any = self.schedule(epoch, rate_of(optimizer)) if self._takes_rate else self.schedule(epoch)
             if not isinstance(rate, Real) or isinstance(rate, Integral):
@@ -139,11 +131,7 @@ class TerminateOnNaN(Callback):
         self.raise_error = raise_error
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Check the loss.
-
-        Raises:
-            TrainingError: The loss is infinite or NaN, and `raise_error` is set.
-        """
+        """Check the loss."""
         loss = (logs or {}).get("loss")
         if not any_rank(loss is not None and not isfinite(loss)):
             return
@@ -160,17 +148,7 @@ class LambdaCallback(Callback):
     """Make a callback of functions.
 
     Args:
-        on_epoch_begin: Called before each epoch, with its number and `logs`.
-        on_epoch_end: Called after each epoch.
-        on_train_begin: Called before training, with `logs`.
-        on_train_end: Called after training.
-        on_train_batch_begin: Called before each batch, with its number, and `logs` by name.
-        on_train_batch_end: Called after each batch.
-        functions: Functions for the other methods of a callback, by the names of the methods.
-
-    Raises:
-        HookOptionError: A callback has no such method.
-        HookTypeError: Something is not callable.
+        functions: Functions by the names of the methods, such as ``on_epoch_end``, which are called as those are.
 
     Example:
         >>> LambdaCallback(on_test_end=lambda logs: print(logs)).on_test_end({"loss": 0.5})
@@ -181,25 +159,8 @@ class LambdaCallback(Callback):
         aspecthook.HookOptionError: ... did you mean 'on_epoch_end'?
     """
 
-    def __init__(
-        self,
-        on_epoch_begin: Callable[..., Any] | None = None,
-        on_epoch_end: Callable[..., Any] | None = None,
-        on_train_begin: Callable[..., Any] | None = None,
-        on_train_end: Callable[..., Any] | None = None,
-        on_train_batch_begin: Callable[..., Any] | None = None,
-        on_train_batch_end: Callable[..., Any] | None = None,
-        **functions: Callable[..., Any] | None,
-    ) -> None:
+    def __init__(self, **functions: Callable[..., Any] | None) -> None:
         super().__init__()
-        functions.update(
-            on_epoch_begin=on_epoch_begin,
-            on_epoch_end=on_epoch_end,
-            on_train_begin=on_train_begin,
-            on_train_end=on_train_end,
-            on_train_batch_begin=on_train_batch_begin,
-            on_train_batch_end=on_train_batch_end,
-        )
         for name, function in functions.items():
             if name not in METHODS:
                 near = nearest(name, list(METHODS))

@@ -14,12 +14,11 @@ from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._event_files import EventFile, require_tensorboardx
 from aspecthook.training.logging._numbers import number_of
+from aspecthook.training.loop._steps import logged_by, without_validation
 
 from ._bridge import runner_of, writes
 from ._callback import Continuing, Logs
 from ._optimizer import rates
-
-_VAL = "val_"
 
 
 @HOOKS.register
@@ -35,11 +34,6 @@ class TensorBoard(Continuing):
         histogram_freq: The number of epochs between histograms of the weights; 0 for none.
         write_steps_per_second: Whether to write the speed of training.
         update_freq: ``"epoch"``; or ``"batch"``, or a number of batches, to write the logs of batches too.
-
-    Raises:
-        HookOptionError: An option has an impossible value, or it works with TensorFlow only.
-        HookTypeError: An option has the wrong type.
-        TrainingError: The package tensorboardX is missing.
 
     Example:
         >>> TensorBoard("runs/logs", update_freq="batch").update_freq
@@ -118,14 +112,13 @@ class TensorBoard(Continuing):
         """Write the logs of the epoch."""
         if not logs:
             return
-        train = {name: value for name, value in logs.items() if not name.startswith(_VAL)} | rates(self.model)
+        train = without_validation(logs) | rates(self.model)
         if self.write_steps_per_second:
             train["steps_per_second"] = (self._batches - self._batches_before) / (perf_counter() - self._start)
-        val = {name.removeprefix(_VAL): value for name, value in logs.items() if name.startswith(_VAL)}
         is_due = self.histogram_freq and epoch % self.histogram_freq == 0 and writes(self)
         weights = _weights(self) if is_due else ()
         self._write("train", {f"epoch_{name}": value for name, value in train.items()}, epoch, weights)
-        self._write("validation", {f"epoch_{name}": value for name, value in val.items()}, epoch)
+        self._write("validation", {f"epoch_{name}": value for name, value in logged_by("val", logs).items()}, epoch)
 
     # How
 
@@ -151,7 +144,6 @@ class TensorBoard(Continuing):
         return {"batches": self._batches, "files": {folder: file.mark() for folder, file in self._files.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state."""
         self._batches, self._loaded = int(state["batches"]), True
         self._marks = dict(state["files"])
 

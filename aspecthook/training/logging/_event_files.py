@@ -28,10 +28,6 @@ class EventFile:
     """A file of events, made in a folder when the first events are written.
 
     Events are added in memory, and written by `write`. If the disk is full, the next call writes them.
-
-    Args:
-        folder: The folder, which may hold files of other runs.
-        start: TensorBoard drops what older files of the folder have from this step on.
     """
 
     def __init__(self, folder: Path, start: int | None = None) -> None:
@@ -41,7 +37,7 @@ class EventFile:
             number += 1
         self.path = path
         self._pending = _record(file_version="brain.Event:2")
-        if start is not None:
+        if start is not None:  # TensorBoard drops what older files of the folder have from this step on
             events = _module("proto.event_pb2")
             self._pending += _record(step=start, session_log=events.SessionLog(status=events.SessionLog.START))
 
@@ -77,22 +73,14 @@ class EventFile:
             self._pending += _record(step=step, summary=_module("summary").histogram(name, finite, _BINS))
 
     def write(self) -> None:
-        """Write what was added, all or nothing.
-
-        Raises:
-            OSError: It cannot be written; it is kept for the next call.
-        """
+        """Write what was added, all or nothing; if it cannot be written, it is kept for the next call."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         append(self.path, self._pending)
         self._pending = b""
 
 
 def require_tensorboardx(who: str) -> None:
-    """Raise an error if the package that knows the format is missing.
-
-    Raises:
-        TrainingError: It is missing; the message says how to install it.
-    """
+    """Raise an error if the package that knows the format is missing."""
     if find_spec("tensorboardX") is None:
         raise TrainingError(f"{who} needs tensorboardX; pip install 'aspecthook[tensorboard]'")
 

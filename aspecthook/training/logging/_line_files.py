@@ -23,12 +23,7 @@ from ._rows import LogRow
 
 
 class LineFile:
-    """A file with a line for each row.
-
-    Args:
-        path: The file.
-        logger: A `logging.Logger` for warnings.
-    """
+    """A file with a line for each row."""
 
     head = 0  # the number of lines before the rows
 
@@ -40,11 +35,7 @@ class LineFile:
     # Beginning
 
     def begin(self) -> None:
-        """Begin the file of a new run, and keep an older file under another name.
-
-        Raises:
-            TrainingError: The file cannot be written; `reopen` and `resume` raise it too.
-        """
+        """Begin the file of a new run, and keep an older file under another name."""
         with self._usable():
             self._whole_lines()
             self._clear()
@@ -56,14 +47,9 @@ class LineFile:
             self._keep(lines, len(lines))
 
     def resume(self, mark: Mapping[str, Any], more: int) -> int:
-        """Continue at a checkpoint: remove the lines after it, since the run will write them again.
+        """Continue at the `mark` of a checkpoint: remove the lines after it, since the run will write them again.
 
-        Args:
-            mark: The `mark` of the checkpoint.
-            more: How many of the next rows are known already, so that they may stay.
-
-        Returns:
-            How many of these rows are in the file.
+        The next `more` rows are known already, so they may stay. Return how many of these are in the file.
         """
         with self._usable():
             lines = self._whole_lines()

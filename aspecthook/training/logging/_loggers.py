@@ -10,20 +10,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
 
 from ._line_files import LineFile, TableFile
 from ._numbers import duration_text, number_text, one_line
 from ._rows import PLACE, LogRow, LogRows
 from ._timers import eta_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 class LoggerHook(Hook, ABC):
@@ -40,10 +38,6 @@ class LoggerHook(Hook, ABC):
         by_epoch: Count the iterations of each epoch; otherwise those of the run.
         ignore_last: Leave out the last iterations of an epoch if they are fewer than `interval`; otherwise they make a
             row.
-
-    Raises:
-        HookOptionError: The interval is less than 0.
-        HookTypeError: The interval is no whole number.
 
     Example:
         >>> class Print(LoggerHook):
@@ -183,9 +177,7 @@ class TextLoggerHook(_FileLoggerHook):
     `ProgressHook`. With an `IterTimerHook` the lines have an estimate of the remaining time.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         path: Another file. Without a path and a `work_dir`, only the logger gets the lines.
 
     Example:
@@ -228,9 +220,7 @@ class JsonLoggerHook(_FileLoggerHook):
     continues with a warning, and the missing lines are written when there is room.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         path: Another file.
 
     Example:
@@ -254,9 +244,7 @@ class CsvLoggerHook(_FileLoggerHook):
     column, for which the file is replaced by a new one. A cell is empty where a row does not have the number.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         path: Another file.
 
     Example:

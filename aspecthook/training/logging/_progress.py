@@ -7,19 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
+from aspecthook.training.loop._run import Run
 
 from ._numbers import duration_text, number_text
 from ._rows import PLACE, TIMES, LogRow, LogRows, rates_row
 from ._terminal import Plain, Status, Terminal, screen_for
 from ._timers import eta_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 _REDRAW = 0.1  # seconds; more often than that nobody can read it
 
@@ -49,10 +47,6 @@ class ProgressHook(Hook):
         interval: Without a bar: print a line every so many iterations; None to go by time alone.
         seconds: Without a bar: print a line after so many seconds without one.
         file: The file to write to; stdout if not given.
-
-    Raises:
-        HookOptionError: An option is out of range.
-        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ProgressHook(interval=100).priority
@@ -171,7 +165,8 @@ class ProgressHook(Hook):
 
     def _print(self, runner: Run, title: str, row: LogRow, trained: LogRow) -> None:
         rates = rates_row(runner.optimizer)
-        shown = _numbers((name, row[name]) for name in sorted(row, key=_is_of_validation) if name not in rates)
+        names = sorted(row, key=lambda name: name.startswith("val_"))  # those of a validation last
+        shown = _numbers((name, row[name]) for name in names if name not in rates)
         rate = _numbers((name, trained[name]) for name in ("lr",) if name in trained)
         now = perf_counter()
         parts = [title, *shown, *rate, duration_text(now - self._result_at)]
@@ -276,11 +271,6 @@ def _place(runner: Run, row: LogRow) -> str:
 
 def _count_text(word: str, done: float | str, total: int | None) -> str:
     return f"{word} {done}" if total is None else f"{word} {done:>{len(str(total))}}/{total}"
-
-
-def _is_of_validation(name: str) -> bool:
-    """Whether a number is that of a validation, and comes after the others."""
-    return name.startswith("val_")
 
 
 def _numbers(values: Iterable[tuple[str, float | str]]) -> list[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import Any, TypeAlias, final
+
+from aspecthook.training.backends._state import is_any
+from aspecthook.training.loop._run import Run
 
 from ._numbers import is_of, number_of, rates_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # Flat, so that every format can hold it. The texts are the mode, and those that a model has logged.
 LogRow: TypeAlias = dict[str, float | str]
@@ -29,18 +29,14 @@ class LogRows:
 
     Each iteration counts for one row at most, weighted by its ``num_samples``; times are not weighted.
 
-    Args:
-        interval: A row is due every so many iterations; 0 for never.
-        by_epoch: Count the iterations of each epoch; otherwise those of the run.
-        ignore_last: Leave out the last iterations of an epoch, or of a run by iterations, if they are too few for a
-            row.
+    The options are those of `LoggerHook`.
     """
 
     def __init__(self, interval: int, *, by_epoch: bool, ignore_last: bool) -> None:
         self.interval, self.by_epoch, self.ignore_last = interval, by_epoch, ignore_last
         self._sums: dict[str, list[float]] = {}  # by name: the sum, and its weight
         # What has been seen of the run: iterations, complete epochs, and the epoch and iteration of the last row.
-        self._iters = self._epochs = 0
+        self.done = self._epochs = 0
         self._place = (0, 0)
         self._logs: Mapping[str, Any] = {}  # of the last iteration seen: an object that is not in them is new
         self._before: tuple[str, Mapping[str, Any]] | None = None  # the mode of a validation, and the logs before it
@@ -49,29 +45,22 @@ class LogRows:
         """Begin at the iteration that the run has reached, and keep the sums if they belong to this run."""
         now = runner.done
         self._logs, self._before = dict(runner.logs), None
-        if self._iters != now.iter:
+        if self.done != now.iter:
             self._sums.clear()
-            self._iters, self._epochs = now.iter, now.epoch
+            self.done, self._epochs = now.iter, now.epoch
             self._place = (now.epoch + bool(now.inner_iter), now.inner_iter)
-
-    @property
-    def done(self) -> int:
-        """The number of iterations seen."""
-        return self._iters
 
     # Training
 
     def advance(self, runner: Run, done: int | None = None) -> list[LogRow]:
-        """Collect what the run has done since the last call. Return the rows that are due.
+        """Collect what the run has done since the last call, and return the rows that are due.
 
-        Args:
-            runner: The run.
-            done: The number of the iteration that ends, even if a hook has skipped it.
+        `done` is the number of an iteration that ends, even if a hook has skipped it.
         """
         rows: list[LogRow] = []
         now = runner.done
         done = now.iter if done is None else done
-        if done > self._iters:
+        if done > self.done:
             rows += self._take(runner, done, fresh=now.iter == done)
         if now.epoch > self._epochs:
             self._epochs = now.epoch
@@ -85,7 +74,7 @@ class LogRows:
         """Return a row of what was collected since the last one, if anything was, and start over."""
         if not self._sums:
             return []
-        count = self._place[1] if self.by_epoch else self._iters
+        count = self._place[1] if self.by_epoch else self.done
         place: LogRow = {"mode": "train", "epoch": self._place[0], "iter": count}
         row = _joined(place, rates_row(runner.optimizer), self.means(runner.logs))
         self._sums.clear()
@@ -105,7 +94,7 @@ class LogRows:
 
     def _take(self, runner: Run, done: int, *, fresh: bool) -> list[LogRow]:
         inner = runner.inner_iter + 1
-        self._iters, self._place = done, (runner.epoch + 1, inner)
+        self.done, self._place = done, (runner.epoch + 1, inner)
         if fresh:
             self._add(runner)
         self._logs = dict(runner.logs)
@@ -114,7 +103,7 @@ class LogRows:
         return self.close(runner) if due or (last and not self.ignore_last) else []
 
     def _add(self, runner: Run) -> None:
-        outputs: Mapping[str, Any] = runner.outputs if _is_mapping(runner.outputs) else {}
+        outputs: Mapping[str, Any] = runner.outputs if is_any(runner.outputs, Mapping) else {}
         count = float(outputs.get("num_samples", 1))
         logged = {
             name: value for name, value in _of_training(runner.logs) if value is not self._logs.get(name, _MISSING)
@@ -159,18 +148,14 @@ class LogRows:
         ahead = copy(self)
         ahead._sums = {name: list(row) for name, row in self._sums.items()}
         rows = [] if runner is None else [*ahead.advance(runner), *ahead.end_validation(runner)]
-        state = {"sums": ahead._sums, "iters": ahead._iters, "epochs": ahead._epochs, "place": list(ahead._place)}
+        state = {"sums": ahead._sums, "iters": ahead.done, "epochs": ahead._epochs, "place": list(ahead._place)}
         return state, rows
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
         self._sums = {name: [float(value) for value in row] for name, row in state["sums"].items()}
-        self._iters, self._epochs = int(state["iters"]), int(state["epochs"])
+        self.done, self._epochs = int(state["iters"]), int(state["epochs"])
         self._place = (int(state["place"][0]), int(state["place"][1]))
-
-
-def _is_mapping(outputs: object) -> bool:
-    return isinstance(outputs, Mapping)
 
 
 def _of_training(logs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

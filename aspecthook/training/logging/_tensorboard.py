@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.loop._run import Run
 
 from ._event_files import EventFile, require_tensorboardx
 from ._loggers import LoggerHook
 from ._rows import PLACE, TIMES, LogRow, rates_row
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register
@@ -27,13 +24,8 @@ class TensorboardLoggerHook(LoggerHook):
     If the disk is full, the run continues, as with the `JsonLoggerHook`.
 
     Args:
-        interval: See `LoggerHook`.
-        by_epoch: See `LoggerHook`.
-        ignore_last: See `LoggerHook`.
+        interval, by_epoch, ignore_last: See `LoggerHook`.
         log_dir: Another folder.
-
-    Raises:
-        TrainingError: The package tensorboardX is missing.
 
     Example:
         >>> TensorboardLoggerHook.priority

@@ -55,14 +55,10 @@ class Plain:
             file.write(one_line("  ".join(parts), getattr(file, "encoding", None)) + "\n")
             file.flush()
 
-    def start(self, status: Callable[[], Status]) -> None:
+    def start(self, *_: object) -> None:
         """Do nothing: there is no live line."""
 
-    def draw(self) -> None:
-        """Do nothing: there is no live line."""
-
-    def stop(self) -> None:
-        """Do nothing: there is no live line."""
+    draw = stop = start
 
 
 @final

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from aspecthook.training.hooks._hook import HOOKS, Hook
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from aspecthook.training.loop._run import Run
 
 
 @HOOKS.register

@@ -10,11 +10,7 @@ from aspecthook.training._errors import TrainingError
 
 
 def positive(name: str, value: Any) -> int | None:
-    """Return a number of epochs or iterations from 1 up, or None.
-
-    Raises:
-        ConfigError: The value is something else.
-    """
+    """Return a number of epochs or iterations from 1 up, or None."""
     if value is not None and not _is_positive(value):
         raise ConfigError(f"Runner({name}={brief(value)}): give a number from 1 up")
     return None if value is None else int(value)
@@ -25,11 +21,7 @@ def _is_positive(value: object) -> bool:
 
 
 def workflow_of(rows: Iterable[Any]) -> tuple[tuple[str, int], ...]:
-    """Return the rows of a workflow: pairs of a mode and the number of epochs or iterations in it.
-
-    Raises:
-        ConfigError: A row is something else, or no row trains.
-    """
+    """Return the rows of a workflow: pairs of a mode and the number of epochs or iterations in it."""
     found: list[tuple[str, int]] = []
     for row in rows:
         given: Any = row

@@ -11,18 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 from aspecthook import hooks
+from aspecthook._core.law.hook import Hook as Handle
 from aspecthook._core.law.options import priority_of
 from aspecthook._errors import HookSignatureError, nearest
 
+from ._run import Run
 from ._stages import Stage
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.hook import Hook as Handle
-
-    from ._run import Run
 
 Method: TypeAlias = Callable[..., Any]  # Any: each hook system calls its methods with arguments of its own
 
@@ -78,11 +75,7 @@ class Dialect:
         return None
 
     def check(self, hook: object) -> None:
-        """Raise if a method of a hook is misspelt.
-
-        Raises:
-            HookSignatureError: The message names the nearest method.
-        """
+        """Raise if a method of a hook is misspelt."""
         message = self.misspelt(hook)
         if message is not None:
             raise HookSignatureError(message)
@@ -108,11 +101,7 @@ _SYSTEMS: tuple[tuple[Callable[[object], bool], str], ...] = (
 
 
 def bindings_of(hook: object, run: Run) -> list[Binding]:
-    """Return the bindings of a hook of any system.
-
-    Raises:
-        HookSignatureError: A method is misspelt, or takes other arguments than it is called with.
-    """
+    """Return the bindings of a hook of any system."""
     module = next(module for is_theirs, module in _SYSTEMS if is_theirs(hook))
     found: list[Binding] = import_module(f"aspecthook.training.{module}").bindings(hook, run)
     return found
@@ -121,13 +110,7 @@ def bindings_of(hook: object, run: Run) -> list[Binding]:
 def attach(
     run: Run, hook: object, bindings: Iterable[Binding], priority: int | str | None, who: str
 ) -> tuple[Handle, ...]:
-    """Add bindings to the stages of a run, all of them or none, with a priority or else the hook's own.
-
-    Raises:
-        HookSignatureError: A function asks for what its stage does not offer.
-        HookOptionError: The priority is out of range, or not the name of one.
-        HookTypeError: The priority is neither an int nor a string.
-    """
+    """Add bindings to the stages of a run, all of them or none, with a priority or else the hook's own."""
     name = type(hook).__name__
     own = getattr(hook, "priority", "NORMAL") if priority is None else priority
     number = priority_of(own, f"the {who} {name}")

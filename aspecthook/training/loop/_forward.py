@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 
 from ._run import Run
 
@@ -16,7 +17,7 @@ def loss_of(run: Run, batch: Any) -> Any:
     """Return the loss of a batch, and set ``outputs`` and ``logs`` to what else the model computes."""
     if hasattr(run.model, "train_step"):
         made = run.model.train_step(batch, run.optimizer)
-        if not _has_loss(made):
+        if not is_any(made, dict) or "loss" not in made:
             raise TrainingError(
                 f"train_step of {type(run.model).__name__} returned {type(made).__name__}, not a dict with a 'loss'; "
                 "return {'loss': ..., 'log_vars': {...}, 'num_samples': ...}"
@@ -29,10 +30,6 @@ def loss_of(run: Run, batch: Any) -> Any:
         log_vars = {"loss": run.backend.item(made["loss"])}
     run.logs = {**run.logs, **log_vars}
     return made["loss"]
-
-
-def _has_loss(made: object) -> bool:
-    return isinstance(made, dict) and "loss" in made
 
 
 def outputs_of(run: Run, batch: Any) -> Any:
@@ -48,10 +45,9 @@ def outputs_of(run: Run, batch: Any) -> Any:
 
 def inputs_of(batch: Any) -> Any:
     """Return what a model is called with to predict."""
-    given = batch
-    if isinstance(batch, (tuple, list)):
-        return given[0]
-    return given["inputs"] if isinstance(batch, Mapping) and "inputs" in given else given
+    if is_any(batch, tuple, list):
+        return batch[0]
+    return batch["inputs"] if is_any(batch, Mapping) and "inputs" in batch else batch
 
 
 def _computed(run: Run, batch: Any) -> dict[str, Any]:
@@ -65,12 +61,11 @@ def _computed(run: Run, batch: Any) -> dict[str, Any]:
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:
-    given = batch
-    if isinstance(batch, (tuple, list)) and len(given) == 2:
-        return given[0], given[1]
-    if isinstance(batch, Mapping) and "inputs" in given and "targets" in given:
-        return given["inputs"], given["targets"]
+    if is_any(batch, tuple, list) and len(batch) == 2:
+        return batch[0], batch[1]
+    if is_any(batch, Mapping) and "inputs" in batch and "targets" in batch:
+        return batch["inputs"], batch["targets"]
     raise TrainingError(
-        f"a batch is {type(given).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
+        f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping "
         "that has both"
     )

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from aspecthook._core.law.hook import Hook as Handle
 from aspecthook.training._ranks import rank_and_world_size
 
 from ._checks import length_of, positive, workflow_of
 from ._interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from aspecthook._core.law.hook import Hook as Handle
-    from aspecthook.training.backends._base import Amp, Backend
+    from aspecthook.training.backends._base import Backend
 
 COUNTS = ("epoch", "iter", "step", "inner_iter", "row", "begun", "validated")
 
@@ -118,7 +118,7 @@ class Run:
         self.loss = loss
         self.backend: Backend = backend_of(model)
         self.backend.place(model, device)
-        self.amp: Amp | None = self.backend.amp(True, model) if amp else None
+        self.amp: Any = self.backend.amp(True, model) if amp else None
         self.accumulate = positive("accumulate", accumulate) or 1
         self.seed = seed
         self.meta = dict(meta or {})

@@ -152,16 +152,14 @@ class Runner(Run):
         """
         from aspecthook.training.schedules._mmcv import register_training_hooks
 
-        register_training_hooks(
-            self,
-            lr=lr_config,
-            momentum=momentum_config,
-            optimizer=optimizer_config,
-            checkpoint=checkpoint_config,
-            timer=timer_config,
-            log=log_config,
-            custom=custom_hooks,
-        )
+        configs = {
+            "lr": lr_config,
+            "momentum": momentum_config,
+            "optimizer": optimizer_config,
+            "checkpoint": checkpoint_config,
+            "timer": timer_config,
+        }
+        register_training_hooks(self, configs, log_config, custom_hooks)
 
     # Entry points
 
@@ -188,11 +186,7 @@ class Runner(Run):
                 self.leave()
 
     def prepare(self, train: Any, val: Any) -> None:
-        """Check the data, and seed the generators of random numbers: for `fit`, and for a session.
-
-        Raises:
-            TrainingError: The run has no optimizer, or lacks data.
-        """
+        """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
         if self._val_row:  # of the last fit

@@ -46,11 +46,7 @@ def named(run: Run) -> list[tuple[str, Any]]:
 
 
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
-    """Restore the state of a run, or with ``resume=False`` the parameters of its model alone.
-
-    Raises:
-        TrainingError: The state is that of another model or another run; nothing is changed then.
-    """
+    """Restore the state of a run, or with ``resume=False`` the parameters of its model alone."""
     if "model" not in checkpoint:
         raise TrainingError(
             f"this is not a checkpoint of a run: it has no 'model'; what it has: {', '.join(checkpoint) or 'nothing'}"
@@ -83,12 +79,14 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
 
 
 @contextmanager
-def preserved(run: Run) -> Generator[None]:
+def preserved(run: Run, *more: str) -> Generator[None]:
     """Restore the run after ``with``, which may validate, test or predict: its place, data and the mode of its model.
+
+    `more` are other attributes to restore.
 
     The mode of each module of a PyTorch model is restored, since some of them may be in another mode than the model.
     """
-    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders")
+    names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", *more)
     kept = {name: getattr(run, name) for name in names}
     run.loaders = dict(run.loaders)
     walk: Any = getattr(run.model, "named_modules", None)

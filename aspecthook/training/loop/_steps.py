@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
-from typing import Any, cast, final
+from typing import Any, final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 
 from ._run import Progress, Run
 
@@ -178,11 +179,11 @@ def _without_first(loader: Any, count: int) -> Iterator[Any]:
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
     """Call a step for each batch of one pass, without gradients, and log the means of the model's numbers."""
-    means = Means(mode)
+    means = Means()
     with run.backend.no_grad():
         for batch in batches(run, mode):
             means.add(step(batch))
-    run.logs = {**run.logs, **means.now()}
+    run.logs = {**run.logs, **means.now(f"{mode}_")}
 
 
 VAL = "val_"  # the names of the numbers of a validation begin with it
@@ -198,24 +199,30 @@ def without_validation(logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in logs.items() if not name.startswith(VAL)}
 
 
+def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mode has logged, by names without the mode, which is the prefix of the others."""
+    return {name.removeprefix(f"{mode}_"): value for name, value in logs.items() if name.startswith(f"{mode}_")}
+
+
 @final
 class Means:
-    """Means of the model's numbers over the samples of many batches, by names such as ``val_loss``."""
+    """Means of what a model logs over many batches, weighted by the samples of each."""
 
-    def __init__(self, mode: str) -> None:
-        self._mode = mode
-        self._sums: dict[str, float] = {}
-        self._seen = 0
+    def __init__(self, totals: Mapping[str, list[float]] | None = None) -> None:
+        # For each name the sum, and the number of samples.
+        self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
 
-    def add(self, outputs: Any) -> None:
-        """Add what the model computes for a batch, if that has numbers."""
-        if isinstance(outputs, Mapping):
-            made = cast("Mapping[str, Any]", outputs)
-            count = int(made.get("num_samples", 1))
-            self._seen += count
-            for name, value in made.get("log_vars", {}).items():
-                self._sums[name] = self._sums.get(name, 0.0) + float(value) * count
+    def add(self, outputs: Any, unnamed: Mapping[str, Any] | None = None) -> None:
+        """Add the outputs of a batch; those without ``log_vars`` count as `unnamed`."""
+        if outputs.__class__ is not dict and not is_any(outputs, Mapping):  # none, where a hook has skipped the batch
+            return
+        count: int = outputs.get("num_samples", 1)
+        numbers: Mapping[str, Any] = outputs.get("log_vars", unnamed) or {}
+        for name in numbers:
+            total = self.totals.setdefault(name, [0.0, 0])
+            total[0] += float(numbers[name]) * count
+            total[1] += count
 
-    def now(self) -> dict[str, float]:
+    def now(self, prefix: str = "") -> dict[str, Any]:
         """Return the means so far."""
-        return {f"{self._mode}_{name}": value / max(self._seen, 1) for name, value in self._sums.items()}
+        return {f"{prefix}{name}": total / (count or 1) for name, (total, count) in self.totals.items()}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
+from importlib import import_module
 from typing import Any, cast
 
+import numpy as np
+
 from aspecthook import Args
+from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import GENERAL, NAMES, Stage
+from aspecthook.training.loop._steps import logged_by
 
 from ._runner import MMRunner
-from ._tensors import with_arrays, with_tensors
 
 
 def _base(hook: object) -> type | None:
@@ -47,63 +50,51 @@ _LOADED = "after_load_checkpoint"
 def _adapted(hook: object, name: str, theirs: MMRunner) -> Callable[..., Any]:
     """Return a function that calls a method with mmengine's arguments, and ignores the result, as mmengine does."""
     method: Callable[..., Any] = getattr(hook, name)
-    if name == "before_save_checkpoint":
-        return _on_save(method, theirs)
     wanted = inspect.signature(method).parameters
-    if "metrics" in wanted:
-        return _on_metrics(method, theirs)
-    if "outputs" in wanted and name.startswith("after_"):
-        return _on_outputs(method, theirs)
-    return _without_result(partial(method, theirs))
 
+    def on_save(checkpoint: dict[str, Any]) -> Args:
+        return Args(checkpoint=_changed(method, theirs, checkpoint))
 
-def _without_result(method: Callable[..., Any]) -> Callable[..., Any]:
-    def alone() -> None:
-        method()
+    def with_metrics(logs: dict[str, Any], mode: str) -> None:
+        method(theirs, logged_by(mode, logs))
 
-    def with_batch(batch_idx: int, data_batch: Any) -> None:
-        method(batch_idx, data_batch=data_batch)
-
-    return with_batch if "batch_idx" in inspect.signature(method).parameters else alone
-
-
-def _on_outputs(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., None]:
-    def after_iter(batch_idx: int, data_batch: Any, outputs: Any) -> None:
+    def with_outputs(batch_idx: int, data_batch: Any, outputs: Any) -> None:
         method(theirs, batch_idx, data_batch=data_batch, outputs=_log_vars(outputs))
 
-    return after_iter
+    def with_batch(batch_idx: int, data_batch: Any) -> None:
+        method(theirs, batch_idx, data_batch=data_batch)
+
+    def alone() -> None:
+        method(theirs)
+
+    if name == "before_save_checkpoint":
+        return on_save
+    if "metrics" in wanted:
+        return with_metrics
+    if "outputs" in wanted and name.startswith("after_"):
+        return with_outputs
+    return with_batch if "batch_idx" in wanted else alone
 
 
 # Any: a model returns whatever it likes.
 def _log_vars(outputs: Any) -> Any:
     """Return the outputs as mmengine's models return them in training: a dict of numbers."""
-    if isinstance(outputs, Mapping) and "log_vars" in outputs:
-        return dict(cast("Mapping[str, Any]", outputs)["log_vars"])
-    return cast("Any", outputs)
-
-
-def _on_metrics(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., None]:
-    def after_epoch(logs: dict[str, Any], mode: str) -> None:
-        lead = f"{mode}_"
-        method(theirs, {name.removeprefix(lead): value for name, value in logs.items() if name.startswith(lead)})
-
-    return after_epoch
-
-
-def _on_save(method: Callable[..., Any], theirs: MMRunner) -> Callable[..., Args]:
-    def before_save(checkpoint: dict[str, Any]) -> Args:
-        return Args(checkpoint=_changed(method, theirs, checkpoint))
-
-    return before_save
+    return dict(outputs["log_vars"]) if is_any(outputs, Mapping) and "log_vars" in outputs else outputs
 
 
 def _changed(method: Callable[..., Any], theirs: MMRunner, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint as a hook has changed it; the hook finds the parameters under ``"state_dict"``."""
-    given = {name: value if name in _OURS else with_tensors(value) for name, value in checkpoint.items()}
+    """Return a checkpoint as a hook has changed it; the hook finds tensors, and those of the model as `state_dict`."""
+    ours = {name: value for name, value in checkpoint.items() if name in _OURS}
+    rest = {name: value for name, value in checkpoint.items() if name not in _OURS}
+    given = {**ours, **map_leaves(_tensor_of, rest)}
     given["state_dict"] = given.pop("model")
     method(theirs, given)
-    model = with_arrays(given.pop("state_dict"))
-    return {**{name: with_arrays(value) for name, value in given.items()}, "model": model}
+    given["model"] = given.pop("state_dict")
+    return {**map_leaves(lambda leaf: leaf.detach().cpu().numpy() if is_tensor(leaf) else leaf, given)}
+
+
+def _tensor_of(leaf: Any) -> Any:
+    return import_module("torch").tensor(leaf) if is_any(leaf, np.ndarray) else leaf
 
 
 class _Loading:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from types import MethodType
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook import AspecthookError, hooks
 from aspecthook import Hook as Handle
@@ -20,15 +20,13 @@ from aspecthook._errors import HookOptionError
 from aspecthook.training._options import whole_number
 from aspecthook.training.checkpoint._files import path_of, put
 from aspecthook.training.hooks._hook import HOOKS, Hook
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import NAMES
 from aspecthook.training.loop._state import named
 from aspecthook.weave import Weaving
 
 from ._measure import OURS, bracket, hooks_on, label_of, measure, owner_of, place_of, synchronized, target_of
 from ._profile import Part, Profile
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 STAGES = (*dict.fromkeys(stage.method for stage in NAMES.values()), "save_checkpoint")
 
@@ -53,10 +51,6 @@ class ProfilerHook(Hook):
 
     Attributes:
         profile: The result: ``lines()``, ``table()``, ``as_json()``.
-
-    Raises:
-        HookOptionError: An option is out of range.
-        HookTypeError: An option has the wrong type.
 
     Example:
         >>> ProfilerHook(start=10, stop=60).profile.lines()
@@ -151,7 +145,6 @@ class ProfilerHook(Hook):
         return {"profile": self.profile.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the times."""
         self.profile.load_state_dict(state["profile"])
 
 

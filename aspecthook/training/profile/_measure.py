@@ -8,19 +8,17 @@ from inspect import isgeneratorfunction
 from pathlib import Path
 from time import perf_counter_ns
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from aspecthook import AspecthookError, Hook, Return, hooks
 from aspecthook._core.law.callables import code_of, type_of
 from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.order import arrange
 from aspecthook._core.mount.point import MountPoint
+from aspecthook.training.loop._run import Run
 from aspecthook.weave import Weaving, weave
 
 from ._profile import Part, Profile
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # The names of the hooks that measure begin with this.
 OURS = "ProfilerHook: "
@@ -61,13 +59,9 @@ def bracket(
 
 
 def measure(target: Any, profile: Profile, parts: Mapping[str, Part], name: str) -> Weaving:
-    """Measure the calls of a function within stages.
+    """Measure the calls of a function; those of a bound method only on its object.
 
-    Args:
-        target: The function; or a bound method, of which only the calls on its object are measured.
-        profile: The profile to add the times to.
-        parts: The part that a call counts for, by the stage under way.
-        name: The name of the hooks.
+    A call counts for the part that `parts` has for the stage under way.
     """
     first = next(iter(parts.values()))
 

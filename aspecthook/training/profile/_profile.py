@@ -180,7 +180,9 @@ class Profile:
         return self.parts[key].calls if (key := ("train_iter", "", "")) in self.parts else 0
 
     def _lines_of(self, stage: str, parts: list[Part], level: int, whole: int) -> Iterable[Line]:
-        for part in sorted((part for part in parts if part.stage == stage), key=_rank):
+        for part in sorted(
+            (part for part in parts if part.stage == stage), key=lambda part: ["", *WORDS].index(part.kind)
+        ):
             yield _line(part, level + bool(part.hook), whole)
         for inner, outer in self.parents.items():
             if outer == stage:
@@ -236,7 +238,3 @@ def _line(part: Part, level: int, whole: int) -> Line:
     own, total, calls = part.own / 1e9, part.total / 1e9, max(part.calls, 1)
     share = part.own / whole if whole else 0.0
     return Line(level, part.stage, part.hook, part.kind, calls, own, total, total / calls, share, part.where)
-
-
-def _rank(part: Part) -> int:
-    return ["", *WORDS].index(part.kind)

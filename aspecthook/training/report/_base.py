@@ -8,7 +8,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
@@ -17,25 +17,15 @@ from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._numbers import numbers_of, rates_of
 from aspecthook.training.loop._interrupts import INTERRUPTS
+from aspecthook.training.loop._run import Run
 
 from ._record import Curves
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 End: TypeAlias = Literal["running", "done", "stopped", "interrupted", "failed"]
 
 
 class CurvesHook(Hook):
-    """Keeps the numbers of a run, and writes a file of them now and then. Subclasses override `content`.
-
-    Args:
-        interval: Write the file every so many epochs or iterations; 0 for only when the run ends.
-        by_epoch: Count epochs; otherwise iterations.
-        share: The fraction of the run's time that writing may take, from 0 to 1. A file that is due and would take more
-            is skipped. The file is always written when the run ends, even if it fails or is interrupted.
-        path: The file, relative to the run's ``work_dir``.
-    """
+    """Keeps the numbers of a run, and writes a file of them now and then. Subclasses override `content`."""
 
     # The hook is called after those that put numbers into the logs.
     priority: int | str = "LOWEST"
@@ -68,11 +58,7 @@ class CurvesHook(Hook):
     # When to write
 
     def before_run(self, runner: Run) -> None:
-        """Find the path of the file, and the hook that keeps the record.
-
-        Raises:
-            TrainingError: There is no folder for the file.
-        """
+        """Find the path of the file, and the hook that keeps the record."""
         if runner.rank != 0:
             return
         absolute = self.path.is_absolute()
@@ -197,7 +183,6 @@ class CurvesHook(Hook):
         return {"curves": None if self._shares else self.curves.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the numbers."""
         if state["curves"] is not None:
             self.curves.load_state_dict(state["curves"])
             self._before, self._began = self.curves.seconds, perf_counter()

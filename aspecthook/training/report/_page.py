@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.logging._numbers import duration_text
+from aspecthook.training.loop._run import Run
 from aspecthook.training.profile._hook import ProfilerHook
 
 from ._base import CurvesHook, End, per_epoch, rules_of
@@ -24,9 +25,6 @@ from ._drawing import chart_of
 from ._record import Curves
 from ._run_facts import Facts, checkpoints_of, environment_of, settings_of, stages_of, version
 from ._summary import epochs_of, headlines_of, summaries_of, warnings_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 _MOST_CHARTS = 12  # the reader unfolds the others
 _MOST_TRACE = 20_000  # characters
@@ -68,11 +66,6 @@ class ReportHook(CurvesHook):
 
     Attributes:
         curves: The numbers.
-
-    Raises:
-        HookOptionError: An option is out of range.
-        HookTypeError: An option has the wrong type.
-        TrainingError: Jinja or matplotlib is missing.
 
     Example:
         >>> report = ReportHook(config={"lr": 0.1})

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.loop._run import Run
 
 from ._base import CurvesHook, End, per_epoch, rules_of
 from ._chart_layout import Axis, Panel, axis_of, panels_of
 from ._drawing import draw, new_figure, saved
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 _ENDS: dict[End, str] = {"stopped": "stopped early", "interrupted": "interrupted", "failed": "failed"}
 _MOST_PANELS = 24
@@ -31,18 +29,11 @@ class PlotHook(CurvesHook):
     Args:
         interval: Draw every so many epochs or iterations; 0 for only when the run ends.
         by_epoch: Count epochs; otherwise iterations.
-        share: The fraction of the run's time that drawing may take, from 0 to 1. A picture that is due and would take
-            more is skipped. With 1 none is skipped; with 0 only that of the end is drawn.
-        path: The file, relative to the run's ``work_dir``.
+        share, path: As those of `ReportHook`.
         dpi: Dots per inch; a chart is 4.4 by 3 inches.
 
     Attributes:
         curves: The numbers, for other drawings.
-
-    Raises:
-        HookOptionError: An option is out of range.
-        HookTypeError: An option has the wrong type.
-        TrainingError: matplotlib is missing.
 
     Example:
         >>> PlotHook(interval=5).path.name

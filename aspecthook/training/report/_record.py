@@ -287,7 +287,8 @@ class Curves:
         """Return the state for a checkpoint."""
         return {
             "series": {name: series.state() for name, series in self.series.items()},
-            "rows": _packed_rows(self.rows),
+            "rows": [[row.epoch, row.iter, row.since, row.seconds, row.closed, dict(row.numbers)] for row in self.rows],
+            "open": {name: _packed([window]) for row in self.rows[-1:] for name, window in row.windows.items()},
             "seconds": self.seconds,
             "begun": self.begun,
             "runs": self.runs,
@@ -298,42 +299,8 @@ class Curves:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
         self.series = {name: Series.of(series) for name, series in state["series"].items()}
-        self.rows = _unpacked_rows(state["rows"])
+        self.rows = [EpochRow(*row) for row in state["rows"]]
+        if self.rows:
+            self.rows[-1].windows = {name: _unpacked(window)[0] for name, window in state["open"].items()}
         self.seconds, self.begun, self.runs = state["seconds"], state["begun"], state["runs"]
         self.at, self._count = state["at"], state["count"]
-
-
-def _packed_rows(rows: list[EpochRow]) -> dict[str, Any]:
-    """Return rows as arrays, one for each number, and the windows of the last row, which may be open."""
-    import numpy as np
-
-    columns: dict[str, tuple[list[int], list[float]]] = {}
-    for place, row in enumerate(rows):
-        for name, value in row.numbers.items():
-            places, values = columns.setdefault(name, ([], []))
-            places.append(place)
-            values.append(value)
-    last = rows[-1] if rows else EpochRow(0, 0, 0.0)
-    return {
-        "heads": np.array([(row.epoch, row.iter, row.since, row.seconds) for row in rows], np.float64).reshape(-1, 4),
-        "numbers": {
-            name: {"rows": np.array(places, np.int64), "values": np.array(values, np.float64)}
-            for name, (places, values) in columns.items()
-        },
-        "closed": last.closed,
-        "names": list(last.windows),
-        "windows": _packed(last.windows.values()),
-    }
-
-
-def _unpacked_rows(state: Mapping[str, Any]) -> list[EpochRow]:
-    rows: list[EpochRow] = []
-    for epoch, at, since, seconds in state["heads"].tolist():
-        rows.append(EpochRow(int(epoch), int(at), since, seconds, closed=int(at)))
-    for name, column in state["numbers"].items():
-        for place, value in zip(column["rows"].tolist(), column["values"].tolist(), strict=True):
-            rows[int(place)].numbers[name] = value
-    if rows:
-        rows[-1].closed = state["closed"]
-        rows[-1].windows = dict(zip(state["names"], _unpacked(state["windows"]), strict=True))
-    return rows

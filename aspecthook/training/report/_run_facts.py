@@ -13,18 +13,17 @@ from functools import cache
 from importlib import metadata
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from aspecthook import Hook
 from aspecthook._errors import brief
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.hooks._checkpoint import CheckpointHook
 from aspecthook.training.hooks._evaluation import EvalHook
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import named
 from aspecthook.training.profile._measure import hooks_on, label_of, owner_of, place_of
 from aspecthook.training.profile._profile import WORDS
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 Facts = list[tuple[str, str]]
 
@@ -137,17 +136,15 @@ def settings_of(config: Mapping[str, Any]) -> Facts:
     return rows
 
 
-def _flat(value: object, name: str) -> Iterator[tuple[str, str]]:
-    # Any: isinstance cannot tell the types of the items.
-    given: Any = value
-    if isinstance(value, Mapping) and value:
-        for key, inner in given.items():
+def _flat(value: Any, name: str) -> Iterator[tuple[str, str]]:  # Any: a setting
+    if is_any(value, Mapping) and value:
+        for key, inner in value.items():
             yield from _flat(inner, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in given):
-        for place, inner in enumerate(given):
+    elif is_any(value, list, tuple) and any(is_any(one, Mapping) for one in value):
+        for place, inner in enumerate(value):
             yield from _flat(inner, f"{name}[{place}]")
     else:
-        yield name, _text(given)
+        yield name, _text(value)
 
 
 def _text(value: object) -> str:
@@ -197,12 +194,7 @@ def _cpus() -> str:
 
 
 def versions() -> list[str]:
-    """Return the versions of this package, and of the packages it works with that are imported.
-
-    Example:
-        >>> versions()[0].startswith("aspecthook ")
-        True
-    """
+    """Return the versions of this package, and of the packages it works with that are imported."""
     names = ("aspecthook", "numpy", "autograd", "safetensors", "torch", "jax", "keras", "matplotlib")
     return [found for name in names if name in sys.modules and (found := version(name))]
 
@@ -247,14 +239,12 @@ def _optimizer(optimizer: Any) -> str:
     if optimizer is None:
         return ""
     groups: list[Mapping[str, Any]] = list(getattr(optimizer, "param_groups", ()))
-    settings = [(name, value) for group in groups[:1] for name, value in group.items() if _is_plain(value)]
+    settings = [
+        (name, value) for group in groups[:1] for name, value in group.items() if is_any(value, int, float, tuple)
+    ]
     # Without the learning rate, which has a curve.
     shown = ", ".join(f"{name}={_text(value)}" for name, value in settings if not name.endswith("lr"))
     return f"{type(optimizer).__name__}({shown})"
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, (int, float, tuple))
 
 
 def _device(runner: Run) -> str:

@@ -95,9 +95,9 @@ def _weight(name: str) -> tuple[bool, ...]:
 
 def _summary(curves: Curves, name: str, rules: Rules, *, by_epoch: bool) -> Summary:
     final, rule = curves.final(name), rule_for(name, rules)
-    if sum(row.value(name) is not None for row in curves.rows) == 1 and final is not None:  # nothing to compare
-        return Summary(name, short_text(final.value), when(final.row, by_epoch=by_epoch), "", "", "", is_best=False)
     low, high = curves.best(name, "less"), curves.best(name, "greater")
+    if sum(row.value(name) is not None for row in curves.rows) == 1:  # nothing to compare
+        low = high = None
     best = None if rule is None else high if rule == "greater" else low
     return Summary(
         name,

@@ -7,17 +7,15 @@ schedule needs only the run's own counters and the values that it started from.
 from __future__ import annotations
 
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from aspecthook._errors import ConfigError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, Hook
+from aspecthook.training.loop._run import Run
 
 from ._policies import warmup as warmup_factor
 from ._policy import COUNT, FLAG, WARMUP, WARMUP_RATIO, Course, Policy, courses_of
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 
 class _Updater(Hook):
@@ -214,18 +212,11 @@ class MomentumUpdaterHook(_Updater):
     that makes it greater than 1, give a `warmup_ratio` nearer to 1.
 
     Args:
-        policy: As in `LrUpdaterHook`.
-        by_epoch: As in `LrUpdaterHook`.
-        warmup: As in `LrUpdaterHook`.
-        warmup_iters: As in `LrUpdaterHook`.
+        policy, by_epoch, warmup, warmup_iters, warmup_by_epoch: As in `LrUpdaterHook`.
         warmup_ratio: The divisor of the first step; 0.9 unless given.
-        warmup_by_epoch: As in `LrUpdaterHook`.
         **options: The options of the policy, with ``min_momentum`` and ``min_momentum_ratio`` for ``min_value`` and
             ``min_ratio``. ``one_cycle`` takes ``max_momentum`` (0.95), the value at the start and the end, and
             ``base_momentum`` (0.85), the value where the learning rate is highest; each one, or one for each group.
-
-    Raises:
-        ConfigError: As in `LrUpdaterHook`.
 
     Example:
         >>> MomentumUpdaterHook(policy="cyclic", cyclic_times=2).policy

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.plugins._config import outline
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
+from aspecthook.training.loop._run import Run
 
 from ._hooks import LrUpdaterHook, MomentumUpdaterHook
 from ._policy import POLICIES
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
 
 # The config of a hook, a hook of any class, or None for no hook.
 Config: TypeAlias = object
@@ -24,35 +22,25 @@ for _policy in POLICIES.values():
     for _hook in (LrUpdaterHook, MomentumUpdaterHook):
         HOOKS.register(partial(cast("Any", _hook), _policy.__name__), name=f"{_policy.__name__}{_hook.__name__}")
 
-# The priorities of mmcv.
-_PRIORITIES = {"lr": 10, "momentum": 30, "optimizer": 40, "checkpoint": 50, "timer": 70, "log": 90}
+# The hooks of a usual run by the words of their configs, and the priorities that mmcv gives them.
+_USUAL = {
+    "lr": ("LrUpdaterHook", 10),
+    "momentum": ("MomentumUpdaterHook", 30),
+    "optimizer": ("OptimizerHook", 40),
+    "checkpoint": ("CheckpointHook", 50),
+    "timer": ("IterTimerHook", 70),
+}
+_LOGGERS = 90
 
 # The options of log_config that all loggers share.
 _SHARED = ("interval", "by_epoch", "ignore_last", "priority")
 
 
-def register_training_hooks(
-    runner: Run,
-    *,
-    lr: Config,
-    momentum: Config,
-    optimizer: Config,
-    checkpoint: Config,
-    timer: Config,
-    log: Config,
-    custom: Config,
-) -> None:
+def register_training_hooks(runner: Run, configs: Mapping[str, Config], log: Config, custom: Config) -> None:
     """Build and register all hooks; if one cannot be built or registered, none is."""
     load_hooks()
-    plain = (
-        ("lr", lr, "LrUpdaterHook"),
-        ("momentum", momentum, "MomentumUpdaterHook"),
-        ("optimizer", optimizer, "OptimizerHook"),
-        ("checkpoint", checkpoint, "CheckpointHook"),
-        ("timer", timer, "IterTimerHook"),
-    )
-    rows = [_built(config, kind, _PRIORITIES[word], f"{word}_config") for word, config, kind in plain if config]
-    rows += [_built(config, None, _PRIORITIES["log"], "log_config") for config in _loggers(log, runner.by_epoch)]
+    rows = [_built(configs[word], *row, f"{word}_config") for word, row in _USUAL.items() if configs[word]]
+    rows += [_built(config, None, _LOGGERS, "log_config") for config in _loggers(log, runner.by_epoch)]
     rows += [_built(config, None, None, "custom_hooks") for config in _listed(custom)]
     before = list(runner.hooks)
     try:

@@ -72,11 +72,7 @@ class Rule(NamedTuple):
 
     # Any: the value comes from a config.
     def check(self, who: str, name: str, value: Any) -> Any:
-        """Return the value of an option, a list as a tuple.
-
-        Raises:
-            ConfigError: The value breaks the rule; the message says which values are possible.
-        """
+        """Return the value of an option, a list as a tuple; the error says which values are possible."""
         several = isinstance(value, (list, tuple))
         values: tuple[Any, ...] = tuple(cast("Any", value)) if several else (value,)
         if not values or not (self.many if several else self.one) or not all(map(self._fits, values)):
@@ -145,14 +141,7 @@ class BasePolicy:
     def courses(cls, who: str, word: str, options: Mapping[str, Any]) -> list[Course]:
         """Return the course that a config means for all parameter groups, or one for each.
 
-        Args:
-            who: The beginning of error messages.
-            word: ``"lr"`` or ``"momentum"``: a config says ``min_lr`` for `min_value`, ``min_lr_ratio`` for
-                `min_ratio`.
-            options: The options as the config has them.
-
-        Raises:
-            ConfigError: An option is unknown, missing or has an impossible value.
+        For the word ``"lr"``, a config says ``min_lr`` for `min_value` and ``min_lr_ratio`` for `min_ratio`.
         """
         words = {"min_value": f"min_{word}", "min_ratio": f"min_{word}_ratio"}
         own = {words.get(field.name, field.name): field.name for field in fields(cls)}
@@ -176,11 +165,7 @@ class BasePolicy:
 
 
 def check_names(who: str, options: Mapping[str, Any], takes: Iterable[str], required: Container[str]) -> None:
-    """Check that no option is unknown or missing.
-
-    Raises:
-        ConfigError: One is; the message has the nearest name.
-    """
+    """Check that no option is unknown or missing."""
     names = (*takes, *HOOK_OPTIONS)
     check_arguments([Parameter(name, "keyword", name not in required) for name in names], dict(options), who)
 
@@ -219,17 +204,7 @@ def _spelling(name: str) -> str:
 
 
 def courses_of(who: str, word: str, given: object, options: Mapping[str, Any]) -> list[Course]:
-    """Return the course that a config means for all parameter groups, or one for each.
-
-    Args:
-        who: The beginning of error messages.
-        word: ``"lr"`` or ``"momentum"``.
-        given: The name of a policy, or a policy.
-        options: Its options, as the config has them.
-
-    Raises:
-        ConfigError: There is no such policy, or an option is unknown, missing or has an impossible value.
-    """
+    """Return the course that a policy, or its name and options, means for all groups, or one for each."""
     if isinstance(given, str):
         cls = _BY_SPELLING.get(_spelling(given))
         if cls is None:

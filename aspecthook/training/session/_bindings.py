@@ -14,9 +14,10 @@ In evaluation and prediction the stages of that mode take the place of these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aspecthook._core.law.answers import Args, Return
+from aspecthook._core.law.call import Call
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
@@ -25,9 +26,6 @@ from aspecthook.training.loop._stages import Stage
 from ._errors import QUIET
 from ._protocol import METHODS, SessionRunHook
 from ._state import SessionState, session_state
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.call import Call
 
 # By mode: the stages that are the run, a pass over the data, and a step.
 STAGES: Final[dict[str, tuple[str, str, str]]] = {
@@ -45,11 +43,7 @@ _DIALECT: Final = Dialect(
 
 
 def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
-    """Return the bindings of a session-run hook.
-
-    Raises:
-        HookSignatureError: A method is misspelt.
-    """
+    """Return the bindings of a session-run hook."""
     _DIALECT.check(hook)
     state, called = session_state(run, mode), _DIALECT.methods(hook)
     whole, epoch, step = STAGES[mode]
@@ -69,11 +63,7 @@ def bindings(hook: Any, run: Run, mode: str = "train") -> list[Binding]:
 
 
 def list_of_hooks(hooks: Iterable[Any] | None, who: str) -> list[Any]:
-    """Return the hooks as a list.
-
-    Raises:
-        HookTypeError: A single hook was given instead of a list.
-    """
+    """Return the hooks as a list; refuse a single hook."""
     if hooks is None or hasattr(hooks, "__iter__"):
         return [] if hooks is None else list(hooks)
     raise HookTypeError(f"{who}: hooks={brief(hooks)} is not a list of hooks; give [{type(hooks).__name__}(...)]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._options import optional_number
@@ -15,10 +15,8 @@ from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.hooks._kept_files import KeptFiles, check_names
 
 from ._protocol import SessionRunContext, SessionRunValues
+from ._session import Coordinator, Session
 from ._timers import SecondOrStepTimer, Timed
-
-if TYPE_CHECKING:
-    from ._session import Coordinator, Session
 
 
 class CheckpointSaverListener:
@@ -59,9 +57,6 @@ class CheckpointSaverHook(Timed):
         checkpoint_basename: The name of the files before the step: ``model.ckpt-300.safetensors``.
         listeners: Listeners to the checkpoints. If ``after_save`` of one returns a true value, the run ends.
         max_keep: How many files to keep; None for all. The oldest is removed when the new one is written.
-
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
 
     Example:
         >>> hook = CheckpointSaverHook("runs/digits", save_steps=100)
@@ -154,11 +149,6 @@ class CheckpointSaverHook(Timed):
         return {**super().state_dict(), "files": list(self._files.names)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned.
-
-        Raises:
-            TrainingError: It has files outside the folder.
-        """
         check_names(state["files"], "CheckpointSaverHook")
         self._files.names = list(state["files"])
         super().load_state_dict(state)

@@ -8,7 +8,7 @@ which epoch comes next and when an iteration or an epoch counts as done, as for 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from aspecthook import hooks
 from aspecthook._core.law import law_sync
@@ -22,9 +22,7 @@ from aspecthook.training.loop._steps import batches, count_epoch, count_iteratio
 from ._bindings import CREATES
 from ._errors import LOST, QUIET
 from ._protocol import SessionRunArgs
-
-if TYPE_CHECKING:
-    from ._state import SessionState
+from ._state import SessionState
 
 # Any: training pauses without a value, prediction with the outputs for a batch.
 Pauses: TypeAlias = Generator[Any, None, None]
@@ -33,8 +31,7 @@ Pauses: TypeAlias = Generator[Any, None, None]
 def staged(run: Run, stage: str, body: Callable[[], Pauses]) -> Pauses:
     """Run a body that pauses, inside the hooks that a stage has now; what the body yields is passed on.
 
-    Raises:
-        HookTypeError: An around hook is a plain function, which cannot be left in the middle.
+    A plain function that is an around hook is refused: it cannot be left in the middle.
     """
     chain, call = _entered(run, stage)
     for hook in chain.around:

@@ -16,15 +16,14 @@ from aspecthook.training._options import optional_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
 from aspecthook.training.loop._runner import Runner
-from aspecthook.training.loop._steps import VAL, validation_numbers
+from aspecthook.training.loop._steps import logged_by
 
 from ._bindings import list_of_hooks
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
-from ._inputs import Until, aside, attached, one_pass, random_kept
+from ._inputs import Until, aside, attached, chosen, examples, one_pass, predicting, random_kept
 from ._monitored import MonitoredTrainingSession
-from ._predictions import chosen, examples, predicting
 from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
 from ._state import session_state
 from ._timers import SecondOrStepTimer
@@ -124,7 +123,7 @@ class Estimator:
         stops = [] if last is None else [StopAtStepHook(last_step=last)]
         own, saver = self._own_hooks(list_of_hooks(hooks, "Estimator.train"), list(saving_listeners or ()))
         with one_pass(runner, done["epoch"], needed=last is None):
-            self._train(runner, self._data(input_fn, "train"), [*own, *stops], saver)
+            self._train(runner, self._called(input_fn, "train"), [*own, *stops], saver)
         return self
 
     def _train(self, runner: Runner, data: Any, hooks: list[Any], saver: list[Any]) -> None:
@@ -196,13 +195,12 @@ class Estimator:
         with random_kept():
             runner = self._build("eval")
             with aside(runner), self._loaded(runner, checkpoint_path) as step:
-                data = Until(runner, self._data(input_fn, "eval"), steps)
+                data = Until(runner, self._called(input_fn, "eval"), steps)
                 with attached(runner, list_of_hooks(hooks, "Estimator.evaluate"), "val"):
                     made = runner.validate(data)
                 if not data.count:
                     raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
-        found = {name.removeprefix(VAL): value for name, value in validation_numbers(made).items()}
-        found["global_step"] = step
+        found = {**logged_by("val", made), "global_step": step}
         line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
         runner.logger.info("evaluation%s: %s", f" {name}" if name else "", line)
         return found
@@ -241,7 +239,7 @@ class Estimator:
             stack.enter_context(self._loaded(runner, path))
             stack.callback(session_state(runner, "predict").close)
             stack.enter_context(attached(runner, hooks, "predict"))
-            data = iter(Until(runner, self._data(input_fn, "predict"), None))
+            data = iter(Until(runner, self._called(input_fn, "predict"), None))
             pauses = staged(runner, "predict_loop", lambda: predicting(runner, data))
             stack.callback(pauses.close)
             while True:
@@ -275,9 +273,6 @@ class Estimator:
                     f"{nearest(one.name, list(given))}"
                 )
         return function(**{one.name: given[one.name] for one in asked if one.name in given})
-
-    def _data(self, input_fn: InputFn, mode: str) -> Any:
-        return self._called(input_fn, mode)
 
     def _newest(self) -> Path | None:
         return None if self.model_dir is None else newest(self.model_dir)

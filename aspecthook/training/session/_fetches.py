@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
-from aspecthook.training.backends._state import is_any
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from aspecthook.training.backends._state import is_any, map_leaves
+from aspecthook.training.loop._run import Run
 
 # Any: fetches are nested in any way, and batches are whatever the user trains on.
 
@@ -18,22 +16,8 @@ WORDS = ("loss", "global_step", "lr", "iter", "epoch", "train_op")
 KINDS = ("param", "grad", "output", "log")
 
 
-def each(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return nested mappings, lists and tuples, with a function applied to each value in them."""
-    if is_any(value, Mapping):
-        return {key: each(one, function) for key, one in value.items()}
-    if is_any(value, list, tuple):
-        made = [each(one, function) for one in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
-    return function(value)
-
-
 def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
-    """Return fetches with a function applied to each name.
-
-    Raises:
-        HookTypeError: Something in them is not a name.
-    """
+    """Return fetches with a function applied to each name; refuse what is not a name."""
 
     def of_name(name: Any) -> Any:
         if name is None:
@@ -44,7 +28,7 @@ def mapped(fetches: Any, function: Callable[[str], Any], who: str) -> Any:
             f"{who} fetches {brief(name)}; fetch names such as 'loss', or lists, tuples and dicts of names"
         )
 
-    return each(fetches, of_name)
+    return map_leaves(of_name, fetches)
 
 
 def names_in(fetches: Any, who: str) -> list[str]:
@@ -55,11 +39,7 @@ def names_in(fetches: Any, who: str) -> list[str]:
 
 
 def check_name(name: str, runner: Run, who: str) -> None:
-    """Raise unless a step has a value of this name.
-
-    Raises:
-        HookOptionError: It has none; the message has the nearest name.
-    """
+    """Raise unless a step has a value of this name; the message has the nearest name."""
     kind, colon, rest = name.partition(":")
     if name in WORDS or (colon and kind == "log" and rest):
         return
@@ -110,11 +90,7 @@ _PLACES: dict[Any, int] = {"inputs": 0, "targets": 1}
 
 
 def entry_of(batch: Any, key: Any, who: str) -> Any:
-    """Return the name by which `fed` knows an entry of a batch: ``0`` for ``"inputs"``.
-
-    Raises:
-        HookOptionError: The batch has no such entry.
-    """
+    """Return the name by which `fed` knows an entry of a batch: ``0`` for ``"inputs"``."""
     if is_any(batch, Mapping):
         if key in batch:
             return key

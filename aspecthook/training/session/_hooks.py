@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from math import isnan
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._options import optional_number
@@ -16,11 +16,9 @@ from aspecthook.training.hooks._hook import HOOKS
 from ._errors import QUIET, NanLossDuringTrainingError
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-from ._summaries import SummaryWriter, writer_of
+from ._session import Coordinator, Session
+from ._summaries import writer_of
 from ._timers import SecondOrStepTimer, Timed
-
-if TYPE_CHECKING:
-    from ._session import Coordinator, Session
 
 
 @final
@@ -32,9 +30,6 @@ class StopAtStepHook(SessionRunHook):
         num_steps: How many steps to make, counted from the creation of the session. A run that is resumed before they
             are made makes the rest of them; a run that is resumed after them makes as many again.
         last_step: The number of the last step, counted from the beginning of the run. Give one of the two.
-
-    Raises:
-        HookOptionError: Both are given, or neither.
 
     Example:
         >>> StopAtStepHook(num_steps=10, last_step=20)
@@ -98,18 +93,13 @@ class NanTensorHook(SessionRunHook):
         loss_tensor: The name of the value to check.
         fail_on_nan_loss: Raise an error; otherwise end the run.
 
-    Raises:
-        NanLossDuringTrainingError: The loss is NaN.
-
     Example:
-        >>> hook = NanTensorHook("loss", fail_on_nan_loss=False)
-        >>> context = SessionRunContext(SessionRunArgs(), None)
-        >>> hook.after_run(context, SessionRunValues(float("inf")))
-        >>> context.stop_requested
-        False
-        >>> hook.after_run(context, SessionRunValues(float("nan")))
-        >>> context.stop_requested
-        True
+        >>> hook = NanTensorHook("loss")
+        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("inf")))
+        >>> hook.after_run(SessionRunContext(SessionRunArgs(), None), SessionRunValues(float("nan")))
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.session.NanLossDuringTrainingError: 'loss' is NaN; ...
     """
 
     def __init__(self, loss_tensor: str = "loss", fail_on_nan_loss: bool = True) -> None:
@@ -129,8 +119,7 @@ class NanTensorHook(SessionRunHook):
                 f"{self.loss_tensor!r} is NaN; lower the learning rate, clip the gradients, look for NaN in the data, "
                 "or skip such steps with NanGuardHook"
             )
-        logger = _logger(run_context)
-        logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
+        run_context.session.runner.logger.warning("NanTensorHook: %r is NaN; the run ends", self.loss_tensor)
         run_context.request_stop()
 
 
@@ -142,13 +131,6 @@ def _has_nan(value: Any) -> bool:
     import numpy as np
 
     return bool(np.isnan(value).any())
-
-
-def _logger(run_context: SessionRunContext) -> Any:
-    import logging
-
-    session = run_context.session
-    return logging.getLogger("aspecthook.training") if session is None else session.runner.logger
 
 
 Formatter = Callable[[dict[str, Any]], str]
@@ -165,9 +147,6 @@ class LoggingTensorHook(Timed):
         every_n_secs: The seconds between two lines. Give one of the two, or only `at_end`.
         at_end: Log at the end of the run too.
         formatter: Returns the line for a dict of the values; by default ``loss = 0.5, step = 100 (2.031 sec)``.
-
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
 
     Example:
         >>> hook = LoggingTensorHook({"loss": "loss", "weights": "param:0.weight"}, every_n_iter=100)
@@ -186,7 +165,8 @@ class LoggingTensorHook(Timed):
         if isinstance(tensors, str):
             raise HookTypeError(f"LoggingTensorHook({brief(tensors)}): give a list of names, or a mapping to names")
         # TensorFlow logs a mapping in the order of its keys.
-        self.tensors = _sorted(tensors) if is_any(tensors, Mapping) else {name: name for name in tensors}
+        named: Any = tensors if is_any(tensors, Mapping) else {name: name for name in tensors}
+        self.tensors: dict[str, Any] = {tag: named[tag] for tag in (sorted(named) if named is tensors else named)}
         self._periodic = not (at_end and every_n_iter is None and every_n_secs is None)
         self._timer = SecondOrStepTimer(every_n_secs, every_n_iter if self._periodic else 1, who="LoggingTensorHook")
         self.at_end = at_end
@@ -229,13 +209,8 @@ class LoggingTensorHook(Timed):
         return {**super().state_dict(), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._count = state["count"]
-
-
-def _sorted(named: Any) -> dict[str, Any]:
-    return {tag: named[tag] for tag in sorted(named)}
 
 
 def shown(value: Any) -> str:
@@ -254,9 +229,6 @@ class StepCounterHook(Timed):
         output_dir: The folder to write summaries to.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
 
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
-
     Example:
         >>> StepCounterHook(every_n_steps=None, every_n_secs=30.0).steps_per_sec is None
         True
@@ -270,7 +242,7 @@ class StepCounterHook(Timed):
         summary_writer: Any = None,
     ) -> None:
         self._timer = SecondOrStepTimer(every_n_secs, every_n_steps, who="StepCounterHook")
-        self._writer: SummaryWriter | None = writer_of(output_dir, summary_writer)
+        self._writer = writer_of(output_dir, summary_writer)
         self.steps_per_sec: float | None = None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:

@@ -1,26 +1,31 @@
-"""The data of an estimator, and changes of its runner that are undone after ``with``."""
+"""What an estimator reads and predicts, and changes of its runner that are undone after ``with``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, final
 
-from aspecthook._errors import HookTypeError, described
+from aspecthook._errors import HookTypeError, described, nearest
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.loop._dialect import attach, is_session_hook
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import preserved
 from aspecthook.training.loop._steps import without_validation
 
 from ._bindings import bindings
+from ._drive import Pauses, create, staged
 from ._errors import QUIET
+from ._reader import numbers
+from ._state import session_state
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
 
-# Any: data and hooks of any kind are the user's.
+# Any: data, hooks of any kind, and what a model predicts are the user's.
 
 
 @final
@@ -61,14 +66,9 @@ def one_pass(run: Run, epoch: int, *, needed: bool) -> Generator[None]:
 @contextmanager
 def aside(run: Run) -> Generator[None]:
     """Restore the run after ``with``, which may evaluate or predict."""
-    logs, stopping = run.logs, run.stopping
-    run.logs = without_validation(logs)
-    run.stopping = False
-    try:
-        with preserved(run):
-            yield
-    finally:
-        run.logs, run.stopping = logs, stopping
+    with preserved(run, "logs", "stopping"):
+        run.logs, run.stopping = without_validation(run.logs), False
+        yield
 
 
 @contextmanager
@@ -105,3 +105,66 @@ def attached(run: Run, hooks: Iterable[Any], mode: str) -> Generator[None]:
                 run.register_hook(hook)
                 stack.callback(run.remove_hook, hook)
         yield
+
+
+# Predictions
+
+
+def predicting(run: Run, data: Iterator[Any]) -> Pauses:
+    """Yield the outputs for each batch: the body of the stage `predict_loop`."""
+    state = session_state(run, "predict")
+    state.entered = True
+    try:
+        state.open(run)
+        create(run, "predict_loop")
+        yield from staged(run, "predict_epoch", lambda: _predict_batches(run, data))
+    finally:
+        state.entered = False
+
+
+def _predict_batches(run: Run, data: Iterator[Any]) -> Pauses:
+    for place, batch in enumerate(data):
+        run.loaders["predict"] = ()
+        run.set_mode("predict")
+        run.inner_iter = place
+        with run.backend.no_grad():
+            outputs = run.predict_iter(run.backend.to_device(batch, run.model))
+        if outputs is not None:
+            yield numbers(outputs)
+
+
+def chosen(outputs: Any, keys: Sequence[str] | None) -> Any:
+    """Return the entries of the outputs for a batch that have these keys; all of them if `keys` is None."""
+    if keys is None:
+        return outputs
+    if not is_any(outputs, Mapping):
+        raise TrainingError(
+            f"predict_keys need a model that returns dicts, this one returns {type(outputs).__name__}; leave them out"
+        )
+    missing = [key for key in keys if key not in outputs]
+    if missing:
+        there = [str(key) for key in outputs]
+        raise TrainingError(
+            f"the outputs have no {missing[0]!r}; they have: {', '.join(there)}{nearest(missing[0], there)}"
+        )
+    return {key: outputs[key] for key in keys}
+
+
+def examples(outputs: Any, keys: Sequence[str] | None) -> Iterator[Any]:
+    """Return an iterator over the samples of a batch."""
+    outputs = chosen(outputs, keys)
+    if is_any(outputs, Mapping):
+        return (dict(zip(outputs, rows, strict=True)) for rows in _zipped(outputs.values()))
+    if is_any(outputs, list, tuple):
+        return iter(_zipped(outputs))
+    return iter(row for (row,) in _zipped((outputs,)))
+
+
+def _zipped(parts: Iterable[Any]) -> list[tuple[Any, ...]]:
+    try:
+        return list(zip(*parts, strict=True))
+    except (TypeError, ValueError) as error:
+        raise TrainingError(
+            f"the outputs for a batch cannot be divided into samples ({error}); call predict(..., "
+            "yield_single_examples=False)"
+        ) from error

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, final
+from typing import Any, Literal, Self, final
 
 from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
@@ -18,10 +18,8 @@ from ._drive import Drive
 from ._errors import QUIET, OutOfRangeError
 from ._fetches import check_name, names_in
 from ._protocol import SessionRunArgs
+from ._session import Session
 from ._state import session_state
-
-if TYPE_CHECKING:
-    from ._session import Session
 
 Secs = float | Literal["default"] | None
 Steps = int | Literal["default"] | None
@@ -128,11 +126,7 @@ class MonitoredTrainingSession:
 
     @property
     def session(self) -> Session:
-        """The session that hooks get: it reads values without a step.
-
-        Raises:
-            TrainingError: The run is over.
-        """
+        """The session that hooks get: it reads values without a step."""
         if self._state.session is None or self._closed:
             raise TrainingError("the session is closed")
         return self._state.session

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
-if TYPE_CHECKING:
-    from ._session import Coordinator, Session
+from ._session import Coordinator, Session
 
 # Any, here and below: fetches are names, nested in any way, and the values have the same shape.
 

@@ -7,17 +7,15 @@ exists only if the current step, or the one before it, fetches its value. A run 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook import hooks, weave
 from aspecthook._errors import nearest
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.backends._state import is_any
+from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
+from aspecthook.training.loop._run import Run
 
-from ._fetches import check_name, each, modules
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
+from ._fetches import check_name, modules
 
 # Any: models and what they compute are the user's.
 _LAST = 100  # after all other hooks on a stage, since they may replace the value
@@ -42,11 +40,7 @@ class Reader:
         self._checked = set()
 
     def check(self, names: Iterable[str], runner: Run, who: str) -> None:
-        """Raise unless a step has a value of each name.
-
-        Raises:
-            HookOptionError: It has none; the message has the nearest name.
-        """
+        """Raise unless a step has a value of each name."""
         for name in names:
             if name not in self._checked:
                 check_name(name, runner, who)
@@ -170,11 +164,11 @@ class Reader:
 
 def numbers(value: Any) -> Any:
     """Return tensors, losses, parameters and outputs of layers, nested or not, as numbers and NumPy arrays."""
-    return each(value, _number_of)
+    return map_leaves(_number_of, value)
 
 
 def _number_of(value: Any) -> Any:
-    if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
+    if is_tensor(value):
         from aspecthook.training.backends._torch import TorchBackend
 
         return TorchBackend().to_array(value)
@@ -202,7 +196,7 @@ def _unscaled(gradient: Any, runner: Run) -> Any:
 
 def _copied(output: Any) -> Any:
     """Return a copy of the output of a layer: the next layer may change it in place."""
-    return each(output, lambda one: one.detach().clone() if hasattr(one, "detach") else one)
+    return map_leaves(lambda one: one.detach().clone() if hasattr(one, "detach") else one, output)
 
 
 def _logged(name: str, runner: Run) -> Any:

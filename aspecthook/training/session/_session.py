@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.loop._run import Run
 
 from ._fetches import check_name, mapped, names_in
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
-
-    from ._reader import Reader
+from ._reader import Reader
 
 _WHO = "session.run"
 
@@ -36,11 +33,7 @@ class Session:
 
     @property
     def runner(self) -> Run:
-        """The runner.
-
-        Raises:
-            TrainingError: The session is closed.
-        """
+        """The runner; an error once the session is closed."""
         if self._runner is None:
             raise TrainingError("the session is closed; read values before the run ends")
         return self._runner

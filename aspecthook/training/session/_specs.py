@@ -14,11 +14,7 @@ InputFn = Callable[..., Any]
 
 
 def checked_input(input_fn: Any, who: str) -> InputFn:
-    """Return a function that returns data.
-
-    Raises:
-        HookTypeError: It is not a function; often it is the data.
-    """
+    """Return a function that returns data; refuse the data themselves."""
     if not callable(input_fn):
         raise HookTypeError(
             f"{who}: input_fn={brief(input_fn)} cannot be called; give a function that returns the data: lambda: loader"

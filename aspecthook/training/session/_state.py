@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import WeakKeyDictionary, ref
+
+from aspecthook._core.law.call import Call
+from aspecthook.training.loop._run import Run
 
 from ._errors import LOST, QUIET
 from ._protocol import SessionRunArgs
 from ._reader import Reader
 from ._session import Coordinator, Session
 from ._step import NOTHING, Step
-
-if TYPE_CHECKING:
-    from aspecthook._core.law.call import Call
-    from aspecthook.training.loop._run import Run
 
 _KEY = "session_step"  # in the state that the hooks of a call share
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookAnswerError, described
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.loop._run import Run
 
 from ._fetches import entry_of, fed, foreign_feed, mapped, names_in
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
-
-if TYPE_CHECKING:
-    from aspecthook.training.loop._run import Run
-
-    from ._reader import Reader
-    from ._session import Session
+from ._reader import Reader
+from ._session import Session
 
 NOTHING = SessionRunArgs()
 _NO_VALUES = SessionRunValues()
@@ -25,19 +22,6 @@ _NO_VALUES = SessionRunValues()
 @final
 class Step:
     """One iteration, which its hooks share; values are read only if a hook fetches them."""
-
-    __slots__ = (
-        "_asked",
-        "_feeders",
-        "_global_step",
-        "_made",
-        "_names",
-        "_reader",
-        "_stops",
-        "_values",
-        "context",
-        "over",
-    )
 
     def __init__(self, session: Session | None, reader: Reader, run: Run, args: SessionRunArgs) -> None:
         self.context = SessionRunContext(args, session)
@@ -54,11 +38,7 @@ class Step:
     # Before it
 
     def take(self, key: object, who: str, answer: Any, batch: Any, run: Run) -> Args | None:
-        """Use what `before_run` of a hook returned, and return the answer for the stage.
-
-        Raises:
-            HookAnswerError: It is not a `SessionRunArgs`.
-        """
+        """Use what `before_run` of a hook returned, and return the answer for the stage."""
         if not hasattr(answer, "fetches"):
             raise HookAnswerError(
                 f"before_run of {who} returned {described(answer)}; return SessionRunArgs(...), or None"
@@ -69,12 +49,7 @@ class Step:
         return Args(batch=self.feed(batch, feed, who, run)) if feed else None
 
     def ask(self, key: object, who: str, fetches: Any, run: Run) -> None:
-        """Register the fetches of a hook, or of another caller that `key` identifies.
-
-        Raises:
-            HookOptionError: A step has no value of a name.
-            HookTypeError: Something in the fetches is not a name.
-        """
+        """Register the fetches of a hook, or of another caller that `key` identifies."""
         names = (fetches,) if type(fetches) is str else names_in(fetches, who)
         self._reader.check(names, run, who)
         self._asked[key] = fetches
@@ -84,12 +59,7 @@ class Step:
                 self._reader.want(name, run)
 
     def feed(self, batch: Any, feed: Mapping[Any, Any], who: str, run: Run) -> Any:
-        """Return the batch with entries replaced.
-
-        Raises:
-            TrainingError: An entry was fed already.
-            HookOptionError: There is no such entry.
-        """
+        """Return the batch with entries replaced, each of them by one feed."""
         feeders = self._feeders = self._feeders or {}
         entries: dict[Any, Any] = {}
         for key, value in feed.items():

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training.backends._state import is_any
@@ -15,30 +15,13 @@ from aspecthook.training.hooks._hook import HOOKS
 
 from ._fetches import mapped
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunValues
+from ._session import Session
 from ._timers import SecondOrStepTimer, Timed
-
-if TYPE_CHECKING:
-    from ._session import Session
-
-
-class SummaryWriter(Protocol):
-    """A writer of summaries, such as ``torch.utils.tensorboard.SummaryWriter``."""
-
-    def add_scalar(self, tag: str, value: float, step: int) -> Any:
-        """Write a number of a step."""
-        ...
-
-    def flush(self) -> Any:
-        """Write what is still in memory."""
-        ...
 
 
 @final
 class JsonSummaryWriter:
     """A writer of summaries as lines of JSON: ``{"step": 100, "loss": 0.5}``. The first line creates the file.
-
-    Args:
-        path: The file; lines are appended to it.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -76,13 +59,12 @@ class JsonSummaryWriter:
             os.truncate(self.path, size)
 
 
-def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> SummaryWriter | None:
-    """Return the writer of a hook, or None; hooks with the same folder write to the same file."""
+def writer_of(output_dir: str | os.PathLike[str] | None, writer: Any) -> Any:
+    """Return the writer of a hook, one of ours or like TensorBoard's, or None; one folder has one file."""
     if writer is not None:
         if not callable(getattr(writer, "add_scalar", None)):
             raise HookTypeError(f"summary_writer={brief(writer)} has no add_scalar(tag, value, step); give a writer")
-        found: SummaryWriter = writer
-        return found
+        return writer
     return None if output_dir is None else JsonSummaryWriter(Path(output_dir, "summaries.jsonl"))
 
 
@@ -99,9 +81,6 @@ class SummarySaverHook(Timed):
         output_dir: The folder; the file is ``summaries.jsonl``. A resumed run removes the lines after its checkpoint.
         summary_writer: Write with its ``add_scalar(tag, value, step)`` instead.
         summaries: Names of values, or a mapping from labels to names.
-
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0; or there is nowhere to write to.
 
     Example:
         >>> hook = SummarySaverHook(save_steps=100, output_dir="runs/digits", summaries=["loss", "grad:0.weight"])
@@ -155,7 +134,6 @@ class SummarySaverHook(Timed):
         if isinstance(self._writer, JsonSummaryWriter):
             self._writer.add(rows, step)
             return
-        assert self._writer is not None
         for tag, number in rows.items():
             self._writer.add_scalar(tag, number, step)
 
@@ -170,7 +148,6 @@ class SummarySaverHook(Timed):
         return {**super().state_dict(), "next": self._next, "size": size}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._next = state["next"]
         if isinstance(self._writer, JsonSummaryWriter) and state["size"] is not None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from aspecthook._errors import HookOptionError
 from aspecthook.training._options import finite_number, optional_number
 
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
-
-if TYPE_CHECKING:
-    from ._session import Coordinator, Session
+from ._session import Coordinator, Session
 
 
 def clock() -> float:
@@ -28,10 +26,6 @@ class SecondOrStepTimer:
         every_secs: The seconds between two triggers.
         every_steps: The steps between two triggers. Give one of the two.
         who: The owner of the timer, for messages.
-
-    Raises:
-        HookOptionError: Both are given, or neither, or the number is not above 0.
-        HookTypeError: It is not a number.
 
     Example:
         >>> timer = SecondOrStepTimer(every_steps=10)

@@ -8,27 +8,20 @@ import random
 import subprocess
 import sys
 from collections import namedtuple
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training import numpy as nn  # noqa: E402
-from aspecthook.training.backends._choose import backend_of  # noqa: E402
-from aspecthook.training.backends._state import map_leaves  # noqa: E402
-from aspecthook.training.checkpoint import load, save  # noqa: E402
-
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
-LIBRARIES = ["numpy", pytest.param("torch", marks=[pytest.mark.torch, needs_torch])]
-both = pytest.mark.parametrize("library", LIBRARIES)
+from aspecthook.training import TrainingError
+from aspecthook.training import numpy as nn
+from aspecthook.training.backends._choose import backend_of
+from aspecthook.training.backends._state import map_leaves
+from aspecthook.training.checkpoint import load, save
+from tests.training.kit import both, with_torch
 
 
 class Library:
@@ -217,8 +210,7 @@ def test_gradients_are_clipped_to_a_norm(lib: Library, norm_type: float, share: 
         np.testing.assert_allclose(gradient, before[name] * min(share, 1.0), rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_nan_gradients_are_clipped_as_pytorch_clips_them(bad: float) -> None:
     made = []
@@ -503,8 +495,7 @@ def test_a_numpy_model_stays_on_the_cpu() -> None:
         backend_of(model).place(model, "cuda")
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 @pytest.mark.parametrize("kind", [True, "bf16", "fp16"])
 def test_mixed_precision_trains_and_its_state_comes_back(kind: bool | str) -> None:
     lib = Library("torch")
@@ -528,8 +519,7 @@ def test_mixed_precision_trains_and_its_state_comes_back(kind: bool | str) -> No
     assert bool(state) == (kind == "fp16")
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_mixed_precision_continues_after_a_skipped_step() -> None:
     """The scaler took the next unscaling for a second one of the same step."""
     lib = Library("torch")
@@ -546,8 +536,7 @@ def test_mixed_precision_continues_after_a_skipped_step() -> None:
     assert all(norm < 100 for norm in norms)
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_mixed_precision_skips_a_step_that_overflows_and_lowers_the_scale() -> None:
     lib = Library("torch")
     model = lib.model()
@@ -560,8 +549,7 @@ def test_mixed_precision_skips_a_step_that_overflows_and_lowers_the_scale() -> N
     assert amp.state_dict()["scale"] == scale / 2
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_unknown_precision_is_refused() -> None:
     model = Library("torch").model()
     with pytest.raises(TrainingError, match="give True, 'fp16' or 'bf16'"):
@@ -571,8 +559,7 @@ def test_unknown_precision_is_refused() -> None:
 # PyTorch alone
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_wrappers_of_a_model_change_no_names() -> None:
     import torch
@@ -587,8 +574,7 @@ def test_wrappers_of_a_model_change_no_names() -> None:
         backend.load_state(wrapped, state)
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_a_model_of_several_processes_has_the_names_of_one(tmp_path: Any) -> None:
     import torch
 
@@ -605,8 +591,7 @@ def test_a_model_of_several_processes_has_the_names_of_one(tmp_path: Any) -> Non
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_numbers_of_sixteen_bits_are_restored() -> None:
     import torch
 
@@ -618,8 +603,7 @@ def test_numbers_of_sixteen_bits_are_restored() -> None:
         backend.mix(model, {"weight": np.zeros((3, 3), np.float32)}, 0.5)
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_averages_may_be_tensors() -> None:
     """Those of a model on a GPU stay there."""
     lib = Library("torch")
@@ -638,8 +622,7 @@ def as_tensor(array: Any) -> Any:
     return torch.tensor(array)
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_state_that_is_no_tensor_is_refused() -> None:
     import torch
 
@@ -656,8 +639,7 @@ def test_state_that_is_no_tensor_is_refused() -> None:
         backend_of(model).state(model)
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_a_model_is_placed_on_the_gpu_if_there_is_one() -> None:
     import torch
 

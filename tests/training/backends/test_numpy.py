@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
+import autograd
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-np = pytest.importorskip("numpy")
-autograd = pytest.importorskip("autograd")
-
-from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training.numpy import (  # noqa: E402
+from aspecthook.training import TrainingError
+from aspecthook.training.numpy import (
     SGD,
     Adam,
     AdamW,
@@ -37,14 +35,10 @@ from aspecthook.training.numpy import (  # noqa: E402
     mse,
     no_grad,
 )
+from tests.training.kit import with_torch
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 seeds = st.integers(0, 2**32 - 1)
-
-
-def with_torch(test: Any) -> Any:
-    skip = pytest.mark.skipif(find_spec("torch") is None, reason="compares with PyTorch, which is not installed")
-    return pytest.mark.torch(skip(test))
 
 
 # Beside PyTorch
@@ -447,26 +441,6 @@ def test_a_module_finds_its_parameters_and_submodules() -> None:
     assert not any(module.training for _, module in model.named_modules())
 
 
-def test_the_state_of_a_module_is_a_copy_and_comes_back() -> None:
-    model, other = Sequential(Linear(3, 2), BatchNorm1d(2)), Sequential(Linear(3, 2), BatchNorm1d(2))
-    state = model.state_dict()
-    state["0.weight"] += 1
-    assert not (model.state_dict()["0.weight"] == state["0.weight"]).any()
-    other.load_state_dict(state)
-    np.testing.assert_equal(other.state_dict(), state)
-
-
-def test_the_state_of_another_module_is_refused_whole() -> None:
-    model = Sequential(Linear(3, 2), Linear(2, 1))
-    before = model.state_dict()
-    state = {**Sequential(Linear(3, 4), Linear(4, 1)).state_dict(), "2.weight": np.zeros(1)}
-    del state["1.bias"]
-    with pytest.raises(TrainingError) as caught:
-        model.load_state_dict(state)
-    assert "missing: 1.bias; unexpected: 2.weight; of another shape: 0.weight is 4×3, and 2×3 here" in str(caught.value)
-    np.testing.assert_equal(model.state_dict(), before)
-
-
 def test_a_module_can_be_copied_and_pickled() -> None:
     model = Sequential(Linear(3, 2), ReLU(), Dropout(0.2), BatchNorm1d(2))
     x = np.ones((4, 3), np.float32)
@@ -520,31 +494,6 @@ def test_the_gradient_of_dropout_is_that_of_what_it_kept() -> None:
 
 
 # Optimizers
-
-
-@given(optimizers(), st.integers(0, 6))
-def test_an_optimizer_continues_from_its_state_bit_by_bit(optimizer: Any, split: int) -> None:
-    kind, options = optimizer
-    make = {"SGD": SGD, "Adam": Adam, "AdamW": AdamW}[kind]
-
-    def run(model: Any, stepper: Any, steps: int) -> None:
-        for _ in range(steps):
-            stepper.zero_grad()
-            mse(model(x), y).backward()
-            stepper.step()
-
-    x, y = np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32)
-    manual_seed(1)
-    whole = Linear(3, 2)
-    parted, resumed = copy.deepcopy(whole), Linear(3, 2)
-    run(whole, make(whole.parameters(), **options), 7)
-    first = make(parted.parameters(), **options)
-    run(parted, first, split)
-    second = make(resumed.parameters(), lr=123.0)
-    resumed.load_state_dict(parted.state_dict())
-    second.load_state_dict(copy.deepcopy(first.state_dict()))
-    run(resumed, second, 7 - split)
-    np.testing.assert_equal(resumed.state_dict(), whole.state_dict())
 
 
 def test_groups_have_options_of_their_own_and_the_state_of_others_is_refused() -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,10 +20,7 @@ from aspecthook.training import HOOKS, TrainingError
 from aspecthook.training.checkpoint import _format as checkpoints
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
-from aspecthook.training.hooks._monitor import rule_of
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("safetensors")
+from aspecthook.training.hooks._monitor import known_rule
 
 
 class Run:
@@ -49,6 +47,7 @@ class Run:
         self.logs: dict[str, Any] = dict(logs or {})
         self.epoch = self.iter = self.inner_iter = 0
         self.progress = {"epoch": 0, "iter": 0, "inner_iter": 0, "validated": 1}
+        self.running = False
         self.saves: list[str] = []
         self.later: list[Callable[[], object]] = []
         self.came_from: list[tuple[Path, bool]] = []
@@ -65,6 +64,7 @@ class Run:
 
     def go(self) -> Run:
         self.call("before_run")
+        self.running = True
         while self.epoch < self.epochs and self.iter != self.stop_after:
             if self.progress["validated"]:
                 self.train_epoch()
@@ -72,6 +72,7 @@ class Run:
                 self.validate()
         if not self.progress["validated"] and self.iter != self.stop_after:
             self.validate()
+        self.running = False
         self.call("after_run")
         return self
 
@@ -467,7 +468,7 @@ def test_a_validation_outside_a_run_does_not_count_for_the_best(tmp_path: Path) 
     ],
 )
 def test_the_rule_is_known_by_the_name_as_in_mmcv(key: str, rule: str) -> None:
-    assert rule_of(key) == rule
+    assert known_rule(key) == rule
 
 
 def test_a_rule_that_the_name_does_not_show_is_required_at_once(tmp_path: Path) -> None:

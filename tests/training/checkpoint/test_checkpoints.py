@@ -25,19 +25,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pytest
+import safetensors
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
 
-np = pytest.importorskip("numpy")
-safetensors = pytest.importorskip("safetensors")
-
-from hypothesis.extra import numpy as arrays_of  # noqa: E402
-
-from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training.checkpoint import _files as files  # noqa: E402
-from aspecthook.training.checkpoint import is_checkpoint, load, newest, save  # noqa: E402
-from tests.threads import at_once  # noqa: E402
+from aspecthook.training import TrainingError
+from aspecthook.training.checkpoint import _files as files
+from aspecthook.training.checkpoint import is_checkpoint, load, newest, save
+from tests.threads import at_once
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
 OTHERS = ["c16", "S3", "U3", "O", "M8[s]", "m8[s]", "V2", "g", [("a", "f4")]]

@@ -6,12 +6,11 @@ import gzip
 import hashlib
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
-np = pytest.importorskip("numpy")
-
-from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training.data import load_digits  # noqa: E402
+from aspecthook.training import TrainingError
+from aspecthook.training.data import load_digits
 
 DATA = files("aspecthook.training") / "data"
 

@@ -7,15 +7,14 @@ from collections import Counter, namedtuple
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-np = pytest.importorskip("numpy")
-
-from aspecthook.training import TrainingError  # noqa: E402
-from aspecthook.training.data import check_loader  # noqa: E402
-from aspecthook.training.data._loading import (  # noqa: E402
+from aspecthook.training import TrainingError
+from aspecthook.training.data import check_loader
+from aspecthook.training.data._loading import (
     ArrayDataset,
     DataLoader,
     Sampler,

@@ -6,16 +6,14 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training.data import ArrayDataset, DataLoader
 
-np = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch", exc_type=ImportError)
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
 pytest.importorskip("matplotlib")
 
 from aspecthook.training import ActivationHistogramHook, DeadNeuronHook  # noqa: E402

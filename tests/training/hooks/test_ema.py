@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import json
 import logging
-from importlib.util import find_spec
 from math import exp
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, Hook, Runner, TrainingError
+from aspecthook.training import numpy as nn
 from aspecthook.training.checkpoint import load
 from aspecthook.training.hooks._ema import EMAHook
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from aspecthook.training import numpy as nn  # noqa: E402
+from tests.training.kit import both, data, run_of, same, state, with_torch
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_hooks.json").read_text())
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
-TORCH = pytest.param("torch", marks=[pytest.mark.torch, needs_torch])
-both = pytest.mark.parametrize("library", ["numpy", TORCH])
 
 # All kinds, with numbers by which a few steps make a difference.
 KINDS: list[dict[str, Any]] = [
@@ -39,52 +32,6 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "stochastic", "interval": 2},
 ]
 kinds = pytest.mark.parametrize("options", KINDS, ids=lambda options: "-".join(map(str, options.values())))
-
-
-def model_of(library: str) -> Any:
-    """Make the same model in either library."""
-    nn.manual_seed(0)
-    ours = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.25), nn.Linear(4, 2))
-    if library == "numpy":
-        return ours
-    import torch
-
-    parts = [torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.25), torch.nn.Linear(4, 2)]
-    theirs = torch.nn.Sequential(*parts)
-    theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()})
-    return theirs
-
-
-def data(size: int, seed: int = 1) -> list[Any]:
-    rng = np.random.default_rng(seed)
-    return [
-        (rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=(5, 2)).astype(np.float32)) for _ in range(size)
-    ]
-
-
-def run_of(library: str, model: Any = None, **options: Any) -> Runner:
-    """Make a run that depends on everything that a resumed one must have: momentum, dropout, running averages."""
-    model = model_of(library) if model is None else model
-    loss: Any = nn.mse
-    optim: Any = nn
-    if library == "torch":
-        import torch
-
-        torch.set_num_threads(1)  # the models are small, and the tests run side by side
-        loss, optim = torch.nn.functional.mse_loss, torch.optim
-    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    return Runner(model, optimizer=optimizer, loss=loss, **({"max_epochs": 2, "seed": 3} | options))
-
-
-def state(runner: Runner) -> dict[str, Any]:
-    return runner.backend.state(runner.model)
-
-
-def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether all arrays are the same, bit for bit."""
-    return one.keys() == other.keys() and all(
-        value.tobytes() == other[name].tobytes() and value.dtype == other[name].dtype for name, value in one.items()
-    )
 
 
 class Trail(Hook):
@@ -328,8 +275,7 @@ def test_testing_and_predicting_are_done_with_the_average_too(library: str) -> N
 
 @both
 def test_a_model_that_was_never_trained_is_validated_as_it_is(library: str) -> None:
-    runner = run_of(library)
-    runner.register_hook(EMAHook())
+    runner = run_of(library, hooks=[EMAHook()])
     before = state(runner)
     runner.validate(data(1))
     assert same(state(runner), before)
@@ -465,15 +411,12 @@ def test_a_checkpoint_without_an_average_is_resumed_with_a_new_one(
 
 
 def test_a_second_average_is_refused() -> None:
-    runner = run_of("numpy")
-    runner.register_hook(EMAHook())
-    runner.register_hook(EMAHook("stochastic"))
+    runner = run_of("numpy", hooks=[EMAHook(), EMAHook("stochastic")])
     with pytest.raises(TrainingError, match="two EMAHooks"):
         runner.fit(data(3))
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 def test_a_tensor_with_two_names_is_averaged_once_and_saved_by_both(tmp_path: Path) -> None:
     import torch
 
@@ -491,14 +434,12 @@ def test_a_tensor_with_two_names_is_averaged_once_and_saved_by_both(tmp_path: Pa
     plain = run_of("torch", tied())
     plain.load_checkpoint(path)
     assert (plain.model[1].weight.detach().numpy() == ema.average["0.weight"]).all()
-    again = run_of("torch", tied())
-    again.register_hook(EMAHook("constant", momentum=0.1))
+    again = run_of("torch", tied(), hooks=[EMAHook("constant", momentum=0.1)])
     again.resume(path)
     assert same(state(again), state(runner))
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 def test_an_average_of_half_precision_is_kept_in_full_and_survives_validation_and_resume(
     kind: str, tmp_path: Path

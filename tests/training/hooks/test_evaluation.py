@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import socket
-import subprocess
-import sys
+from collections.abc import Iterable
 from math import inf, nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import ConfigError, HookOptionError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, DistEvalHook, EarlyStoppingHook, EvalHook, Hook, Runner, TrainingError
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from tests.training.hooks.test_ema import REFERENCE, both, data, needs_torch, run_of, same, state  # noqa: E402
-
-
-class Loss(float):
-    def backward(self) -> None: ...
-
-    def __truediv__(self, n: float) -> Loss:
-        return Loss(float(self) / n)
+from tests.training.hooks.test_ema import REFERENCE
+from tests.training.kit import Loss, Optimizer, both, data, on_two_ranks, registered, run_of, same, state, with_torch
 
 
 class Model:
@@ -56,21 +42,9 @@ class Model:
         return {"log_vars": {self.name: score, "size": batch}, "num_samples": int(batch)}
 
 
-class Optimizer:
-    param_groups = ({"lr": 0.1, "params": []},)
-
-    def step(self) -> None: ...
-
-    def zero_grad(self) -> None: ...
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"state": {}, "param_groups": [{"lr": 0.1, "params": []}]}
-
-    def load_state_dict(self, state: Any) -> None: ...
-
-
-def make(*scores: float, name: str = "acc", **options: Any) -> Runner:
-    return Runner(Model(*scores, name=name), optimizer=Optimizer(), **({"max_epochs": 6} | options))
+def make(*scores: float, name: str = "acc", hooks: Iterable[Any] = (), **options: Any) -> Runner:
+    runner = Runner(Model(*scores, name=name), optimizer=Optimizer(), **({"max_epochs": 6} | options))
+    return registered(runner, hooks)
 
 
 # When it is validated
@@ -159,8 +133,7 @@ def test_a_run_goes_on_as_if_it_had_not_been_validated(library: str, by_epoch: b
 
 
 def test_the_data_of_the_workflow_stay_those_that_the_run_was_given() -> None:
-    runner = make(max_epochs=2)
-    runner.register_hook(EvalHook([1.0]))
+    runner = make(max_epochs=2, hooks=[EvalHook([1.0])])
     sizes: list[float] = []
     hooks(runner.val_iter).post(lambda batch: sizes.append(batch))
     runner.fit([1.0], [2.0, 2.0])
@@ -168,8 +141,7 @@ def test_the_data_of_the_workflow_stay_those_that_the_run_was_given() -> None:
 
 
 def test_a_run_whose_validation_fails_is_as_it_was() -> None:
-    runner = make()
-    runner.register_hook(EvalHook([1.0], by_epoch=False))
+    runner = make(hooks=[EvalHook([1.0], by_epoch=False)])
     hooks(runner.val_iter).pre(lambda: 1 / 0)
     train = [1.0, 2.0]
     with pytest.raises(ZeroDivisionError):
@@ -203,8 +175,7 @@ def test_numbers_of_the_whole_are_known_to_the_hooks_after_the_validation(librar
         return {"far": max(np.abs(p - np.asarray(y)).max() for p, (_, y) in zip(predicted, batches, strict=True))}
 
     seen: list[Any] = []
-    runner = run_of(library, max_epochs=1)
-    runner.register_hook(Late())
+    runner = run_of(library, max_epochs=1, hooks=[Late()])
     hook = runner.register_hook(EvalHook(data(2), evaluate=evaluate))
     runner.fit(data(2))
     assert list(hook.metrics) == ["val_far", "val_loss"]
@@ -269,8 +240,7 @@ def test_auto_means_the_first_number_and_those_of_the_whole_come_first(tmp_path:
 def test_the_best_may_go_elsewhere_and_must_go_somewhere(tmp_path: Path) -> None:
     best_of([1.0], tmp_path / "run", out_dir=tmp_path / "best")
     assert [path.name for path in (tmp_path / "best").iterdir()] == ["best_val_acc_epoch_1.safetensors"]
-    runner = make(1.0)
-    runner.register_hook(EvalHook([1.0], save_best="acc"))
+    runner = make(1.0, hooks=[EvalHook([1.0], save_best="acc")])
     with pytest.raises(TrainingError, match="work_dir"):
         runner.fit([1.0])
 
@@ -324,8 +294,7 @@ def test_a_run_that_is_resumed_keeps_the_best_and_does_not_begin_with_a_validati
 
 def stopped(hook: EarlyStoppingHook, scores: list[float]) -> tuple[int, Runner]:
     name = hook.monitor.removeprefix("val_")
-    runner = make(*scores, name=name, max_epochs=len(scores))
-    runner.register_hook(hook)
+    runner = make(*scores, name=name, max_epochs=len(scores), hooks=[hook])
     runner.fit([1.0], [1.0])
     return runner.epoch, runner
 
@@ -394,8 +363,7 @@ def test_a_run_that_is_resumed_stops_where_it_would_have(patience: int, tmp_path
 def test_more_patience_lets_a_run_that_was_stopped_go_on(tmp_path: Path) -> None:
     _, runner = stopped(EarlyStoppingHook("acc", patience=2), [0.9, 0.1, 0.1, 0.1, 0.1])
     path = runner.save_checkpoint(tmp_path / "stopped")
-    again = make(0.1, 0.1, max_epochs=5)
-    again.register_hook(EarlyStoppingHook("acc", patience=3))
+    again = make(0.1, 0.1, max_epochs=5, hooks=[EarlyStoppingHook("acc", patience=3)])
     again.resume(path)
     again.fit([1.0], [1.0])
     assert (runner.epoch, again.epoch) == (3, 4)
@@ -403,8 +371,7 @@ def test_more_patience_lets_a_run_that_was_stopped_go_on(tmp_path: Path) -> None
 
 def test_validations_outside_a_run_do_not_count() -> None:
     hook = EarlyStoppingHook("acc", patience=1)
-    runner = make(max_epochs=1)
-    runner.register_hook(hook)
+    runner = make(max_epochs=1, hooks=[hook])
     for _ in range(3):
         runner.validate([1.0])
     assert hook.best_score == -inf
@@ -420,14 +387,12 @@ def test_the_number_of_the_validation_is_meant_and_not_that_of_the_training() ->
 
 
 def test_a_number_that_is_not_there_is_a_warning_or_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    runner = make(max_epochs=2)
-    runner.register_hook(EarlyStoppingHook("val_accu", patience=1))
+    runner = make(max_epochs=2, hooks=[EarlyStoppingHook("val_accu", patience=1)])
     with caplog.at_level(logging.WARNING):
         runner.fit([1.0], [1.0])
     assert "did not log this score; it logged val_acc, val_size; did you mean 'val_acc'" in caplog.text
     assert runner.epoch == 2
-    runner = make(max_epochs=2)
-    runner.register_hook(EarlyStoppingHook("val_accu", strict=True))
+    runner = make(max_epochs=2, hooks=[EarlyStoppingHook("val_accu", strict=True)])
     with pytest.raises(TrainingError, match="val_accu"):
         runner.fit([1.0], [1.0])
 
@@ -565,28 +530,10 @@ dist.destroy_process_group()
 """
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 @pytest.mark.stress
 def test_two_ranks_have_the_same_numbers_and_decide_alike(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    (tmp_path / "run").mkdir()
-    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANKS, str(tmp_path / "run")],
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in ranks:
-        _, errors = process.communicate(timeout=240)
-        assert process.returncode == 0, errors
-    first, second = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    first, second = on_two_ranks(RANKS, tmp_path)
     for alike in ("best", "stopped", "skip", "skip weights", "stop", "stop weights"):
         assert first[alike] == second[alike], alike
     for (whole, shared), (_, other) in zip(first["metrics"], second["metrics"], strict=True):

@@ -7,6 +7,7 @@ from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,12 +25,7 @@ from aspecthook.training import (
 )
 from aspecthook.training._ranks import all_gather, any_rank, broadcast
 from aspecthook.training.data import ArrayDataset, DataLoader
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from tests.training.hooks.test_ema import both, data, needs_torch, run_of, same, state  # noqa: E402
+from tests.training.kit import both, data, run_of, same, state, with_torch
 
 
 def by_hand(
@@ -99,8 +95,7 @@ def test_clipped_and_cumulative_steps_are_those_of_a_loop_by_hand(
 @both
 @pytest.mark.parametrize("group", [1, 2, 3, 5, 10, 11])
 def test_the_last_group_is_divided_by_its_own_size(library: str, group: int) -> None:
-    runner = run_of(library)
-    runner.register_hook(OptimizerHook(cumulative_iters=group))
+    runner = run_of(library, hooks=[OptimizerHook(cumulative_iters=group)])
     runner.fit(data(5))
     assert same(state(runner), by_hand(library, data(5), group=group)[0])
     assert "grad_norm" not in runner.logs
@@ -108,15 +103,12 @@ def test_the_last_group_is_divided_by_its_own_size(library: str, group: int) -> 
 
 
 def test_accumulate_of_the_runner_stays_unless_it_contradicts_the_hook() -> None:
-    runner = run_of("numpy", accumulate=4)
-    runner.register_hook(OptimizerHook())
+    runner = run_of("numpy", accumulate=4, hooks=[OptimizerHook()])
     runner.fit(data(4))
     assert runner.accumulate == 4
-    runner = run_of("numpy", accumulate=4)
-    runner.register_hook(OptimizerHook(cumulative_iters=4))
+    runner = run_of("numpy", accumulate=4, hooks=[OptimizerHook(cumulative_iters=4)])
     runner.fit(data(4))
-    runner = run_of("numpy", accumulate=4)
-    runner.register_hook(OptimizerHook(cumulative_iters=2))
+    runner = run_of("numpy", accumulate=4, hooks=[OptimizerHook(cumulative_iters=2)])
     with pytest.raises(TrainingError, match=r"OptimizerHook\(cumulative_iters=2\) and Runner\(accumulate=4\)"):
         runner.fit(data(4))
 
@@ -138,29 +130,6 @@ def _last(model: Any, x: Any) -> Any:
     return parts[3](parts[0](x))
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "text"),
-    [
-        ({"grad_clip": {"max_nrom": 1}}, HookOptionError, "did you mean 'max_norm'"),
-        ({"grad_clip": {"max_norm": 1, "foreach": True}}, HookOptionError, "'foreach' is unknown"),
-        ({"grad_clip": {"norm_type": 2}}, HookOptionError, "has no 'max_norm'"),
-        ({"grad_clip": {}}, HookOptionError, "has no 'max_norm'"),
-        ({"grad_clip": 1.0}, HookTypeError, "give a mapping"),
-        ({"grad_clip": {"max_norm": 0}}, HookOptionError, "above 0"),
-        ({"grad_clip": {"max_norm": nan}}, HookOptionError, "above 0"),
-        ({"grad_clip": {"max_norm": "1"}}, HookTypeError, "is not a number"),
-        ({"grad_clip": {"max_norm": 1, "norm_type": -1}}, HookOptionError, "above 0"),
-        ({"cumulative_iters": 0}, HookOptionError, "from 1 up"),
-        ({"cumulative_iters": 2.0}, HookTypeError, "is not a whole number"),
-    ],
-)
-def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
-    for kind in (OptimizerHook, AmpOptimizerHook):
-        with pytest.raises(error, match=text) as caught:
-            kind(**options)
-        assert kind.__name__ in str(caught.value)
-
-
 def test_they_are_built_by_the_names_of_mmcv() -> None:
     built = HOOKS.build_from_config({"type": "GradientCumulativeOptimizerHook", "cumulative_iters": 4})
     assert (type(built), built.cumulative_iters, built.priority) == (OptimizerHook, 4, "ABOVE_NORMAL")
@@ -180,8 +149,7 @@ def spoiled(runner: Runner, at: set[int], value: float = nan) -> None:
 @both
 @pytest.mark.parametrize(("value", "shown"), [(nan, "nan"), (inf, "inf"), (-inf, "-inf")])
 def test_an_error_says_where_and_leaves_the_parameters_as_they_were(library: str, value: float, shown: str) -> None:
-    runner = run_of(library)
-    runner.register_hook(NanGuardHook())
+    runner = run_of(library, hooks=[NanGuardHook()])
     spoiled(runner, {7}, value)
     seen: list[Any] = []
     hooks(runner.backward).pre(lambda runner: seen.append(state(runner)), priority=0)
@@ -219,9 +187,7 @@ def test_one_bad_batch_spoils_the_step_of_its_group(library: str, at: set[int], 
 
 @both
 def test_gradients_of_skipped_steps_are_not_clipped(library: str) -> None:
-    runner = run_of(library)
-    runner.register_hook(OptimizerHook({"max_norm": 0.5}))
-    runner.register_hook(NanGuardHook("skip"))
+    runner = run_of(library, hooks=[OptimizerHook({"max_norm": 0.5}), NanGuardHook("skip")])
     spoiled(runner, {3})
     norms: list[float] = []
     hooks(runner.train_iter).post(lambda logs: norms.append(logs["grad_norm"]))
@@ -308,8 +274,7 @@ def test_gradients_are_checked_with_gradients_true(library: str, value: float) -
 
 @both
 def test_looking_at_gradients_changes_none(library: str) -> None:
-    runner = run_of(library)
-    runner.register_hook(NanGuardHook(gradients=True))
+    runner = run_of(library, hooks=[NanGuardHook(gradients=True)])
     runner.fit(data(5))
     assert same(state(runner), by_hand(library, data(5))[0])
 
@@ -348,19 +313,6 @@ def test_a_bad_batch_of_a_group_that_is_not_complete_is_known_after_a_resume(tmp
     assert resumed.skipped == guard.skipped == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "text"),
-    [
-        ({"action": "skp"}, HookOptionError, "did you mean 'skip'"),
-        ({"action": None}, HookOptionError, "give 'raise', 'skip' or 'stop'"),
-        ({"max_skips": 0}, HookOptionError, "from 1 up"),
-    ],
-)
-def test_a_guard_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        NanGuardHook(**options)
-
-
 # Samplers
 
 
@@ -384,15 +336,13 @@ def test_the_sampler_gets_the_epoch_wherever_it_is(path: str) -> None:
         setattr(holder, name, Loader())
         holder = getattr(holder, name)
     setattr(holder, path.rpartition(".")[2], sampler)
-    runner = run_of("numpy", max_epochs=3)
-    runner.register_hook(DistSamplerSeedHook())
+    runner = run_of("numpy", max_epochs=3, hooks=[DistSamplerSeedHook()])
     runner.fit(loader, data(1))
     assert sampler.epochs == [0, 1, 2]
 
 
 def test_data_without_a_sampler_are_left_alone() -> None:
-    runner = run_of("numpy")
-    runner.register_hook(DistSamplerSeedHook())
+    runner = run_of("numpy", hooks=[DistSamplerSeedHook()])
     runner.fit(data(2))
     assert runner.epoch == 2
 
@@ -409,8 +359,7 @@ def test_our_own_loader_shuffles_as_without_the_hook() -> None:
     assert same(*found)
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 def test_a_distributed_sampler_of_pytorch_gives_another_order_in_each_epoch() -> None:
     import torch
     from torch.utils.data import DataLoader as TorchLoader
@@ -458,8 +407,7 @@ def amp_by_hand(batches: list[Any], dtype: Any, group: int = 1, max_norm: float 
     return state(runner), scaler.state_dict()
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])
 @pytest.mark.parametrize("group", [1, 2])
 def test_mixed_precision_is_that_of_a_loop_by_hand(kind: str, group: int) -> None:
@@ -474,21 +422,18 @@ def test_mixed_precision_is_that_of_a_loop_by_hand(kind: str, group: int) -> Non
     assert runner.amp.state_dict() == scaler
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 def test_loss_scale_sets_the_scale_and_a_fixed_one_stays() -> None:
     import torch
 
     options = {"init_scale": 128.0, "growth_factor": 4.0, "growth_interval": 3}
-    runner = run_of("torch")
-    runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale=options))
+    runner = run_of("torch", hooks=[AmpOptimizerHook(kind="fp16", loss_scale=options)])
     runner.fit(data(4))
     expected, scaler = amp_by_hand(data(4), torch.float16, **options)
     assert same(state(runner), expected)
     assert runner.amp.state_dict() == scaler
     assert scaler["scale"] == 128.0 * 4 * 4
-    runner = run_of("torch")
-    runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale=512.0))
+    runner = run_of("torch", hooks=[AmpOptimizerHook(kind="fp16", loss_scale=512.0)])
     spoiled(runner, {2}, inf)  # an overflow, which would lower another
     scales: list[float] = []
     hooks(runner.train_iter).post(lambda runner: scales.append(runner.amp.state_dict()["scale"]))
@@ -497,8 +442,7 @@ def test_loss_scale_sets_the_scale_and_a_fixed_one_stays() -> None:
     assert all(np.isfinite(value).all() for value in state(runner).values())
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 @pytest.mark.parametrize("given_to_runner", [False, True])
 def test_the_scale_of_a_run_that_is_resumed_goes_on(given_to_runner: bool, tmp_path: Path) -> None:
     def begun() -> Runner:
@@ -522,8 +466,7 @@ def test_the_scale_of_a_run_that_is_resumed_goes_on(given_to_runner: bool, tmp_p
         assert same(state(again), state(whole))
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 def test_a_second_fit_goes_on_with_the_scale() -> None:
     runner = run_of("torch", max_epochs=1)
     runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 64.0, "growth_interval": 2}))
@@ -533,11 +476,9 @@ def test_a_second_fit_goes_on_with_the_scale() -> None:
     assert runner.amp.state_dict()["scale"] == 64.0 * 2**4
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 def test_an_overflow_of_scaled_gradients_is_left_to_the_scaler() -> None:
-    runner = run_of("torch", max_epochs=1)
-    runner.register_hook(AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 2.0**40}))
+    runner = run_of("torch", max_epochs=1, hooks=[AmpOptimizerHook(kind="fp16", loss_scale={"init_scale": 2.0**40})])
     guard = runner.register_hook(NanGuardHook(gradients=True))
     before = state(runner)["0.weight"]
     runner.fit(data(3))
@@ -547,27 +488,48 @@ def test_an_overflow_of_scaled_gradients_is_left_to_the_scaler() -> None:
 
 
 def test_mixed_precision_is_refused_for_a_numpy_model() -> None:
-    runner = run_of("numpy")
-    runner.register_hook(AmpOptimizerHook())
+    runner = run_of("numpy", hooks=[AmpOptimizerHook()])
     with pytest.raises(TrainingError, match="mixed precision is PyTorch's"):
         runner.fit(data(1))
 
 
+# Options
+
+CLIPPING = [
+    ({"grad_clip": {"max_nrom": 1}}, HookOptionError, "did you mean 'max_norm'"),
+    ({"grad_clip": {"max_norm": 1, "foreach": True}}, HookOptionError, "'foreach' is unknown"),
+    ({"grad_clip": {"norm_type": 2}}, HookOptionError, "has no 'max_norm'"),
+    ({"grad_clip": {}}, HookOptionError, "has no 'max_norm'"),
+    ({"grad_clip": 1.0}, HookTypeError, "give a mapping"),
+    ({"grad_clip": {"max_norm": 0}}, HookOptionError, "above 0"),
+    ({"grad_clip": {"max_norm": nan}}, HookOptionError, "above 0"),
+    ({"grad_clip": {"max_norm": "1"}}, HookTypeError, "is not a number"),
+    ({"grad_clip": {"max_norm": 1, "norm_type": -1}}, HookOptionError, "above 0"),
+    ({"cumulative_iters": 0}, HookOptionError, "from 1 up"),
+    ({"cumulative_iters": 2.0}, HookTypeError, "is not a whole number"),
+]
+
+
 @pytest.mark.parametrize(
-    ("options", "error", "text"),
+    ("kind", "options", "error", "text"),
     [
-        ({"kind": "fp8"}, HookOptionError, "'fp16' or 'bf16'"),
-        ({"kind": False}, HookOptionError, "'fp16' or 'bf16'"),
-        ({"kind": "bf16", "loss_scale": 2.0}, HookOptionError, "does not scale losses"),
-        ({"loss_scale": 0}, HookOptionError, "above 0"),
-        ({"loss_scale": "dynamc"}, HookTypeError, "is not a number"),
-        ({"loss_scale": {"scale": 2.0}}, HookOptionError, "'scale' is unknown"),
-        ({"loss_scale": {"growth_interval": 1.5}}, HookTypeError, "is not a whole number"),
+        *((kind, *row) for kind in (OptimizerHook, AmpOptimizerHook) for row in CLIPPING),
+        (NanGuardHook, {"action": "skp"}, HookOptionError, "did you mean 'skip'"),
+        (NanGuardHook, {"action": None}, HookOptionError, "give 'raise', 'skip' or 'stop'"),
+        (NanGuardHook, {"max_skips": 0}, HookOptionError, "from 1 up"),
+        (AmpOptimizerHook, {"kind": "fp8"}, HookOptionError, "'fp16' or 'bf16'"),
+        (AmpOptimizerHook, {"kind": False}, HookOptionError, "'fp16' or 'bf16'"),
+        (AmpOptimizerHook, {"kind": "bf16", "loss_scale": 2.0}, HookOptionError, "does not scale losses"),
+        (AmpOptimizerHook, {"loss_scale": 0}, HookOptionError, "above 0"),
+        (AmpOptimizerHook, {"loss_scale": "dynamc"}, HookTypeError, "is not a number"),
+        (AmpOptimizerHook, {"loss_scale": {"scale": 2.0}}, HookOptionError, "'scale' is unknown"),
+        (AmpOptimizerHook, {"loss_scale": {"growth_interval": 1.5}}, HookTypeError, "is not a whole number"),
     ],
 )
-def test_a_precision_that_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        AmpOptimizerHook(**options)
+def test_an_option_that_cannot_be_is_refused(kind: Any, options: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        kind(**options)
+    assert kind.__name__ in str(caught.value)
 
 
 # Ranks

@@ -10,17 +10,8 @@ from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training.logging import _timers as timers
 from aspecthook.training.logging._timers import IterTimerHook, eta_of, iterations_left
+from tests.training.kit import Clock
 from tests.training.logging.test_loggers import Endless, Rows, logged, make
-
-
-class Clock:
-    """Shows what it was set to."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("safetensors")
-
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError
@@ -241,8 +239,8 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from aspecthook.training import _requirements
+    from aspecthook.training.job import _command
 
-    monkeypatch.setattr(_requirements, "find_spec", lambda name: None)
+    monkeypatch.setattr(_command, "find_spec", lambda name: None)
     assert aspecthook(["train"]) == 2
     assert "pip install 'aspecthook[train]'" in capsys.readouterr().err

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numpy")
-
 EXAMPLE = Path(__file__).parents[3] / "examples" / "mnist.py"
 # The two that it needs; its images come with the second.
 needs_both = pytest.mark.skipif(

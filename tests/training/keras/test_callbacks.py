@@ -8,18 +8,14 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, hooks
 from aspecthook.training import Hook, Runner, TrainingError
 from aspecthook.training import keras as k
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from tests.training.hooks.test_ema import both, data, run_of, same, state  # noqa: E402
-from tests.training.keras.test_keras import fitted, recorder, short  # noqa: E402
+from tests.training.keras.test_keras import fitted, recorder, short
+from tests.training.kit import both, data, run_of, same, state
 
 needs_tensorboard = pytest.mark.skipif(find_spec("tensorboardX") is None, reason="tensorboardX is not installed")
 
@@ -40,9 +36,9 @@ class Constant(Hook):
 
 
 def watched(callback: Any, epochs: int | None = None, **values: list[float]) -> Runner:
-    runner = run_of("numpy", max_epochs=epochs or len(next(iter(values.values()))))
-    runner.register_hook(Constant(**values))
-    runner.register_hook(callback)
+    runner = run_of(
+        "numpy", max_epochs=epochs or len(next(iter(values.values()))), hooks=[Constant(**values), callback]
+    )
     runner.fit(data(2), data(1))
     return runner
 
@@ -86,10 +82,9 @@ def test_early_stopping_restores_the_best_weights_however_the_run_ends(library: 
 
 def test_a_run_that_early_stopping_ended_stops_again_when_resumed(tmp_path: Path) -> None:
     def made() -> Runner:
-        runner = run_of("numpy", max_epochs=9)
-        runner.register_hook(Constant(val_x=[1.0] * 9))
-        runner.register_hook(k.EarlyStopping("val_x", patience=2, mode="min"))
-        return runner
+        return run_of(
+            "numpy", max_epochs=9, hooks=[Constant(val_x=[1.0] * 9), k.EarlyStopping("val_x", patience=2, mode="min")]
+        )
 
     runner = made()
     runner.fit(data(2), data(1))
@@ -107,10 +102,7 @@ def test_a_run_that_early_stopping_ended_stops_again_when_resumed(tmp_path: Path
 def test_the_plateau_lowers_the_rate_and_waits() -> None:
     plateau = k.ReduceLROnPlateau("val_x", factor=0.5, patience=1, cooldown=2, min_lr=0.03, mode="min")
     history = k.History()
-    runner = run_of("numpy", max_epochs=8)
-    runner.register_hook(Constant(val_x=[1.0] * 8))
-    runner.register_hook(plateau)
-    runner.register_hook(history)
+    runner = run_of("numpy", max_epochs=8, hooks=[Constant(val_x=[1.0] * 8), plateau, history])
     runner.fit(data(2), data(1))
     # By Keras 3.15.1: the rate that an epoch was trained with.
     assert history.history["learning_rate"] == [0.1, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.03]
@@ -207,9 +199,7 @@ def test_model_checkpoint_saves_and_warns_if_the_monitored_number_is_missing(
 
 def test_a_resumed_csv_file_has_no_lines_of_epochs_that_are_trained_again(tmp_path: Path) -> None:
     def made(epochs: int) -> Runner:
-        runner = run_of("numpy", max_epochs=epochs)
-        runner.register_hook(k.CSVLogger(tmp_path / "log.csv"))
-        return runner
+        return run_of("numpy", max_epochs=epochs, hooks=[k.CSVLogger(tmp_path / "log.csv")])
 
     runner = made(5)
     runner.register_hook(k.ModelCheckpoint(tmp_path / "{epoch}"))
@@ -282,9 +272,7 @@ def test_a_killed_run_resumes_from_its_backup(freq: Any, how: str, double: bool,
 
 def test_an_unreadable_backup_is_passed_over_for_the_one_before(tmp_path: Path) -> None:
     def made(**options: Any) -> Runner:
-        runner = run_of("numpy", max_epochs=3)
-        runner.register_hook(k.BackupAndRestore(tmp_path, delete_checkpoint=False, **options))
-        return runner
+        return run_of("numpy", max_epochs=3, hooks=[k.BackupAndRestore(tmp_path, delete_checkpoint=False, **options)])
 
     made(double_checkpoint=True).fit(data(2))
     latest = tmp_path / "latest.safetensors"
@@ -312,8 +300,7 @@ def test_other_files_in_the_backup_folder_stay(tmp_path: Path) -> None:
 def test_terminate_on_nan_stops_or_raises(capsys: pytest.CaptureFixture[str]) -> None:
     for value in (nan, inf, -inf):
         for raising in (False, True):
-            runner = run_of("numpy", max_epochs=2)
-            runner.register_hook(k.TerminateOnNaN(raise_error=raising))
+            runner = run_of("numpy", max_epochs=2, hooks=[k.TerminateOnNaN(raise_error=raising)])
             hooks(runner.forward).post(
                 lambda result, runner, value=value: (
                     setattr(runner, "logs", {"loss": value}) if runner.iter == 3 else None
@@ -333,8 +320,7 @@ def test_terminate_on_nan_stops_or_raises(capsys: pytest.CaptureFixture[str]) ->
 def test_a_schedule_sets_the_rate_of_each_epoch(old: bool) -> None:
     rates: list[float] = []
     scheduler = k.LearningRateScheduler((lambda epoch: 0.1 / (epoch + 1)) if old else (lambda epoch, lr: lr / 2))
-    runner = run_of("numpy", max_epochs=3)
-    runner.register_hook(scheduler)
+    runner = run_of("numpy", max_epochs=3, hooks=[scheduler])
     history = runner.register_hook(k.History())
     hooks(runner.train_iter).pre(lambda optimizer: rates.append(optimizer.param_groups[0]["lr"]))
     runner.fit(data(1))
@@ -502,8 +488,7 @@ def test_tensorboard_needs_tensorboardx_and_a_writable_folder(monkeypatch: pytes
 
 
 def test_verbose_callbacks_print_what_they_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runner = run_of("numpy", max_epochs=4)
-    runner.register_hook(Constant(val_x=[1.0, 2.0, 2.0, 0.5]))
+    runner = run_of("numpy", max_epochs=4, hooks=[Constant(val_x=[1.0, 2.0, 2.0, 0.5])])
     watch: dict[str, Any] = {"monitor": "val_x", "mode": "min", "verbose": 1}
     for callback in (
         k.LearningRateScheduler(lambda epoch: 0.5, verbose=1),

@@ -15,7 +15,6 @@ from aspecthook import hooks
 from aspecthook.training import Runner
 from aspecthook.training import keras as ours
 
-pytest.importorskip("safetensors")
 if find_spec("keras") is None or find_spec("torch") is None:
     pytest.skip("Keras and PyTorch are not installed", allow_module_level=True)
 os.environ.setdefault("KERAS_BACKEND", "torch")

@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aspecthook import HookOptionError, HookSignatureError, HookTypeError, Return, hooks
@@ -14,12 +15,7 @@ from aspecthook.training import EvalHook, Hook, Runner
 from aspecthook.training import keras as k
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 from aspecthook.training.keras._callback import EVENTS
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from tests.training.hooks.test_ema import both, data, run_of  # noqa: E402
+from tests.training.kit import both, data, run_of
 
 
 def recorder(*names: str) -> Any:
@@ -44,8 +40,7 @@ def epochs(told: list[Any]) -> list[Any]:
 
 
 def fitted(callback: Any, train: Any = None, val: Any = None, library: str = "numpy", **options: Any) -> Runner:
-    runner = run_of(library, **options)
-    runner.register_hook(callback)
+    runner = run_of(library, hooks=[callback], **options)
     runner.fit(data(2) if train is None else train, val)
     return runner
 
@@ -159,8 +154,7 @@ def test_by_iterations_an_epoch_is_a_pass_over_the_data(options: Any, ended: lis
 @pytest.mark.parametrize("priority", ["HIGHEST", 45, "LOWEST"])
 def test_the_numbers_of_an_eval_hook_of_any_priority_are_in_the_logs_of_its_epoch(priority: Any) -> None:
     seen = recorder("on_epoch_end", "on_test_begin")
-    runner = run_of("numpy", max_epochs=4)
-    runner.register_hook(seen)
+    runner = run_of("numpy", max_epochs=4, hooks=[seen])
     runner.register_hook(EvalHook(data(1), interval=2), priority=priority)
     runner.fit(data(2))
     assert epochs(seen.told) == [(0, ["loss"]), (1, ["loss", "val_loss"]), (2, ["loss"]), (3, ["loss", "val_loss"])]
@@ -169,9 +163,7 @@ def test_the_numbers_of_an_eval_hook_of_any_priority_are_in_the_logs_of_its_epoc
 
 def test_a_validation_before_training_does_not_belong_to_the_first_epoch() -> None:
     seen = recorder("on_epoch_end")
-    runner = run_of("numpy", max_epochs=3)
-    runner.register_hook(EvalHook(data(1), start=0, interval=3))
-    runner.register_hook(seen)
+    runner = run_of("numpy", max_epochs=3, hooks=[EvalHook(data(1), start=0, interval=3), seen])
     runner.fit(data(2))
     assert epochs(seen.told) == [(0, ["loss"]), (1, ["loss"]), (2, ["loss", "val_loss"])]
 
@@ -219,9 +211,7 @@ def test_on_batch_methods_are_called_unless_on_train_batch_methods_are_overridde
             self.told.append(("new", batch))
 
     older, newer = Older(), Newer()
-    runner = run_of("numpy", max_epochs=1)
-    runner.register_hook(older)
-    runner.register_hook(newer)
+    runner = run_of("numpy", max_epochs=1, hooks=[older, newer])
     runner.fit(data(1))
     assert older.told == [("begin", 0, {}), ("end", 0, ["loss"])]
     assert newer.told == [("begin", 0, {}), ("new", 0)]
@@ -308,8 +298,7 @@ def test_an_object_with_the_methods_of_a_callback_is_one() -> None:
 
 def test_on_train_end_is_not_called_after_a_failure() -> None:
     seen = recorder()
-    runner = run_of("numpy")
-    runner.register_hook(seen)
+    runner = run_of("numpy", hooks=[seen])
     hooks(runner.forward).pre(lambda step: 1 / 0 if step == 1 else None)
     with pytest.raises(ZeroDivisionError):
         runner.fit(data(2))
@@ -319,8 +308,7 @@ def test_on_train_end_is_not_called_after_a_failure() -> None:
 @pytest.mark.parametrize("stage", ["train_epoch", "val_epoch"])
 def test_on_epoch_end_is_not_called_if_the_stage_fails_after_its_body(stage: str) -> None:
     seen = recorder("on_epoch_end", "on_train_end")
-    runner = run_of("numpy")
-    runner.register_hook(seen)
+    runner = run_of("numpy", hooks=[seen])
     hooks(getattr(runner, stage)).post(lambda: 1 / 0, priority=100)
     with pytest.raises(ZeroDivisionError):
         runner.fit(data(2), data(1))
@@ -329,9 +317,7 @@ def test_on_epoch_end_is_not_called_if_the_stage_fails_after_its_body(stage: str
 
 def test_an_error_in_a_callback_ends_the_run_before_later_callbacks_are_called() -> None:
     first, last = recorder("on_epoch_end", "on_train_end"), recorder("on_epoch_end", "on_train_end")
-    runner = run_of("numpy")
-    for callback in (first, k.LambdaCallback(on_epoch_end=lambda epoch, logs: 1 / 0), last):
-        runner.register_hook(callback)
+    runner = run_of("numpy", hooks=[first, k.LambdaCallback(on_epoch_end=lambda epoch, logs: 1 / 0), last])
     with pytest.raises(ZeroDivisionError):
         runner.fit(data(2))
     assert (len(first.told), last.told) == (1, [])
@@ -339,8 +325,7 @@ def test_an_error_in_a_callback_ends_the_run_before_later_callbacks_are_called()
 
 def test_a_run_may_be_fitted_again_after_a_failure() -> None:
     seen = recorder("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
-    runner = run_of("numpy", max_epochs=2)
-    runner.register_hook(seen)
+    runner = run_of("numpy", max_epochs=2, hooks=[seen])
     failing = hooks(runner.train_epoch).add("pre", lambda epoch: 1 / 0 if epoch == 1 else None, priority=0)
     with pytest.raises(ZeroDivisionError):
         runner.fit(data(1))
@@ -353,9 +338,7 @@ def test_a_run_may_be_fitted_again_after_a_failure() -> None:
 def test_a_run_stopped_inside_an_epoch_ends_it_without_a_validation() -> None:
     seen = recorder()
     stop = k.LambdaCallback(on_train_batch_end=lambda batch, logs: setattr(runner, "stopping", batch == 1))
-    runner = run_of("numpy")
-    runner.register_hook(seen)
-    runner.register_hook(stop)
+    runner = run_of("numpy", hooks=[seen, stop])
     runner.fit(data(3), data(1))
     assert short(seen.told)[-3:] == ["train_batch_end 1", "epoch_end 0", "train_end"]
     assert epochs(seen.told) == [(0, ["loss"])]
@@ -363,8 +346,7 @@ def test_a_run_stopped_inside_an_epoch_ends_it_without_a_validation() -> None:
 
 def test_an_epoch_ends_even_if_a_hook_skips_its_validation() -> None:
     seen = recorder("on_epoch_end", "on_train_end")
-    runner = run_of("numpy")
-    runner.register_hook(seen)
+    runner = run_of("numpy", hooks=[seen])
     hooks(runner.train_epoch).always(lambda runner: runner.request_stop(), priority=100)
     runner.fit(data(2), data(1))
     assert short(seen.told) == ["epoch_end 0", "train_end"]
@@ -391,8 +373,7 @@ def test_an_epoch_that_ctrl_c_interrupts_ends_when_the_run_is_resumed(tmp_path: 
 
 def test_a_skipped_iteration_adds_nothing_to_the_means() -> None:
     seen = recorder("on_train_batch_end", "on_epoch_end")
-    runner = run_of("numpy", max_epochs=1)
-    runner.register_hook(seen)
+    runner = run_of("numpy", max_epochs=1, hooks=[seen])
     hooks(runner.train_iter).pre(lambda inner_iter: Return(None) if inner_iter != 1 else None, priority=10)
     runner.fit(data(3))
     assert [sorted(row[-1]) for row in seen.told] == [[], ["loss"], ["loss"], ["loss"]]

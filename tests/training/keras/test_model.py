@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import gc
-import json
-import os
-import socket
 import subprocess
 import sys
 import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
 from aspecthook.training import keras as k
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from tests.training.hooks.test_ema import both, data, needs_torch, run_of, same, state  # noqa: E402
-from tests.training.keras.test_keras import recorder, short  # noqa: E402
+from tests.training.keras.test_keras import recorder, short
+from tests.training.kit import both, data, on_two_ranks, run_of, same, state, with_torch
 
 # The model that a callback sees
 
@@ -151,8 +144,7 @@ def test_fit_shows_its_progress_if_verbose(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_registered_callback_passed_to_fit_is_called_once_and_stays() -> None:
     seen = recorder("on_train_begin", "on_epoch_end")
-    runner = run_of("numpy", max_epochs=1)
-    runner.register_hook(seen)
+    runner = run_of("numpy", max_epochs=1, hooks=[seen])
     k.Model(runner).fit(data(1), callbacks=[seen])
     runner.max_epochs = 2
     runner.fit(data(1))
@@ -162,9 +154,7 @@ def test_a_registered_callback_passed_to_fit_is_called_once_and_stays() -> None:
 def test_removing_a_callback_removes_its_hooks_and_no_others() -> None:
     # The lifecycle, which the first callback puts in front of it, shifted the list of handles: an IndexError.
     seen, other = recorder("on_epoch_end"), recorder("on_epoch_end")
-    runner = run_of("numpy", max_epochs=1)
-    for callback in (seen, other):
-        runner.register_hook(callback)
+    runner = run_of("numpy", max_epochs=1, hooks=[seen, other])
     runner.remove_hook(seen)
     with pytest.raises(TrainingError, match="not registered"):
         runner.remove_hook(seen)
@@ -329,9 +319,7 @@ def test_a_list_has_the_states_of_its_callbacks() -> None:
 def test_a_list_on_a_run_is_a_callback_too() -> None:
     seen, history = recorder(), k.History()
     alone = recorder()
-    runner = run_of("numpy")
-    runner.register_hook(alone)
-    runner.register_hook(k.CallbackList([seen, history]))
+    runner = run_of("numpy", hooks=[alone, k.CallbackList([seen, history])])
     runner.fit(data(2), data(1))
     assert seen.told == alone.told and history.epoch == [0, 1]
 
@@ -394,8 +382,7 @@ def test_several_optimizers_of_keras_have_rates_of_their_own() -> None:
     assert [one.learning_rate for one in Several.optimizers] == [1.0, 0.5]
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_rates_that_are_tensors_stay_so() -> None:
     import torch
 
@@ -470,32 +457,10 @@ dist.destroy_process_group()
 """
 
 
-@needs_torch
-@pytest.mark.torch
+@with_torch
 @pytest.mark.stress
 def test_callbacks_on_two_ranks_decide_alike(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    (tmp_path / "run").mkdir()
-    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANKS, str(tmp_path / "run")],
-            env={**common, "RANK": str(rank)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        errors = [rank.communicate(timeout=120)[1] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [0, 0], errors
-    first, second = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    first, second = on_two_ranks(RANKS, tmp_path)
     assert first["stopped"] == second["stopped"] == [4, 0.0, 3, 0.0625]
     assert first["history"] == second["history"] and first["weights"] == second["weights"]
     assert first["files"] == ["1", "log.csv"]

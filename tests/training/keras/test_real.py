@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from aspecthook.training import keras as ours
 
-pytest.importorskip("numpy")
 if find_spec("keras") is None:
     pytest.skip("Keras is not installed", allow_module_level=True)
 os.environ.setdefault("KERAS_BACKEND", "torch" if find_spec("torch") else "numpy")

@@ -14,12 +14,7 @@ import pytest
 from aspecthook import Return, hooks
 from aspecthook.training import EvalHook, Runner
 from aspecthook.training import keras as ours
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from tests.training.hooks.test_ema import data, needs_torch, run_of, same, state  # noqa: E402
+from tests.training.kit import data, run_of, same, state, with_torch
 
 needs_keras = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
 
@@ -172,8 +167,7 @@ def test_our_callbacks_resume_bit_by_bit_from_any_moment(name: str, tmp_path: Pa
     assert check(name, ours, tmp_path) >= (14 if name == "evaluates" else 17)
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_our_callbacks_resume_with_pytorch(tmp_path: Path) -> None:
     assert check("validates", ours, tmp_path, "torch", MOMENTS[1::4]) >= 6
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,26 +37,15 @@ from aspecthook.training import (
     TrainingError,
 )
 from aspecthook.training.checkpoint import load, save
+from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.logging import _line_files as log_files
 from aspecthook.training.logging._loggers import CsvLoggerHook, JsonLoggerHook, LoggerHook, TextLoggerHook
 from aspecthook.training.logging._tensorboard import TensorboardLoggerHook
 from aspecthook.training.logging._timers import IterTimerHook
-
-np = pytest.importorskip("numpy")
-pytest.importorskip("autograd")
-pytest.importorskip("safetensors")
-
-from aspecthook.training.data import ArrayDataset, DataLoader  # noqa: E402
-from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed  # noqa: E402
+from aspecthook.training.numpy import SGD, Linear, Sequential, cross_entropy, manual_seed
+from tests.training.kit import Loss, Optimizer, registered
 
 FILES = (TextLoggerHook, JsonLoggerHook, CsvLoggerHook)
-
-
-class Loss(float):
-    def backward(self) -> None: ...
-
-    def __truediv__(self, n: float) -> Loss:
-        return Loss(float(self) / n)
 
 
 class Model:
@@ -72,20 +62,6 @@ class Model:
         return {"log_vars": {"acc": self.scores[self.runner.inner_iter % len(self.scores)]}, "num_samples": batch}
 
 
-class Optimizer:
-    def __init__(self, *groups: dict[str, Any]) -> None:
-        self.param_groups = groups or ({"lr": 0.1, "params": []},)
-
-    def step(self) -> None: ...
-
-    def zero_grad(self) -> None: ...
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"state": {}, "param_groups": [{"lr": 0.1, "params": []}]}
-
-    def load_state_dict(self, state: Any) -> None: ...
-
-
 def logged(iter: int) -> dict[str, Any]:
     """What mmcv was given too: see `test_the_rows_are_those_of_mmcv`."""
     value = (7 * iter * iter + 3 * iter) % 23 / 8 + 0.125
@@ -97,9 +73,7 @@ def make(rows: Callable[[int], dict[str, Any]] = logged, *hooks: Any, **options:
     optimizer = options.pop("optimizer", None) or Optimizer()
     runner = Runner(model, optimizer=optimizer, **({} if "max_iters" in options else {"max_epochs": 2}) | options)
     model.runner = runner
-    for hook in hooks:
-        runner.register_hook(hook)
-    return runner
+    return registered(runner, hooks)
 
 
 class Rows(LoggerHook):
@@ -528,10 +502,14 @@ def test_every_row_is_in_every_file(tmp_path: Path) -> None:
 
 def test_lines_of_text_say_what_a_reader_looks_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aspecthook.training")
-    runner = make(lambda place: {"log_vars": {"loss": 0.25, "tiny": 3e-05}}, work_dir=tmp_path, max_epochs=1)
-    runner.register_hook(IterTimerHook())
-    runner.register_hook(TextLoggerHook(interval=2))
-    runner.register_hook(TextLoggerHook(interval=2, by_epoch=False, path=tmp_path / "by_iter.txt"))
+    runner = make(
+        lambda place: {"log_vars": {"loss": 0.25, "tiny": 3e-05}},
+        IterTimerHook(),
+        TextLoggerHook(interval=2),
+        TextLoggerHook(interval=2, by_epoch=False, path=tmp_path / "by_iter.txt"),
+        work_dir=tmp_path,
+        max_epochs=1,
+    )
     runner.fit([0] * 2, [1])
     found = [re.sub(r"(time|eta): [\d.e-]+( [mµn]?s)?", r"\1: …", line) for line in lines(tmp_path / "log.txt")]
     texts = [
@@ -976,7 +954,7 @@ def events(folder: Path) -> list[tuple[int, str, float]]:
     from tensorboardX.proto import event_pb2
 
     found: list[tuple[int, str, float]] = []
-    for path in sorted(folder.iterdir(), key=lambda path: int(path.suffix[1:])):
+    for path in sorted(folder.iterdir(), key=lambda path: (path.name.split(".")[3], int(path.suffix[1:]))):
         data = path.read_bytes()
         while data:
             (size,) = struct.unpack("<Q", data[:8])
@@ -993,8 +971,13 @@ def events(folder: Path) -> list[tuple[int, str, float]]:
 def test_tensorboard_logs_numbers_at_the_iterations_of_the_run(tmp_path: Path) -> None:
     optimizer = Optimizer({"lr": 0.5, "momentum": 0.75, "params": []}, {"lr": 0.25, "momentum": 0.75, "params": []})
     hook = TensorboardLoggerHook(interval=2)
-    runner = make(lambda place: {"log_vars": {"loss": float(place)}}, hook, work_dir=tmp_path, optimizer=optimizer)
-    runner.register_hook(IterTimerHook())
+    runner = make(
+        lambda place: {"log_vars": {"loss": float(place)}},
+        hook,
+        IterTimerHook(),
+        work_dir=tmp_path,
+        optimizer=optimizer,
+    )
     runner.fit([0] * 3, [1])
     runner.test([1])
     rates = [("learning_rate", 0.5), ("learning_rate/1", 0.25), ("momentum", 0.75)]
@@ -1025,8 +1008,6 @@ def test_tensorboard_shows_a_resumed_run_as_one(at: int, tmp_path: Path) -> None
     resumed = run("killed")
     if saved.exists():
         resumed.resume(saved)
-    for path in (tmp_path / "killed").glob("*"):
-        path.rename(path.with_suffix(".0"))
     resumed.fit([0] * 3, [1])
     assert events(tmp_path / "killed") == events(tmp_path / "whole")
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from aspecthook import Args, ConfigError, HookOptionError, HookSignatureError, HookTypeError, Return, hooks
 from aspecthook.training import HOOKS, Hook, Runner, TrainingError
+from tests.training.kit import registered
 
 
 class Loss(float):
@@ -77,9 +79,9 @@ class Optimizer:
     def zero_grad(self) -> None: ...
 
 
-def make(**options: Any) -> Runner:
+def make(hooks: Iterable[Any] = (), **options: Any) -> Runner:
     model = Model()
-    return Runner(model, optimizer=Optimizer(model.log), **({"max_epochs": 2} | options))
+    return registered(Runner(model, optimizer=Optimizer(model.log), **({"max_epochs": 2} | options)), hooks)
 
 
 class Everything(Hook):
@@ -200,8 +202,7 @@ def test_a_hook_with_the_arguments_of_mmengine_runs_unchanged() -> None:
         def after_val_epoch(self, runner: Runner, metrics: Any = None) -> None:
             seen.append(metrics["val_loss"])
 
-    runner = make(max_epochs=1)
-    runner.register_hook(Theirs())
+    runner = make(max_epochs=1, hooks=[Theirs()])
     runner.fit([1.0], [4.0, 2.0])
     assert seen == [(0, 1.0), (0, 1.0, {"loss": 1.0}), (4.0 * 4 + 2.0 * 2) / 6]
 
@@ -610,8 +611,7 @@ def test_a_hook_may_be_around_a_stage() -> None:
         def around_val_epoch(self, proceed: Any) -> Any:
             return super().around_val_epoch(proceed)
 
-    runner = make(max_epochs=1)
-    runner.register_hook(Twice())
+    runner = make(max_epochs=1, hooks=[Twice()])
     runner.fit([1.0], [3.0])
     assert runner.optimizer.log == [("backward", 1.0), "step", "step"] and runner.logs["val_loss"] == 3.0
 

@@ -9,26 +9,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import autograd
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-np = pytest.importorskip("numpy")
-autograd = pytest.importorskip("autograd")
-
-from aspecthook import Args, Return, hooks  # noqa: E402
-from aspecthook.training import Runner  # noqa: E402
-from aspecthook.training import numpy as nn  # noqa: E402
-from aspecthook.training.data import load_digits  # noqa: E402
+from aspecthook import Args, Return, hooks
+from aspecthook.training import Runner
+from aspecthook.training import numpy as nn
+from aspecthook.training.data import load_digits
+from tests.training.kit import LIBRARIES
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "training_tricks.py"
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
-LIBRARIES = ["numpy", pytest.param("torch", marks=[pytest.mark.torch, needs_torch])]
 both = pytest.mark.parametrize("library", LIBRARIES, indirect=True)
 
 

@@ -7,11 +7,15 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
+import numpy as np
 import pytest
 
 from aspecthook import hooks
 from aspecthook.training import Runner, TrainingError
+from aspecthook.training.mmengine._bindings import _changed
+from aspecthook.training.mmengine._runner import MMRunner
 from tests.training.loop.test_runner import make
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what mmengine itself does
@@ -90,8 +94,7 @@ def test_a_hook_of_mmengine_is_called_as_mmengine_calls_it(base: Any) -> None:
         def after_val(self, runner: Any) -> None:
             trail.append("after_val")
 
-    runner = make(max_epochs=1)
-    runner.register_hook(Theirs())
+    runner = make(max_epochs=1, hooks=[Theirs()])
     runner.fit([1.0, 2.0], [3.0])
     assert trail == [
         "before_run",
@@ -117,8 +120,7 @@ def test_mmengine_methods_not_overridden_are_never_called(base: Any) -> None:
             trail.append((mode, batch_idx))
 
     trail: list[Any] = []
-    runner = make(max_epochs=1)
-    runner.register_hook(Theirs())
+    runner = make(max_epochs=1, hooks=[Theirs()])
     stages = [name for name in ("run", "train_loop", "train_epoch", "val_epoch") if len(hooks(getattr(runner, name)))]
     assert stages == [] and len(hooks(runner.train_iter)) == 1
     runner.fit([1.0, 2.0], [3.0])
@@ -130,8 +132,7 @@ def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
         def before_run(self, runner: Any) -> None:
             runner.visualizer.add_scalar("x", 1)
 
-    runner = make()
-    runner.register_hook(Theirs())
+    runner = make(hooks=[Theirs()])
     with pytest.raises(AttributeError, match="uses 'visualizer' of its runner, which our runner does not have"):
         runner.fit([1.0])
 
@@ -139,8 +140,7 @@ def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
         def before_run(self, runner: Any) -> None:
             print(runner.work_dir)
 
-    runner = make()
-    runner.register_hook(Where())
+    runner = make(hooks=[Where()])
     with pytest.raises(TrainingError, match="work_dir"):
         runner.fit([1.0])
 
@@ -199,6 +199,17 @@ def test_their_sampler_seed_turns_our_sampler(mm: Any) -> None:
     runner.register_hook(mm.DistSamplerSeedHook())
     runner.fit(data)
     assert data.turns == [0, 1, 2]
+
+
+@pytest.mark.torch
+def test_a_hook_that_may_change_checkpoints_leaves_the_state_of_the_optimizer() -> None:
+    """The numbers of its parameters had become strings, and PyTorch forgot the momentum of a resumed run."""
+    pytest.importorskip("torch")
+    momentum = np.ones(2)
+    checkpoint = {"model": {"weight": np.ones(2)}, "optimizer": {"state": {0: {"momentum_buffer": momentum}}}}
+    made = _changed(lambda runner, checkpoint: None, MMRunner(make()), checkpoint)
+    assert made == {"model": ANY, "optimizer": {"state": {0: {"momentum_buffer": momentum}}}}
+    assert (made["model"]["weight"] == 1).all()
 
 
 @pytest.mark.torch

@@ -18,9 +18,6 @@ from aspecthook.training.loop._stages import STATE
 from aspecthook.training.profile._hook import STAGES, ProfilerHook
 from aspecthook.training.profile._profile import Part, Profile
 
-np = pytest.importorskip("numpy")
-pytest.importorskip("safetensors")
-
 
 class Clock:
     """Time passes where the test says so."""

@@ -26,14 +26,12 @@ from aspecthook.training.report._record import Curves
 from aspecthook.training.report._run_facts import commit, settings_of
 from aspecthook.training.report._summary import epochs_of, headlines_of, summaries_of
 
-np = pytest.importorskip("numpy")
-pytest.importorskip("safetensors")
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
-from markupsafe import Markup  # noqa: E402
+from markupsafe import Markup
 
-from tests.training.report.test_plots import BATCHES, HOSTILE, Model, Recorder, Stop, fail, make, needs_matplotlib  # noqa: E402
+from tests.training.report.test_plots import BATCHES, HOSTILE, Model, Recorder, Stop, fail, make, needs_matplotlib
 
 VOID = {"meta", "link", "br", "img", "path", "circle", "rect", "text"}
 

@@ -15,6 +15,7 @@ from aspecthook._errors import ConfigError
 from aspecthook.training import HOOKS, Runner, TrainingError
 from aspecthook.training.schedules import CosineAnnealing, Exp, FlatCosineAnnealing, LinearAnnealing, OneCycle, Step
 from aspecthook.training.schedules._hooks import LrUpdaterHook, MomentumUpdaterHook
+from tests.training.kit import Loss
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_lr.json").read_text())
 HOOK = {"lr": LrUpdaterHook, "momentum": MomentumUpdaterHook}
@@ -416,13 +417,6 @@ def test_an_optimizer_without_what_is_to_be_set_is_refused() -> None:
 
 
 # On a real runner
-
-
-class Loss(float):
-    def backward(self) -> None: ...
-
-    def __truediv__(self, count: float) -> Loss:
-        return self
 
 
 class Model:

@@ -89,8 +89,7 @@ def test_if_one_cannot_be_registered_none_stays() -> None:
     class Misspelt(Hook):
         def before_tran_iter(self) -> None: ...
 
-    runner = make()
-    runner.register_hook({"type": "FixedLrUpdaterHook"})
+    runner = make(hooks=[{"type": "FixedLrUpdaterHook"}])
     before = list(runner.hooks), chain(runner, "train_epoch")
     with pytest.raises(TypeError, match="before_train_iter"):
         runner.register_training_hooks({"policy": "fixed"}, custom_hooks=Misspelt())

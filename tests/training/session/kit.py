@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from aspecthook.training import Runner
 from aspecthook.training import numpy as nn
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.session import MonitoredTrainingSession, SessionRunArgs, SessionRunHook
-
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
-LIBRARIES = ["numpy", pytest.param("torch", marks=[pytest.mark.torch, needs_torch])]
-both = pytest.mark.parametrize("library", LIBRARIES)
+from tests.training.kit import Loss, Optimizer, registered
 
 
 def loader(samples: int = 22, batch_size: int = 4, shuffle: bool = True) -> DataLoader:
@@ -24,28 +20,20 @@ def loader(samples: int = 22, batch_size: int = 4, shuffle: bool = True) -> Data
     return DataLoader(ArrayDataset(inputs, targets), batch_size=batch_size, shuffle=shuffle)
 
 
-def runner_of(library: str = "numpy", **options: Any) -> Runner:
+def runner_of(library: str = "numpy", hooks: Iterable[Any] = (), **options: Any) -> Runner:
     """A small classifier with dropout; the same weights for both."""
     nn.manual_seed(3)
     ours = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.4), nn.Linear(8, 3))
     options = {"max_epochs": 2, "seed": 5} | options
     if library == "numpy":
-        return Runner(ours, optimizer=nn.SGD(ours.parameters(), lr=0.1, momentum=0.9), loss=nn.cross_entropy, **options)
+        optimizer: Any = nn.SGD(ours.parameters(), lr=0.1, momentum=0.9)
+        return registered(Runner(ours, optimizer=optimizer, loss=nn.cross_entropy, **options), hooks)
     import torch
 
     theirs = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Dropout(0.4), torch.nn.Linear(8, 3))
     theirs.load_state_dict({name: torch.tensor(value) for name, value in ours.state_dict().items()})
     optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
-    return Runner(theirs, optimizer=optimizer, loss=torch.nn.functional.cross_entropy, **options)
-
-
-class Loss(float):
-    """A loss without a model."""
-
-    def backward(self) -> None: ...
-
-    def __truediv__(self, n: float) -> Loss:
-        return Loss(float(self) / n)
+    return registered(Runner(theirs, optimizer=optimizer, loss=torch.nn.functional.cross_entropy, **options), hooks)
 
 
 class Model:
@@ -61,19 +49,8 @@ class Model:
         return np.array([batch * 10])
 
 
-class Optimizer:
-    """One that does nothing."""
-
-    def __init__(self) -> None:
-        self.param_groups = [{"lr": 0.1}]
-
-    def step(self) -> None: ...
-
-    def zero_grad(self) -> None: ...
-
-
-def plain(model: Any = None, **options: Any) -> Runner:
-    return Runner(model or Model(), optimizer=Optimizer(), **({"max_epochs": 1} | options))
+def plain(model: Any = None, hooks: Iterable[Any] = (), **options: Any) -> Runner:
+    return registered(Runner(model or Model(), optimizer=Optimizer(), **({"max_epochs": 1} | options)), hooks)
 
 
 def drive(runner: Runner, *data: Any, hooks: Any = ()) -> None:
@@ -84,9 +61,7 @@ def drive(runner: Runner, *data: Any, hooks: Any = ()) -> None:
 
 
 def fit(runner: Runner, *data: Any, hooks: Any = ()) -> None:
-    for hook in hooks:
-        runner.register_hook(hook)
-    runner.fit(*data)
+    registered(runner, hooks).fit(*data)
 
 
 class Trail(SessionRunHook):

@@ -25,7 +25,8 @@ from aspecthook.training.session import (
     _timers,
     train_and_evaluate,
 )
-from tests.training.session.kit import Model, Optimizer, Trail, both, drive, loader, plain, runner_of, same
+from tests.training.kit import Optimizer, both
+from tests.training.session.kit import Model, Trail, drive, loader, plain, runner_of, same
 
 DATA = [1.0, 2.0, 3.0, 4.0]
 

@@ -11,7 +11,8 @@ import pytest
 from aspecthook import HookAnswerError, HookOptionError, HookTypeError, hooks
 from aspecthook.training import OptimizerHook, Runner, TrainingError
 from aspecthook.training.session import MonitoredTrainingSession, SessionRunArgs, SessionRunHook
-from tests.training.session.kit import Fetch, Model, Trail, both, loader, needs_torch, plain, runner_of, same
+from tests.training.kit import both, with_torch
+from tests.training.session.kit import Fetch, Model, Trail, loader, plain, runner_of, same
 
 NAMES = ["loss", "global_step", "lr", "param:3.bias", "grad:0.weight", "output:0", "output:", "iter", "epoch"]
 
@@ -69,8 +70,7 @@ def watched(runner: Runner) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("driven", [True, False])
 def test_fetches_return_the_values_of_the_step(library: str, accumulate: int, driven: bool) -> None:
-    runner = runner_of(library, accumulate=accumulate)
-    runner.register_hook(OptimizerHook({"max_norm": 0.01}))
+    runner = runner_of(library, accumulate=accumulate, hooks=[OptimizerHook({"max_norm": 0.01})])
     hooks(runner.forward).post(lambda result: result * 2)
     fetch = Fetch(NAMES)
     mine: list[Any] = []
@@ -162,8 +162,7 @@ def test_the_output_of_a_layer_is_the_last_one_read(library: str) -> None:
     assert same(read[0][0], fetch.results[-1][0]) and read[0][2] == 12
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_outputs_are_read_before_later_layers_change_them_in_place() -> None:
     import torch
 
@@ -176,8 +175,7 @@ def test_outputs_are_read_before_later_layers_change_them_in_place() -> None:
     assert (fetch.results[0] < 0).any()
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_gradients_are_read_without_the_scale_of_mixed_precision() -> None:
     from aspecthook.training import AmpOptimizerHook
 
@@ -191,8 +189,7 @@ def test_gradients_are_read_without_the_scale_of_mixed_precision() -> None:
     assert np.allclose(fetched[0][:4], fetched[1][:4], rtol=0.02) and np.abs(fetched[0]).max() < 2
 
 
-@pytest.mark.torch
-@needs_torch
+@with_torch
 def test_the_layers_of_a_compiled_model_are_refused() -> None:
     import torch
 
@@ -236,8 +233,7 @@ def test_numbers_of_the_log_are_fetched_by_name() -> None:
 def test_a_name_of_nothing_is_refused_before_the_step(
     library: str, fetches: Any, error: type[Exception], says: str
 ) -> None:
-    runner = runner_of(library)
-    runner.register_hook(Fetch(fetches))
+    runner = runner_of(library, hooks=[Fetch(fetches)])
     before = runner.backend.state(runner.model)
     with pytest.raises(error, match=f"the session hook Fetch fetches .*{says.replace('fetches 3;', '3;')}"):
         runner.fit(loader())
@@ -253,8 +249,7 @@ def test_wrong_answers_of_before_run_are_refused() -> None:
         def before_run(self, run_context: Any) -> Any:
             return ["loss"]
 
-    runner = plain()
-    runner.register_hook(Wrong())
+    runner = plain(hooks=[Wrong()])
     with pytest.raises(HookAnswerError, match="Wrong returned a list of 1 item; return SessionRunArgs"):
         runner.fit([1.0])
 
@@ -295,8 +290,7 @@ def test_feeds_replace_entries_of_the_batch(batch: Any, feed: Any, becomes: Any,
 
 @both
 def test_feeds_are_moved_to_the_device_of_the_model(library: str) -> None:
-    runner = runner_of(library)
-    runner.register_hook(Trail("hook", [], feed={"inputs": np.zeros((4, 6), np.float32)}))
+    runner = runner_of(library, hooks=[Trail("hook", [], feed={"inputs": np.zeros((4, 6), np.float32)})])
     fetch = runner.register_hook(Fetch(["output:0", "param:0.bias"]))
     hooks(runner.optimizer_step).pre(lambda runner: runner.optimizer.zero_grad())
     runner.fit(loader(4))
@@ -342,8 +336,7 @@ def test_a_feed_of_the_caller_and_one_of_a_hook_are_refused() -> None:
     ],
 )
 def test_an_entry_that_is_not_there_is_refused(batch: Any, feed: Any, says: str) -> None:
-    runner = plain()
-    runner.register_hook(Trail("hook", [], feed=feed))
+    runner = plain(hooks=[Trail("hook", [], feed=feed)])
     with pytest.raises(HookOptionError, match=says):
         runner.fit([batch])
 
@@ -353,8 +346,7 @@ def test_the_session_itself_feeds_nothing() -> None:
         def after_run(self, run_context: Any, run_values: Any) -> None:
             run_context.session.run("loss", feed={"inputs": 1.0})
 
-    runner = plain()
-    runner.register_hook(Feeds())
+    runner = plain(hooks=[Feeds()])
     with pytest.raises(TrainingError, match="makes no step that could be fed"):
         runner.fit([1.0])
 

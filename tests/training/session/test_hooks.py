@@ -32,15 +32,8 @@ from aspecthook.training.session import (
     SummarySaverHook,
     _timers,
 )
-from tests.training.session.kit import Fetch, Model, Trail, both, drive, fit, loader, plain, runner_of
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.training.kit import Clock, both
+from tests.training.session.kit import Fetch, Model, Trail, drive, fit, loader, plain, runner_of
 
 
 @pytest.fixture
@@ -122,9 +115,7 @@ def test_stop_at_step_counts_from_the_first_of_several_sessions() -> None:
                 runner.logs["lost"] = 1
                 raise AbortedError("lost")
 
-    runner = plain(max_epochs=9)
-    for hook in (StopAtStepHook(num_steps=5), Lose()):
-        runner.register_hook(hook)
+    runner = plain(max_epochs=9, hooks=[StopAtStepHook(num_steps=5), Lose()])
     runner.fit([1.0, 2.0])
     assert runner.step == 5
     runner.fit([1.0, 2.0])
@@ -133,10 +124,7 @@ def test_stop_at_step_counts_from_the_first_of_several_sessions() -> None:
 
 def test_a_run_that_is_resumed_makes_the_rest_of_its_steps(tmp_path: Path) -> None:
     def made(*hooks: Any) -> Runner:
-        runner = plain(max_epochs=99)
-        for hook in (StopAtStepHook(num_steps=10), *hooks):
-            runner.register_hook(hook)
-        return runner
+        return plain(max_epochs=99, hooks=[StopAtStepHook(num_steps=10), *hooks])
 
     class Ends(SessionRunHook):
         def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -177,9 +165,9 @@ def test_a_loss_that_is_not_a_number_raises_and_an_infinite_one_does_not(driven:
 
 @both
 def test_any_value_may_be_looked_at(library: str) -> None:
-    runner = runner_of(library)
-    runner.register_hook(Trail("hook", [], feed={0: np.full((4, 6), nan, np.float32)}))
-    runner.register_hook(NanTensorHook("output:0"))
+    runner = runner_of(
+        library, hooks=[Trail("hook", [], feed={0: np.full((4, 6), nan, np.float32)}), NanTensorHook("output:0")]
+    )
     with pytest.raises(NanLossDuringTrainingError, match="'output:0'"):
         runner.fit(loader(4))
 
@@ -193,9 +181,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_values_are_logged_every_so_many_iterations(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
     caplog.set_level(logging.INFO)
-    runner = plain()
-    runner.register_hook(Takes(clock, 0.5))
-    runner.register_hook(LoggingTensorHook(["loss", "global_step"], every_n_iter=3))
+    runner = plain(hooks=[Takes(clock, 0.5), LoggingTensorHook(["loss", "global_step"], every_n_iter=3)])
     runner.fit([float(place) for place in range(8)])
     assert lines(caplog) == [
         "loss = 0, global_step = 0",
@@ -206,9 +192,9 @@ def test_values_are_logged_every_so_many_iterations(caplog: pytest.LogCaptureFix
 
 def test_values_are_logged_every_so_many_seconds_and_at_the_end(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
     caplog.set_level(logging.INFO)
-    runner = plain()
-    runner.register_hook(Takes(clock, 1.0))
-    runner.register_hook(LoggingTensorHook({"z": "lr", "a": "loss"}, every_n_secs=2.5, at_end=True))
+    runner = plain(
+        hooks=[Takes(clock, 1.0), LoggingTensorHook({"z": "lr", "a": "loss"}, every_n_secs=2.5, at_end=True)]
+    )
     runner.fit([1.0, 2.0, 3.0, 4.0, 5.0])
     assert lines(caplog) == ["a = 1, z = 0.1", "a = 4, z = 0.1 (3.000 sec)", "a = 5, z = 0.1 (1.000 sec)"]
     caplog.clear()
@@ -250,8 +236,7 @@ def summaries(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_summaries_are_written_of_the_first_step_and_then_every_so_many(tmp_path: Path) -> None:
-    runner = plain()
-    runner.register_hook(SummarySaverHook(save_steps=3, output_dir=tmp_path / "new", summaries={"cost": "loss"}))
+    runner = plain(hooks=[SummarySaverHook(save_steps=3, output_dir=tmp_path / "new", summaries={"cost": "loss"})])
     runner.fit([float(place) for place in range(8)])
     assert summaries(tmp_path / "new") == [
         {"step": 1, "cost": 0.0},
@@ -273,8 +258,7 @@ def test_arrays_are_written_as_what_they_are_about(library: str, tmp_path: Path)
 
 
 def test_numbers_that_json_has_not_are_written_in_words(tmp_path: Path) -> None:
-    runner = plain()
-    runner.register_hook(SummarySaverHook(save_steps=1, output_dir=tmp_path, summaries="loss"))
+    runner = plain(hooks=[SummarySaverHook(save_steps=1, output_dir=tmp_path, summaries="loss")])
     runner.fit([nan, inf])
     assert [row["loss"] for row in summaries(tmp_path)] == ["nan", "inf"]
 

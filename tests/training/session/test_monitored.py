@@ -25,7 +25,8 @@ from aspecthook.training.session import (
     SessionRunHook,
     StopAtStepHook,
 )
-from tests.training.session.kit import Trail, both, drive, fit, loader, outcome, plain, runner_of, same
+from tests.training.kit import both
+from tests.training.session.kit import Trail, drive, fit, loader, outcome, plain, runner_of, same
 
 
 class Everything(Hook):
@@ -105,9 +106,7 @@ def test_a_driven_run_is_bit_for_bit_that_of_fit(library: str, accumulate: int) 
 
 def test_after_stage_works_in_a_driven_run(tmp_path: Path) -> None:
     def made(folder: str) -> Runner:
-        runner = plain(max_epochs=3, work_dir=tmp_path / folder)
-        runner.register_hook(CheckpointHook(max_keep=2))
-        return runner
+        return plain(max_epochs=3, work_dir=tmp_path / folder, hooks=[CheckpointHook(max_keep=2)])
 
     made("fitted").fit([1.0, 2.0])
     with MonitoredTrainingSession(made("driven"), [1.0, 2.0]) as session:

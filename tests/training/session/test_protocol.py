@@ -259,8 +259,7 @@ def test_a_foreign_object_with_the_methods_is_one() -> None:
         def end(self, session: Any) -> None:
             log.append("end")
 
-    runner = plain()
-    runner.register_hook(Theirs())
+    runner = plain(hooks=[Theirs()])
     runner.fit([1.0])
     assert log == ["begin", "5.0", "end"]
 
@@ -284,8 +283,7 @@ def test_hooks_of_mm_and_of_sessions_stand_in_one_order() -> None:
         def after_run(self) -> None:
             log.append("mm.after_run")
 
-    runner = plain()
-    runner.register_hook(Mm())
+    runner = plain(hooks=[Mm()])
     runner.register_hook(Trail("late", log), "LOW")
     runner.register_hook(Trail("early", log), "HIGH")
     runner.fit([1.0])
@@ -309,8 +307,7 @@ def test_a_step_that_a_hook_skips_is_none(priority: str) -> None:
 
 def test_a_second_run_of_a_runner_begins_anew() -> None:
     log: list[str] = []
-    runner = plain()
-    runner.register_hook(Trail("hook", log))
+    runner = plain(hooks=[Trail("hook", log)])
     runner.fit([1.0])
     runner.max_epochs = 2
     runner.fit([1.0])
@@ -331,8 +328,7 @@ def test_errors_of_the_data_count_as_those_of_a_step(error: Exception) -> None:
                 raise error
             yield 2.0
 
-    runner = plain()
-    runner.register_hook(Trail("hook", log))
+    runner = plain(hooks=[Trail("hook", log)])
     runner.fit(Data())
     once = ["hook.before", "hook.after"]
     again = ["hook.create", *once] if isinstance(error, AbortedError) else []

@@ -25,7 +25,8 @@ from aspecthook.training.session import (
     SummarySaverHook,
     _timers,
 )
-from tests.training.session.kit import both, differences, drive, fit, loader, outcome, plain, runner_of
+from tests.training.kit import both
+from tests.training.session.kit import differences, drive, fit, loader, outcome, plain, runner_of
 
 
 class Listener(CheckpointSaverListener):
@@ -116,8 +117,7 @@ def steps_saved_of(hook: CheckpointSaverHook) -> list[int]:
 
 
 def test_nothing_is_saved_after_an_error(tmp_path: Path) -> None:
-    runner = plain()
-    runner.register_hook(CheckpointSaverHook(tmp_path, save_steps=5))
+    runner = plain(hooks=[CheckpointSaverHook(tmp_path, save_steps=5)])
     hooks(runner.backward).pre(lambda runner: 1 / 0 if runner.iter == 2 else None)
     with pytest.raises(ZeroDivisionError):
         runner.fit([1.0] * 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -159,16 +159,8 @@ class SGD(Optimizer):
         *,
         nesterov: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-            },
-        )
+        options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        super().__init__(params, {**options, "nesterov": nesterov})
 
     def _step(self, parameter: Parameter, gradient: Array, group: dict[str, Any], state: dict[str, Any]) -> None:
         # float(), since a NumPy scalar would change the type of the parameter, and a Python float does not.
@@ -191,7 +183,7 @@ class Adam(Optimizer):
         lr: The learning rate.
         betas: The factors by which the running means of the gradient and of its square are kept.
         eps: Added to the root of the mean square.
-        weight_decay: The multiple of the parameter that is added to its gradient.
+        weight_decay: The multiple of the parameter that is added to its gradient; 0 unless given.
 
     Example:
         >>> from aspecthook.training.numpy import Linear
@@ -199,15 +191,18 @@ class Adam(Optimizer):
         Adam({'lr': 0.01, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.0})
     """
 
+    _weight_decay: ClassVar[float] = 0.0  # unless given
+
     def __init__(
         self,
         params: Iterable[Parameter] | Iterable[dict[str, Any]],
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
+        decay = self._weight_decay if weight_decay is None else weight_decay
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay})
 
     def _decayed(self, parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
         """Apply the weight decay, and return the gradient to use."""
@@ -229,11 +224,9 @@ class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as ``torch.optim.AdamW``.
 
     Args:
-        params: Parameters, or dicts of groups.
-        lr: The learning rate.
-        betas: The factors by which the running means of the gradient and of its square are kept.
-        eps: Added to the root of the mean square.
-        weight_decay: The part of the parameter that a step subtracts, as a multiple of the learning rate.
+        params, lr, betas, eps: As those of `Adam`.
+        weight_decay: The part of the parameter that a step subtracts, as a multiple of the learning rate; 0.01
+            unless given.
 
     Example:
         >>> from aspecthook.training.numpy import Linear
@@ -241,15 +234,7 @@ class AdamW(Adam):
         AdamW({'lr': 0.001, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.01})
     """
 
-    def __init__(
-        self,
-        params: Iterable[Parameter] | Iterable[dict[str, Any]],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay)
+    _weight_decay = 1e-2
 
     def _decayed(self, parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
         parameter.data = parameter.data * (1 - float(group["lr"]) * float(group["weight_decay"]))
