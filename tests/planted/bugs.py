@@ -483,6 +483,14 @@ ANSWERS = [
         _ANSWERS,
     ),
     Bug(
+        "args-in-line-forgets-other-names",
+        "answers",
+        "_core/compile/source.py",
+        "{choice} $len($answer.changes) == 1 and '${place}' in",
+        "{choice} '${place}' in",
+        _ANSWERS,
+    ),
+    Bug(
         "args-unknown-name-ignored",
         "answers",
         "_core/law/answers.py",
