@@ -68,7 +68,13 @@ def one_pre_one_post(mount: Any) -> None:
 
 def every_kind(mount: Any) -> None:
     mount.add("pre", lambda call: None, when=lambda args: True)
-    mount.add("around", _proceeds if mount.site().signature.style != "coroutine" else _awaits, reentrant=False)
+
+    # Functions of this module would be constants without the GIL, and not links.
+    async def awaits(proceed: Any, call: Any) -> Any:
+        return await proceed()
+
+    proceeds: Any = awaits if mount.site().signature.style == "coroutine" else lambda proceed, call: proceed()
+    mount.add("around", proceeds, reentrant=False)
     one_yield(mount)
     mount.add("exception", lambda exc: None, KeyError)
     mount.add("exception", lambda exc: None, every=2)
@@ -77,28 +83,15 @@ def every_kind(mount: Any) -> None:
     mount.add("always", lambda args: None)
 
 
-def _proceeds_plainly(proceed: Any) -> Any:
-    return proceed()
-
-
-def _proceeds(proceed: Any, call: Any) -> Any:
-    return proceed()
-
-
-async def _awaits(proceed: Any, call: Any) -> Any:
-    return await proceed()
-
-
-def _one_yield() -> Any:
-    yield
-
-
 def an_around_hook(mount: Any) -> None:
-    mount.add("around", _proceeds_plainly)
+    mount.add("around", lambda proceed: proceed())
 
 
 def one_yield(mount: Any) -> None:
-    mount.add("around", _one_yield)
+    def hook() -> Any:
+        yield
+
+    mount.add("around", hook)
 
 
 def replaced_arguments(mount: Any) -> None:
