@@ -105,22 +105,33 @@ def kinds(effort: Effort) -> list[Contest]:
 Pair = tuple[str, str, Any, Any, int]
 
 # Those that have a goal.
-LIMITS = {"closure, 1 pre + 1 post": 1.3}
+LIMITS = {
+    "pre hook that answers Args": 3.5,
+    "around hook, proceed()": 1.4,
+    "around hook, one yield": 1.4,
+    "closure, 1 pre + 1 post": 1.3,
+    "generator, item hook (an item)": 1.4,
+}
 
 
 def _kinds_of_hooks() -> list[Pair]:
     call = other.CALL
     failing = targets.target("def {name}(x, y):\n    raise KeyError(x)\n")
     failing.exception(targets.rescue)
-    replacing, skipping, improving = (targets.target() for _ in range(3))
+    replacing, skipping, improving, returning = (targets.target() for _ in range(4))
     replacing.pre(targets.replaced_in_args)
     skipping.pre(targets.instead)
     improving.post(targets.improved)
-    proceeding, yielding, last, with_call = (targets.target() for _ in range(4))
+    returning.post(targets.improved_in_return)
+    proceeding, changing, yielding, last = (targets.target() for _ in range(4))
     proceeding.around(targets.through)
+    changing.around(targets.through_with)
     yielding.around(targets.one_yield)
     last.always(targets.at_last)
+    with_call, with_state, with_named_state = (targets.target() for _ in range(3))
     with_call.pre(targets.with_call)
+    with_state.pre(targets.with_state)
+    with_named_state.pre(targets.with_named_state)
     defaulted = targets.target("def {name}(x, y=2):\n    return x + y\n")
     defaulted.pre(targets.nothing)
     defaulted.post(targets.seen)
@@ -131,11 +142,15 @@ def _kinds_of_hooks() -> list[Pair]:
         ("pre hook that answers Args", call, targets.replaced_by_hand, replacing, 1),
         ("pre hook that answers Return", call, targets.skipped_by_hand, skipping, 1),
         ("post hook that answers a value", call, targets.improved_by_hand, improving, 1),
+        ("post hook that answers Return", call, targets.improved_in_return_by_hand, returning, 1),
         ("exception hook that handles", call, targets.rescued_by_hand, failing, 1),
         ("around hook, proceed()", call, targets.proceeding_by_hand, proceeding, 1),
+        ("around hook, proceed(x=...)", call, targets.proceeding_with_by_hand, changing, 1),
         ("around hook, one yield", call, targets.yielding_by_hand, yielding, 1),
         ("always hook", call, targets.finally_by_hand, last, 1),
         ("pre hook that asks for call", call, targets.with_call_by_hand, with_call, 1),
+        ('call.state["started"] = 1', call, targets.with_state_by_hand, with_state, 1),
+        ("call.state.started = 1", call, targets.with_named_state_by_hand, with_named_state, 1),
         ("default, 1 pre + 1 post", "f(1)", targets.defaulted_by_hand, defaulted, 1),
         ("closure, 1 pre + 1 post", call, closure_by_hand, closure, 1),
     ]

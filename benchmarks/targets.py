@@ -125,12 +125,20 @@ def improved(result: float) -> float:
     return result
 
 
+def improved_in_return(result: float) -> Return[float]:
+    return Return(result)
+
+
 def rescue(exc: BaseException) -> Return[float] | None:
     return Return(0.0)
 
 
 def through(proceed: Callable[[], Any]) -> Any:
     return proceed()
+
+
+def through_with(proceed: Callable[..., Any], x: float) -> Any:
+    return proceed(x=x)
 
 
 def one_yield() -> Iterator[None]:
@@ -143,6 +151,14 @@ def at_last() -> None:
 
 def with_call(call: object) -> None:
     pass
+
+
+def with_state(call: Any) -> None:
+    call.state["started"] = 1
+
+
+def with_named_state(call: Any) -> None:
+    call.state.started = 1
 
 
 def each(item: float) -> None:
@@ -188,6 +204,10 @@ def improved_by_hand(x: float, y: float) -> float:
     return improved(add(x, y))
 
 
+def improved_in_return_by_hand(x: float, y: float) -> float:
+    return improved_in_return(add(x, y)).value
+
+
 def rescued_by_hand(x: float, y: float) -> float:
     try:
         return failing(x, y)
@@ -203,6 +223,13 @@ def proceeding_by_hand(x: float, y: float) -> Any:
         return add(x, y)
 
     return through(proceed)
+
+
+def proceeding_with_by_hand(x: float, y: float) -> Any:
+    def proceed(x: float = x, y: float = y) -> float:
+        return add(x, y)
+
+    return through_with(proceed, x)
 
 
 def yielding_by_hand(x: float, y: float) -> float:
@@ -237,6 +264,38 @@ class Context:
 def with_call_by_hand(x: float, y: float) -> float:
     call = Context(add, (x, y))
     with_call(call)
+    call.result = result = add(x, y)
+    return result
+
+
+class NamedState:
+    """The least that has entries as attributes."""
+
+    __slots__ = ("started",)
+
+
+class ContextWithState(Context):
+    """A context with what the hooks of one call share."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, function: Function, values: tuple[object, ...], state: object) -> None:
+        self.function = function
+        self.values = values
+        self.result: object = None
+        self.state = state
+
+
+def with_state_by_hand(x: float, y: float) -> float:
+    call = ContextWithState(add, (x, y), {})
+    with_state(call)
+    call.result = result = add(x, y)
+    return result
+
+
+def with_named_state_by_hand(x: float, y: float) -> float:
+    call = ContextWithState(add, (x, y), NamedState())
+    with_named_state(call)
     call.result = result = add(x, y)
     return result
 

@@ -6,9 +6,8 @@ invariant: nothing here asks the library what a rule has done, except to compare
 
 from __future__ import annotations
 
-from typing import cast, final
+from typing import final
 
-from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 
@@ -36,7 +35,7 @@ class Expected:
         for row in known:
             del present[id(row.hook)]
         self.rows = [*known, *present.values()]
-        self.paused = {id(row.hook) for row in self.rows if cast("Hook", row.hook).paused}
+        self.paused = {id(row.hook) for row in self.rows if row.hook.paused}
         self.pauses = {id(level): len(level.pauses) for level in self.levels}
 
     def of(self, level: MountPoint) -> list[Row]:
@@ -67,7 +66,7 @@ class Expected:
                     level,
                     f"{what}, it should be paused {self.pauses[id(level)]} times, and is {len(level.pauses)} times",
                 )
-        wrong = [row for row in self.rows if cast("Hook", row.hook).paused != (id(row.hook) in self.paused)]
+        wrong = [row for row in self.rows if row.hook.paused != (id(row.hook) in self.paused)]
         if wrong:
             should = "should" if id(wrong[0].hook) in self.paused else "should not"
             raise broken("pauses", self.mount, f"{what}, these {should} be paused: {named(wrong)}")

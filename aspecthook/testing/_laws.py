@@ -366,13 +366,8 @@ def run_laws(
     These are: the order is that of law 2, which is worked out from the hooks as plain data; it is the same if they are
     added to a copy in other sequences; hooks of every kind come and go without a trace; what is wrong is refused;
     `explain` works. With arguments, one call is traced: it must do what the plain interpreter does, and keep the laws
-    given. (The hooks and the target run once; a coroutine function in an event loop of its own.)
-
-    Args:
-        function: Anything that `aspecthook.hooks` takes.
-        laws: Predicates on the trace of the call, marked with `law` or not; or ready ones, such as `before`.
-        args: The arguments of the call, without which (and without `kwargs`) none is made.
-        kwargs: Its keyword arguments.
+    given: predicates on its trace, marked with `law` or not, or ready ones such as `before`. (The hooks and the target
+    run once; a coroutine function in an event loop of its own.)
 
     Raises:
         LawError: A law is broken, or one of the laws given raised something else than an AssertionError.

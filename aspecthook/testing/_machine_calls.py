@@ -6,7 +6,7 @@ import copy
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import MethodType
-from typing import Any, cast
+from typing import Any
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.mount.hookable import hooks
@@ -44,7 +44,7 @@ class CallingMachine(MachineState):
             self._expected.take_over()
 
     def _counted(self) -> list[str]:
-        guards = [cast("Hook", row.hook).guard for row in self._expected.rows]
+        guards = [row.hook.guard for row in self._expected.rows]
         return [f"{one._calls} {one._runs}" for one in guards if one is not None]
 
     def _trace(self, given: Given) -> Trace:
@@ -69,7 +69,7 @@ class CallingMachine(MachineState):
 
     def _take_off_used_up(self) -> None:
         """Remove used up hooks from the model; the mount point must have removed them too."""
-        used_up = [(row, self._counts.is_used_up(cast("Hook", row.hook))) for row in self._expected.rows]
+        used_up = [(row, self._counts.is_used_up(row.hook)) for row in self._expected.rows]
         # What is not known is believed; and the user's own hooks may have changed the chain.
         believed = [row for row, off in used_up if off is None or not (self._is_small or off or _is_counted(row))]
         present = {id(hook) for level in self._expected.levels for hook in level.members}
@@ -95,7 +95,7 @@ class CallingMachine(MachineState):
             return
         target, mount = (self.target, self.mount) if target is None else (target, hooks(target))
         rows = self._expected.acting() if rows is None else rows
-        if any(self._counts.is_unknown(cast("Hook", row.hook)) for row in rows):
+        if any(self._counts.is_unknown(row.hook) for row in rows):
             return
         self._ran.take()
         is_own = type(self).make is MachineState.make
@@ -163,7 +163,7 @@ class CallingMachine(MachineState):
     def _remove_some(self) -> None:
         own = self._own_rows()
         if own:
-            self.detach(cast("Hook", own[0].hook))
+            self.detach(own[0].hook)
             self._expected.drop(own[:1])
 
     def _other_value(self) -> object:
@@ -173,4 +173,4 @@ class CallingMachine(MachineState):
 
 
 def _is_counted(row: Row) -> bool:
-    return bool(cast("Hook", row.hook).options.keys() & {"once", "times"})
+    return bool(row.hook.options.keys() & {"once", "times"})

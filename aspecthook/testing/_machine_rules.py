@@ -5,7 +5,7 @@ What a rule does to the mount point it does to the list of rows that is the mode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -85,8 +85,10 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._is_checked = False
         super().check_invariants(*args, **kwargs)
 
-    def _check(self, *, calls: bool = True) -> None:
-        """Check what holds whatever has happened, and make a call."""
+    def _check(self, what: str = "", *, calls: bool = True) -> None:
+        """Check that the model knows all that has been done, if it is said; and what always holds; and make a call."""
+        if what:
+            self._expected.check(what)
         self._expected.take_over()
         self._had_hooks = self._had_hooks or bool(self._expected.rows)
         # While the hooks of an instance are paused, its function still checks for that instance.
@@ -177,18 +179,18 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         else:
             self._remove_by(row, by)
         with unchanged(self.mount, f"removing {row!r} again"):
-            cast("Hook", row.hook).remove()
+            row.hook.remove()
         self._check()
 
     def _remove_by(self, row: Row, by: str) -> None:
-        level, handle = cast("MountPoint", row.level), cast("Hook", row.hook)
+        level, handle = row.level, row.hook
         alike = [row]
         if by == "name":
             alike = [one for one in self._expected.of(level) if one.name == row.name]
             level.remove(row.name)
         elif by == "function":
             alike = [one for one in self._expected.of(level) if one.function == row.function]
-            level.remove(cast("Callable[..., object]", row.function))
+            level.remove(row.function)
         elif by == "block":
             with suppress(PlannedError), handle:
                 raise PlannedError("planned")
@@ -205,10 +207,10 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         shown = {"options": "{" + several + "}"} if options else {}
         row = self._read_row("repeat", hook, **shown)
         candidate: Candidate = row.candidate
-        level = cast("MountPoint", row.level)
+        level = row.level
         changed: Any = {**candidate.options, **(options or {})}
         others = [one for one in self._expected.of(level) if (one.kind, one.function) == (row.kind, row.function)]
-        there = [one.hook for one in others if not cast("Hook", one.hook).again and one.candidate is not None]
+        there = [one.hook for one in others if not one.hook.again and one.candidate is not None]
         if row.hook not in there:
             return  # it has itself been added with `again=True`
         with unchanged(level, f"adding {row!r} again"):
@@ -234,7 +236,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         return row
 
     def _remove(self, row: Row) -> None:
-        self.detach(cast("Hook", row.hook))
+        self.detach(row.hook)
         self._expected.drop([row])
         self._expected.check(f"with {row!r} removed")
 
@@ -243,7 +245,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
     def move(self, hook: Row | str, priority: int) -> None:
         """Remove a hook, and add it again with another priority."""
         row = self._read_row("move", hook, repr(priority))
-        candidate = cast("Candidate", row.candidate)
+        candidate: Candidate = row.candidate
         self._remove(row)
         self._add(candidate.varied({"priority": priority}), is_noted=True)
         self._check()
@@ -254,17 +256,16 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         """Pause one hook."""
         self._set_paused(self._read_row("pause", hook), paused=True)
 
-    @precondition(lambda self: any(cast("Hook", row.hook).paused for row in self._own_rows()))
+    @precondition(lambda self: any(row.hook.paused for row in self._own_rows()))
     @rule(hook=own())
     def resume(self, hook: Row | str) -> None:
         """Resume one hook, if it was paused."""
         self._set_paused(self._read_row("resume", hook), paused=False)
 
     def _set_paused(self, row: Row, *, paused: bool) -> None:
-        cast("MountPoint", row.level).set_paused((cast("Hook", row.hook),), paused=paused)
+        row.level.set_paused((row.hook,), paused=paused)
         self._expected.pause(row, paused=paused)
-        self._expected.check(f"with {row!r} {'paused' if paused else 'resumed'}")
-        self._check()
+        self._check(f"with {row!r} {'paused' if paused else 'resumed'}")
 
     @precondition(lambda self: self._expected.rows and len(self._pauses) < _MOST_PAUSES)
     @rule(of=levels())
@@ -276,8 +277,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         pause.__enter__()
         self._pauses.append((level, pause))
         self._expected.pauses[id(level)] += 1
-        self._expected.check("paused")
-        self._check()
+        self._check("paused")
 
     @precondition(lambda self: self._pauses)
     @rule(fails=st.booleans())
@@ -291,8 +291,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         except PlannedError:
             pass
         self._expected.pauses[id(level)] -= 1
-        self._expected.check("resumed")
-        self._check()
+        self._check("resumed")
 
     @precondition(lambda self: self._expected.rows and self._may_clear())
     @rule()
@@ -301,8 +300,7 @@ class Rules(CallingMachine, RuleBasedStateMachine):
         self._note("clear")
         self.mount.clear()
         self._expected.drop(self._expected.of(self.mount))
-        self._expected.check("cleared")
-        self._check()
+        self._check("cleared")
 
     def _may_clear(self) -> bool:
         return all(row.candidate is not None for row in self._expected.of(self.mount))

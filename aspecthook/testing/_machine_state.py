@@ -183,7 +183,7 @@ class MachineState:
             while self._pauses:
                 self._pauses.pop()[1].__exit__(None, None, None)
             for row in self._own_rows():
-                cast("Hook", row.hook).remove()
+                row.hook.remove()
             if sys.exc_info()[0] is None:  # else there is a failure already, and this one would hide it
                 check_plain(self.mount)
         finally:

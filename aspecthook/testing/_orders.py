@@ -39,11 +39,7 @@ def orders_of(function: Any, /, *, keep_priorities: bool = False) -> Iterator[tu
 
     Priorities are ignored: a priority is a preference, which ``before`` and ``after`` outrank, and it does not name
     another hook. With `keep_priorities` they count. Then the orders are those that some sequence of adding the same
-    hooks produces.
-
-    Args:
-        function: Anything that `aspecthook.hooks` takes. The method of an instance has the hooks of its class too.
-        keep_priorities: Whether priorities count.
+    hooks produces. The method of an instance has the hooks of its class too.
 
     Raises:
         HookLookupError: The function is no mount point.
@@ -133,13 +129,6 @@ def assert_order_free(
     If there are more orders than `most` (720 if it is not given, with a warning), a sample is tried: the present order,
     those in which two neighbours are swapped (unless priorities are kept), the most different one, and random ones. The
     sample of one chain is always the same.
-
-    Args:
-        function: Anything that `aspecthook.hooks` takes.
-        args: The arguments of the call.
-        kwargs: Its keyword arguments.
-        most: How many orders to try at most.
-        keep_priorities: Whether to try only orders in which priorities count.
 
     Raises:
         AssertionError: Two orders have different outcomes. The message shows both, the outcomes, and the first hook
@@ -339,11 +328,6 @@ def underconstrained(
     they are added the other way round, as may happen when imports or plugins move, the call has another outcome. The
     call is made as `assert_order_free` makes it, twice for each pair, with the two side by side. It shows only what
     matters to its own arguments: a pair that does not conflict on these is not found, so try several calls.
-
-    Args:
-        function: Anything that `aspecthook.hooks` takes.
-        args: The arguments of the call.
-        kwargs: Its keyword arguments.
 
     Raises:
         NotRepeatableError: The same call, in the same order, had two outcomes.

@@ -60,7 +60,7 @@ def chain_of(rows: list[Row]) -> Chain:
     for kind in KINDS:
         order = ordered(of_kind(rows, kind))
         assert order is not None, "the hooks of a call have an order, or they would have been refused"
-        setattr(chain, kind, tuple([cast("Hook", row.hook) for row in order]))
+        setattr(chain, kind, tuple([row.hook for row in order]))
     return chain
 
 

@@ -20,14 +20,14 @@ from aspecthook._core.mount.point import MountPoint
 class Row(NamedTuple):
     """One hook as plain data."""
 
-    hook: object
+    hook: Any  # a `Hook`, once it is added
     kind: str
     name: str
-    function: object
+    function: Any  # a callable
     priority: int
     before: tuple[object, ...]
     after: tuple[object, ...]
-    level: MountPoint | None = None  # which mount point carries it
+    level: Any = None  # the `MountPoint` that carries it
     candidate: Any = None  # what a machine has made it of
 
     def __repr__(self) -> str:
@@ -60,8 +60,8 @@ def acting(mount: MountPoint) -> list[Row]:
     levels = [mount.parent, mount] if isinstance(mount, InstanceMountPoint) else [mount]
     rows = [row for level in levels if not level.pauses for row in rows_of(level)]
     if len(levels) > 1:
-        rows.sort(key=lambda row: cast("Hook", row.hook).added)
-    return [row for row in rows if not cast("Hook", row.hook).paused]
+        rows.sort(key=lambda row: row.hook.added)
+    return [row for row in rows if not row.hook.paused]
 
 
 def precedes(first: Row, second: Row) -> bool:

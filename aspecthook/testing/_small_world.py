@@ -45,10 +45,9 @@ def explored(machine: type[Rules]) -> None:
         first = machine()
         keys = list(first._keys)
         machine._calls_itself = any(_calls_itself(machine, key) for key in keys)
-        left_out = any(getattr(machine, name) is None for name in ("add", "remove", "call"))
         # What a rule of the user's own sets up, that is not there yet.
         prepared = any(not is_ours(one) for one in first._initialize_rules_to_run)
-        if left_out or prepared:
+        if prepared or not _has(machine, "add", "remove", "call"):
             return
         _play(machine, _refuse)
         for added, removed, turns in _stories(first):
@@ -112,6 +111,11 @@ def _some(stories: list[Story], most: int) -> list[Story]:
     return stories[:: max(1, -(-len(stories) // most))]
 
 
+def _has(machine: type[Rules], *rules: str) -> bool:
+    """Whether a machine has these rules; a user may have left some out."""
+    return all(getattr(machine, name) is not None for name in rules)
+
+
 def _play(machine: type[Rules], story: Callable[[Rules], None]) -> None:
     state = machine()
     try:
@@ -137,13 +141,7 @@ def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: rang
     for drive in state._drives if len(added) == 1 else ():
         state.call(state._samples[-1], drive=drive)
     present = {state._key(row) for row in state._own_rows()}
-    if (
-        len(added) == 2
-        and len(turns) > 1
-        and present == {*added}
-        and type(state).pause is not None
-        and type(state).resume is not None
-    ):
+    if len(added) == 2 and len(turns) > 1 and present == {*added} and _has(type(state), "pause", "resume"):
         for key in added:
             state.pause(key)
         state.resume(removed)
@@ -155,7 +153,7 @@ def _come_and_go(state: Rules, added: tuple[str, ...], removed: str, turns: rang
 
 def _pairs(machine: type[Rules], first: Rules) -> Iterator[tuple[str, str]]:
     """Yield for each hook one that it names, or may name, in ``before``."""
-    if "before" not in machine.vary or machine.remove is None:
+    if "before" not in machine.vary or not _has(machine, "remove"):
         return
     for key, candidate in first._keys.items():
         named: Any = candidate.options.get("before") or candidate.options.get("after") or ()
@@ -208,7 +206,7 @@ def _share(state: Rules, key: str, other: str) -> None:
     state.call(state._samples[0])
     state.add(other, of="class")
     state.call(state._samples[0])
-    if None not in (type(state).pause_all, type(state).resume_all):
+    if _has(type(state), "pause_all", "resume_all"):
         state.pause_all(of="class")
         state.call(state._samples[0])
         state.resume_all()
@@ -232,7 +230,7 @@ def _let_go(state: Rules) -> None:
 def _pause_twice(state: Rules, key: str) -> None:
     """Pause all hooks twice: they act again when both pauses have ended, also by a failure."""
     state.add(key)
-    if None not in (type(state).pause_all, type(state).resume_all):
+    if _has(type(state), "pause_all", "resume_all"):
         state.pause_all()
         state.pause_all()
         state.resume_all()
@@ -244,7 +242,7 @@ def _pause_twice(state: Rules, key: str) -> None:
 def _change(state: Rules, key: str) -> None:
     """Add a hook again, as it is and with other options."""
     state.add(key)
-    if state._is_plain() and type(state).repeat is not None:
+    if state._is_plain() and _has(type(state), "repeat"):
         for options in SETTINGS:
             state.repeat(key, options)
 

@@ -40,9 +40,7 @@ _EXITS: tuple[tuple[type[BaseException], tuple[object, ...]], ...] = ((KeyboardI
 def failures(*, exits: bool = False) -> st.SearchStrategy[BaseException]:
     """Draw an exception of a builtin type, a new object each time; it shrinks to ``ValueError()``.
 
-    Args:
-        exits: Whether `KeyboardInterrupt` and `SystemExit` are among them, which exception hooks do not take unless
-            they name them.
+    With `exits`, `KeyboardInterrupt` and `SystemExit` are among them, which exception hooks take only by name.
 
     Example:
         >>> from hypothesis import find
@@ -199,10 +197,7 @@ class Target(Pasted):
     def arguments(
         self, values: st.SearchStrategy[object] | None = None
     ) -> st.SearchStrategy[tuple[tuple[object, ...], dict[str, object]]]:
-        """Draw ``(args, kwargs)`` that fit the signature.
-
-        Args:
-            values: What the arguments are drawn from; ints from 0 to 9 unless given.
+        """Draw ``(args, kwargs)`` that fit the signature, of these values; of ints from 0 to 9 unless given.
 
         Example:
             >>> from hypothesis import find
@@ -216,12 +211,8 @@ class Target(Pasted):
     ) -> Outcome:
         """Make one call, run it to its end whatever the style, and return how it ended.
 
-        What Hypothesis itself raises, and an interrupt that nobody planned, go on rising.
-
-        Args:
-            args: The positional arguments.
-            kwargs: The keyword arguments.
-            run: What runs coroutines; `asyncio.run` for hooks that need an event loop.
+        Coroutines are run without an event loop, or by `run`, such as `asyncio.run`. What Hypothesis itself raises, and
+        an interrupt that nobody planned, are raised here too.
         """
         items: list[object] = []
         try:

@@ -489,3 +489,49 @@ def test_a_call_that_fails_in_its_only_always_hook_has_no_result() -> None:
     with pytest.raises(HookAnswerError):
         double(1)
     assert held[0].result is None
+
+
+Changed = Args  # hooks that say `Changed` do not have the name `Args` in their code
+
+REPLACING: dict[str, tuple[Callable[..., object], Callable[..., object], object]] = {
+    "what it asks for": (lambda a: Args(a=10), lambda a: Changed(a=10), (10, 2, (), 3, {})),
+    "one of two that it asks for": (lambda b, k: Args(k=b), lambda b, k: Changed(k=b), (1, 2, (), 2, {})),
+    "both that it asks for": (lambda b, k: Args(k=b, b=k), lambda b, k: Changed(k=b, b=k), (1, 3, (), 2, {})),
+    "what it does not ask for": (lambda a: Args(b=a), lambda a: Changed(b=a), (1, 1, (), 3, {})),
+    "one that it asks for and another": (lambda a: Args(a=5, k=6), lambda a: Changed(a=5, k=6), (5, 2, (), 6, {})),
+    "*args": (lambda rest: Args(rest=[7]), lambda rest: Changed(rest=[7]), (1, 2, (7,), 3, {})),
+    "what is in **kwargs": (lambda a: Args(z=a), lambda a: Changed(z=a), (1, 2, (), 3, {"z": 1})),
+    "nothing": (lambda a: Args(), lambda a: Changed(), (1, 2, (), 3, {})),
+}
+
+
+@pytest.mark.parametrize(("named", "unnamed", "expected"), REPLACING.values(), ids=REPLACING)
+def test_a_pre_hook_replaces_arguments_whether_or_not_its_code_has_the_name_args(
+    named: Callable[..., object], unnamed: Callable[..., object], expected: object
+) -> None:
+    for hook in (named, unnamed):
+
+        @hookable
+        def f(a: int, /, b: int, *rest: int, k: int = 3, **extra: int) -> object:
+            return a, b, rest, k, extra
+
+        seen: list[object] = []
+        f.pre(hook)
+        f.pre(lambda call, seen=seen: seen.append(dict(call.arguments)))
+        a, b, rest, k, extra = result = f(1, 2)
+        assert result == expected
+        assert seen == [{"a": a, "b": b, "k": k, "rest": rest, "extra": extra}]
+
+
+@pytest.mark.parametrize("hook", [lambda a: Args(a=5, aa=6), lambda a: Changed(a=5, aa=6), lambda a: Args(aa=6)])
+def test_arguments_are_replaced_all_or_none(hook: Callable[..., object]) -> None:
+    @hookable
+    def f(a: int, b: int = 2) -> object:
+        return a, b
+
+    seen: list[object] = []
+    f.pre(hook)
+    f.always(lambda a, b: seen.append((a, b)))
+    with pytest.raises(HookAnswerError, match=r"replaces the argument 'aa', but .* takes a, b; did you mean 'a'\?"):
+        f(1)
+    assert seen == [(1, 2)]

@@ -246,11 +246,19 @@ def test_the_traceback_shows_the_source_of_the_chain_as_it_is_after_each_change(
     def other(proceed: Callable[..., Any]) -> Any:
         raise LookupError
 
+    def through(proceed: Callable[..., Any]) -> Any:
+        return proceed()
+
     for hook in (fail_around, other, fail_around):
         f.around(hook)
         for _ in range(2):
             caller = frames(f, "tea")[-2]
-            assert (caller.name, caller.line) == ("layer_1", f"answer = around_1(proceed)  # {place(hook)}")
+            assert (caller.name, caller.line) == ("price", f"answer = around_1(proceed)  # {place(hook)}")
+        f.around(through, priority="HIGH")
+        for _ in range(2):
+            proceeds, caller = frames(f, "tea")[-3:-1]
+            assert (proceeds.name, proceeds.line) == ("proceed", "return inside(item, qty)")
+            assert (caller.name, caller.line) == ("layer_2", f"answer = around_2(proceed)  # {place(hook)}")
         hooks(f).clear()
 
 

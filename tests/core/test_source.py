@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aspecthook import event, hookable, hooks
+from aspecthook import Args, event, hookable, hooks
 from aspecthook._core.compile.source import Source
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Signature
@@ -69,12 +69,16 @@ def one_pre_one_post(mount: Any) -> None:
 def every_kind(mount: Any) -> None:
     mount.add("pre", lambda call: None, when=lambda args: True)
     mount.add("around", _proceeds if mount.site().signature.style != "coroutine" else _awaits, reentrant=False)
-    mount.add("around", _one_yield)
+    one_yield(mount)
     mount.add("exception", lambda exc: None, KeyError)
     mount.add("exception", lambda exc: None, every=2)
     mount.add("post", lambda result, kwargs: None, isolate=True)
     mount.add("always", lambda exc, result: None)
     mount.add("always", lambda args: None)
+
+
+def _proceeds_plainly(proceed: Any) -> Any:
+    return proceed()
 
 
 def _proceeds(proceed: Any, call: Any) -> Any:
@@ -87,6 +91,19 @@ async def _awaits(proceed: Any, call: Any) -> Any:
 
 def _one_yield() -> Any:
     yield
+
+
+def an_around_hook(mount: Any) -> None:
+    mount.add("around", _proceeds_plainly)
+
+
+def one_yield(mount: Any) -> None:
+    mount.add("around", _one_yield)
+
+
+def replaced_arguments(mount: Any) -> None:
+    mount.add("pre", lambda qty: Args(qty=max(qty, 1)))
+    mount.add("pre", lambda item, rate: Args(rate=0.5) if item == "tea" else None)
 
 
 def items(mount: Any) -> None:
@@ -119,6 +136,9 @@ CASES = [
     (changed_gather, subscribers),
     (changed_replay, subscribers),
     (price, one_pre_one_post),
+    (price, replaced_arguments),
+    (price, an_around_hook),
+    (price, one_yield),
     (price, every_kind),
     (price, a_row_of_many),
     (fetch, every_kind),

@@ -400,23 +400,6 @@ def test_the_machine_refutes_in_a_few_steps(claim: str) -> None:
     assert len(refuted(PluggyMachine, claim)) <= FEW
 
 
-@pytest.mark.parametrize("style", ["plain", "wrapper", "hookwrapper"])
-@pytest.mark.parametrize(
-    ("place", "order"),
-    [("tryfirst", [3, 2, 1]), ("", [3, 2, 1]), ("trylast", [1, 2, 3])],  # the last is FIFO
-)
-def test_each_category_is_lifo_but_trylast_is_fifo(style: str, place: str, order: list[int]) -> None:
-    assert Manager(Row(number, style, place) for number in (1, 2, 3)).order() == order
-
-
-def test_a_hookwrapper_that_raises_does_not_skip_the_wrappers_outside_it() -> None:
-    outer, inner = Row(1, "hookwrapper", "tryfirst"), Row(2, "hookwrapper", fails="out")
-    manager = Manager([outer, inner])
-    events, outcome = manager.call(manager.pm.hook.spot)
-    assert events[-1] == ("out", 1, ("raised", 2))
-    assert outcome == ("raised", 2)
-
-
 def test_an_implementation_that_is_marked_tryfirst_and_trylast_is_last() -> None:
     manager = Manager([Row(1)])
     both = impl(tryfirst=True, trylast=True)(lambda: manager.events.append(("in", 2)))

@@ -274,15 +274,6 @@ def ones(*shape: int) -> Any:
     return torch.ones(shape or (1,), requires_grad=True)
 
 
-def test_an_always_called_hook_does_not_run_when_the_call_is_interrupted(module: Doubling) -> None:
-    ran: list[str] = []
-    module.register_forward_hook(lambda *given: ran.append("ran"), always_call=True)
-    module.act = fail_with(KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        module(ones())
-    assert ran == []
-
-
 def test_a_global_always_called_hook_that_takes_kwargs_is_called_without_them_when_the_call_fails(
     module: Doubling, monkeypatch: pytest.MonkeyPatch
 ) -> None:

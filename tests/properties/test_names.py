@@ -58,10 +58,10 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
             (),
         )
         code, layers = compiled(named)
-        assert facts(_adapted(found.code, "", signature.names)) == facts(code)
+        assert facts(_adapted(found.code, "", signature.names, {})) == facts(code)
         assert (found.layers is None) == (layers is None)
         if found.layers is not None and layers is not None:
-            assert facts(_adapted(found.layers, "", signature.names)) == facts(layers)
+            assert facts(_adapted(found.layers, "", signature.names, {})) == facts(layers)
         linked, _ = place._link(chain, Moved())
         assert linked.co_varnames == code.co_varnames
         assert len(set(linked.co_varnames)) == len(linked.co_varnames)

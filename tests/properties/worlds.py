@@ -218,6 +218,8 @@ class World:
             body += ["    await Pause()"] if spec.flavour == "async" else []
             if "call" in spec.asks:
                 body.append(f"    call.state[{name!r}] = 1")
+            if any(act.startswith("args") for act in spec.acts):
+                body.append("    Args")  # what it replaces is written in line for a hook whose code has this name
             body.append(f"    return world.act({name!r}, acts, given)")
         space = {"world": self, "acts": spec.acts, "Pause": Pause, "Mishap": Mishap, "Args": Args, "Return": Return}
         space["through"] = _through

@@ -1,74 +1,113 @@
-"""Around hooks as source: layers, which are closures linked from the inside out, the first hook outermost."""
+"""Around hooks as source: the first one is written into the call itself, those inside it are layers.
+
+Layers are closures, linked from the inside out. Around a generator, all hooks are layers: each returns a stream.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from .subscribers import write_subscribers
 from .text import Group, Writer
 
 
+def write_around(writer: Writer) -> None:
+    """Write the first around hook of a function or coroutine function, which leaves the result in ``result``."""
+    inner = len(writer.chain.around) > 1 or writer.chain.on
+    _around(writer, 0, "$inside" if inner else "$target")
+
+
 def write_layers(writer: Writer) -> None:
-    """Write the function that links the layers. They are real closures, which the garbage collector traverses."""
+    """Write the function that links the layers, if there are any."""
+    emission = writer.signature.emission
+    subscribed = emission is not None and writer.chain.on
+    outermost = 0 if "generator" in writer.style else 1
+    if len(writer.chain.around) == outermost and not subscribed:
+        return
     opening = len(writer.lines)
     writer.depth = 1
-    extra = ["$call"] if writer.wants_call else []
-    flat = ", ".join([*writer.idents, *extra])
-    inner, direct = "$reach", f"$target({writer.passed()})"
-    emission = writer.signature.emission
-    if emission is not None and writer.chain.on:
-        with writer.block(f"{writer.awaits.replace('await', 'async')}def $reach({flat}):"):
-            writer.hide()
-            write_subscribers(writer, emission, f"{writer.awaits}{direct}")
+    inner = "$target"
+    if emission is not None and subscribed:
+        with _layer(writer, "$reach", waits=bool(writer.awaits)):
+            write_subscribers(writer, emission, f"{writer.awaits}{_called(writer, inner)}")
             writer.line("return $result")
-        direct = f"$reach({flat})"
-    else:
-        with writer.block(f"def $reach({flat}):"):
-            writer.hide()
-            writer.line(f"return {direct}")
-    for place in reversed(range(len(writer.chain.around))):
+        inner = "$reach"
+    for place in reversed(range(outermost, len(writer.chain.around))):
         layer = f"$layer_{place + 1}"
-        asynchronous = "async " if writer.style == "coroutine" else ""
-        with writer.block(f"{asynchronous}def {layer}({flat}):"):
-            writer.hide()
-            _layer(writer, place, inner, direct)
-        inner, direct = layer, f"{layer}({flat})"
+        with _layer(writer, layer, waits=writer.style == "coroutine"):
+            if "generator" in writer.style:
+                _stream(writer, place, inner)
+            else:
+                _around(writer, place, inner)
+                writer.line("return $result")
+        inner = layer
     writer.line(f"return {inner}")
     writer.layer_pins = writer.pins_in(writer.lines[opening:])
     writer.lines[opening:opening] = ["", f"def $linked({', '.join(['$' + pin for pin in writer.layer_pins])}):"]
     writer.notes = [n._replace(line=n.line + 2) if n.line >= opening else n for n in writer.notes]
 
 
-def _layer(writer: Writer, place: int, inner: str, direct: str) -> None:
+@contextmanager
+def _layer(writer: Writer, name: str, *, waits: bool) -> Generator[None]:
+    """Write the head of a layer, and inside the `with` its body."""
+    extra = ["$call"] if writer.wants_call else []
+    with writer.block(f"{'async ' if waits else ''}def {name}({', '.join([*writer.idents, *extra])}):"):
+        writer.hide()
+        yield
+
+
+def _called(writer: Writer, inner: str) -> str:
+    """Return the call of what is inside: the target, or a layer, which takes all arguments by position."""
+    if inner == "$target":
+        return f"$target({writer.passed()})"
+    extra = ["$call"] if writer.wants_call else []
+    return f"{inner}({', '.join([*writer.idents, *extra])})"
+
+
+# Around a function or a coroutine function: the hook leaves the result in ``result``.
+
+
+def _around(writer: Writer, place: int, inner: str) -> None:
     hook = writer.chain.around[place]
     group = Group(hook, place, place)
     names = writer.names_of("around", group)
-    waits = "await " if writer.style == "coroutine" else ""
     conditions = writer.conditions(hook, names)
-    if "generator" in writer.style:
-        _stream_layer(writer, group, names, inner, direct, conditions)
-        return
+    with writer.optional(f"if {conditions}:", needed=bool(conditions)):
+        with writer.optional("try:", needed=hook.leaves):
+            (_proceeding if hook.proceeds else _one_yield)(writer, group, names["function"], inner)
+        if hook.leaves:
+            with writer.block("finally:"):
+                writer.line("$run.leave()")
     if conditions:
-        with writer.block(f"if not ({conditions}):"):
-            writer.line(f"return {waits}{direct}")
-    with writer.optional("try:", needed=hook.leaves):
-        if hook.proceeds:
-            (_aproceed if waits else _proceed)(writer, names["function"], inner, direct)
-            _around_answer(writer, group, names["function"])
-        else:
-            (_one_yield_awaited if waits else _one_yield)(writer, group, names["function"], waits + direct)
-    if hook.leaves:
-        with writer.block("finally:"):
-            writer.line("$run.leave()")
+        with writer.block("else:"):
+            writer.line(f"$result = {writer.awaits}{_called(writer, inner)}")
 
 
-def _proceed(writer: Writer, function: str, inner: str, direct: str) -> None:
+def _proceeding(writer: Writer, group: Group, function: str, inner: str) -> None:
+    (_aproceed if writer.awaits else _proceed)(writer, function, inner)
+    writer.note("around", group)
+    writer.ask(group.hook, {"function": function})
+    if writer.awaits:
+        with writer.block("if $type($answer) is $CoroutineType and $answer not in $given:"):
+            writer.line("$answer = await $answer")
+    writer.line(f"$result = $answer if $type($answer) not in $ANSWERS else {_settled(function)}")
+
+
+def _settled(function: str) -> str:
+    return f'$settled($site, "around", {function}, $answer)'
+
+
+def _proceed(writer: Writer, function: str, inner: str) -> None:
     with writer.block("def $proceed(*$unnamed, **$changes):"):
         writer.hide()
-        with writer.block("if $changes or $unnamed:"):
-            writer.line(f"return {_changed(writer, function, inner)}")
-        writer.line(f"return {direct}")
+        _refuse_unnamed(writer, function)
+        with writer.block("if $changes:"), _changed(writer, function):
+            writer.line(f"return {_called(writer, inner)}")
+        writer.line(f"return {_called(writer, inner)}")
 
 
-def _aproceed(writer: Writer, function: str, inner: str, direct: str) -> None:
+def _aproceed(writer: Writer, function: str, inner: str) -> None:
     """Write an async `proceed`, which remembers the coroutines that it returns: they are results of the target.
 
     A coroutine that the hook answers, and that is not among them, is awaited.
@@ -77,107 +116,99 @@ def _aproceed(writer: Writer, function: str, inner: str, direct: str) -> None:
     with writer.block("async def $proceed(*$unnamed, **$changes):"):
         writer.hide()
         writer.line("nonlocal $given")
-        with writer.block("if $changes or $unnamed:"):
-            writer.line(f"$result = await {_changed(writer, function, inner)}")
+        _refuse_unnamed(writer, function)
+        with writer.block("if $changes:"), _changed(writer, function):
+            writer.line(f"$result = await {_called(writer, inner)}")
         with writer.block("else:"):
-            writer.line(f"$result = await {direct}")
+            writer.line(f"$result = await {_called(writer, inner)}")
         with writer.block("if $type($result) is $CoroutineType:"):
             writer.line("$given = (*$given, $result)")
         writer.line("return $result")
 
 
-def _changed(writer: Writer, function: str, inner: str) -> str:
-    """Return the call of the next layer with changed arguments."""
-    made = f"$proceed_with($site, {function}, $unnamed, $changes, {writer.values})"
-    extra = ", $call" if writer.wants_call else ""
-    return f"{inner}(*{made}{extra})"
+def _refuse_unnamed(writer: Writer, function: str) -> None:
+    with writer.block("if $unnamed:"):
+        writer.line(f"raise $unnamed_values($site, {function}, $unnamed)")
 
 
-def _around_answer(writer: Writer, group: Group, function: str) -> None:
-    """Write the call of a hook that proceeds, and the reading of its answer."""
-    writer.note("around", group)
-    writer.ask(group.hook, {"function": function})
-    if writer.style == "coroutine":
-        with writer.block("if $type($answer) is $CoroutineType and $answer not in $given:"):
-            writer.line("$answer = await $answer")
-    with writer.block("if $type($answer) is $Return:"):
-        writer.line("return $answer.value")
-    with writer.block("if $type($answer) is $Args:"):
-        writer.line(writer.wrong("around", function))
-    writer.line("return $answer")
+@contextmanager
+def _changed(writer: Writer, function: str) -> Generator[None]:
+    """Write what changes arguments; inside the `with`, the changed ones are passed.
 
-
-def _begun(writer: Writer, group: Group, function: str, direct: str) -> str:
-    """Write the beginning of a one-yield hook and the inner call, up to its `except`.
-
-    Returns:
-        The arguments that `begin`, `end` and the like all take.
+    They have names of their own: another `proceed()` runs with the arguments as they were.
     """
-    waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
+    made = f'$revise($site, "around", {function}, $changes, {writer.values})'
+    before, writer.idents = writer.idents, [f"$new_{n + 1}" for n in range(len(writer.idents))]
+    writer.line(f"[{', '.join(writer.idents)}] = {made}")
+    yield
+    writer.idents = before
+
+
+def _one_yield(writer: Writer, group: Group, function: str, inner: str) -> None:
+    is_async = group.hook.flavour == "async generator"
     common = f"$site, {function}, $hook"
     writer.note("around", group)
     writer.line(f"$hook = {function}({writer.given(group.hook.asks, 'around', function)})")
-    writer.line(f"{waits}${a}begin({common})")
-    with writer.block("try:"):
-        writer.line(f"$result = {direct}")
-    return common
-
-
-def _one_yield(writer: Writer, group: Group, function: str, direct: str) -> None:
-    waits, a = ("await ", "a") if group.hook.flavour == "async generator" else ("", "")
-    common = _begun(writer, group, function, direct)
-    with writer.block("except $BaseException as $error:"):
-        writer.line(f"return {waits}${a}fail({common}, $error)")
-    if a:  # an async generator returns no answer
-        writer.line(f"await $aended({common}, $result)")
-        writer.line("return $result")
+    if is_async:
+        writer.line(f"await $abegin({common})")
     else:
-        writer.line(f"return $end({common}, $result)")
-
-
-def _one_yield_awaited(writer: Writer, group: Group, function: str, direct: str) -> None:
-    """Write a one-yield hook of an async function: the answer of a sync hook is awaited if it is awaitable."""
-    if group.hook.flavour == "async generator":  # it returns no answer
-        _one_yield(writer, group, function, direct)
-        return
-    settled = f'$settled($site, "around", {function}, $answer)'
-    common = _begun(writer, group, function, direct)
+        with writer.block("if $next($hook, $ENDED) is $ENDED:"):
+            writer.line(f"raise $never_yielded($site, {function})")
+    with writer.block("try:"):
+        writer.line(f"$result = {writer.awaits}{_called(writer, inner)}")
     with writer.block("except $BaseException as $error:"):
-        writer.line(f"$answer = $failed({common}, $error)")
-        writer.await_answer()
-        with writer.block("if $answer is None:"):
-            writer.line("raise")
-        writer.line(f"return {settled}")
-    writer.line(f"$answer = $ended({common}, $result)")
-    writer.await_answer()
-    writer.line(f"return $result if $answer is None else {settled}")
+        if is_async:  # an async generator returns no answer
+            writer.line(f"await $afail({common}, $error)")
+        elif writer.awaits:
+            writer.line(f"$answer = $failed({common}, $error)")
+            writer.await_answer()
+            with writer.block("if $answer is None:"):
+                writer.line("raise")
+            writer.line(f"$result = {_settled(function)}")
+        else:
+            writer.line(f"$result = $fail({common}, $error)")
+    with writer.block("else:"):
+        if is_async:
+            writer.line(f"await $aended({common}, $result)")
+        elif writer.awaits:
+            writer.line(f"$answer = $ended({common}, $result)")
+            writer.await_answer()
+            with writer.block("if $answer is not None:"):
+                writer.line(f"$result = {_settled(function)}")
+        else:
+            writer.line(f"$result = $end({common}, $result)")
 
 
-def _stream_layer(
-    writer: Writer, group: Group, names: dict[str, str], inner: str, direct: str, conditions: str
-) -> None:
+# Around a generator: the layer returns a stream.
+
+
+def _stream(writer: Writer, place: int, inner: str) -> None:
     """Write a layer that returns a stream; conditions are checked at its first step, when the call begins."""
+    hook = writer.chain.around[place]
+    group = Group(hook, place, place)
+    names = writer.names_of("around", group)
+    conditions = writer.conditions(hook, names)
     if not conditions:
-        _opened_stream(writer, group, names["function"], inner, direct)
+        _opened_stream(writer, group, names["function"], inner)
         return
     with writer.block("def $opened():"):
         writer.hide()
         with writer.block(f"if not ({conditions}):"):
-            writer.line(f"return {direct}")
-        _opened_stream(writer, group, names["function"], inner, direct)
+            writer.line(f"return {_called(writer, inner)}")
+        _opened_stream(writer, group, names["function"], inner)
     writer.line(f"return ${writer.a}lazy($opened)")
 
 
-def _opened_stream(writer: Writer, group: Group, function: str, inner: str, direct: str) -> None:
+def _opened_stream(writer: Writer, group: Group, function: str, inner: str) -> None:
     """Write the stream of a hook whose conditions hold."""
     a, leave = writer.a, "$run.leave"
     called = f"{function}({writer.given(group.hook.asks, 'around', function)})"
     if not group.hook.proceeds:
         writer.note("around", group)
         ends = leave if group.hook.leaves else "None"
-        writer.line(f"return ${a}within($site, {function}, {called}, {direct}, {ends})")
+        writer.line(f"return ${a}within($site, {function}, {called}, {_called(writer, inner)}, {ends})")
         return
-    _proceed(writer, function, inner, direct)
+    _proceed(writer, function, inner)
     with writer.optional("try:", needed=group.hook.leaves):
         writer.note("around", group)
         writer.line(f"$source = ${a}stream($site, {function}, {called})")

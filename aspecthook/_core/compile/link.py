@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import _ast
 import gc
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from sys import version_info
 from types import CellType, CodeType, FunctionType
@@ -87,6 +87,7 @@ class Template:
         "layers",
         "library",
         "links",
+        "nested",
         "open_pins",
         "places",
         "text",
@@ -109,13 +110,17 @@ class Template:
         self.links = self.code.co_freevars if cells else text.links
         # The pins of hooks that are constants.
         self.fixed = [pin for pin, role in self.open_pins if role.what == "hook" and pin not in self.links]
-        # The constants, the places among them of the placeholders for open pins, and of those with names of parameters.
+        # The constants; the places among them of the placeholders for open pins, of those with names of parameters, and
+        # of the code inside this code.
         self.consts: list[object] = list(self.code.co_consts)
         self.places: list[tuple[int, str]] = []
         self.keywords: list[int] = []
+        self.nested: list[int] = []
         no_names = ("",) * len(self.code.co_varnames)
         for place, const in enumerate(self.code.co_consts):
-            if _filled(const, no_names) != const:
+            if isinstance(const, CodeType):
+                self.nested.append(place)
+            elif _filled(const, no_names) != const:
                 self.keywords.append(place)
             elif isinstance(const, str) and const.startswith(_PIN):
                 pin = const.removeprefix(_PIN)
@@ -163,14 +168,14 @@ class Linker:
         With `codes`, code is taken from there if it was made before for a chain of this shape that has the same hooks
         as constants; what else is a constant must be the same too.
         """
-        values = template.library.copy() if template.cells or template.layers is not None else {}
+        values = template.library.copy()
         for pin, role in template.open_pins:
             values[pin] = self._value(role, chain, facts)
         key = (template, *[id(values[pin]) for pin in template.fixed])
         code = None if codes is None else codes.get(key)
         filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:
-            link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names), self.space)
+            link_layers = FunctionType(_adapted(template.layers, filename, self.signature.names, {}), self.space)
             values["inside"] = link_layers(*[values[pin] for pin in template.text.layer_pins])
         if code is None:
             code = self._code(template, values, filename)
@@ -199,19 +204,26 @@ class Linker:
             consts[place] = values[pin]
         for place in template.keywords:
             consts[place] = _filled(consts[place], names)
-        # Without objects of ours the constants are pickled as they are.
-        holds_ours = bool(template.text.pins) and template.cells != "pins"
+        for place in template.nested:
+            nested = _adapted(cast("CodeType", consts[place]), filename, names, values)
+            consts[place] = nested.replace(co_consts=self._consts(nested.co_consts, template))
         return code.replace(
-            co_consts=Constants((*consts, self.facts["first"], model)) if holds_ours else tuple(consts),
+            co_consts=self._consts(consts, template),
             co_filename=filename,
             co_name=model.co_name,
             co_qualname=model.co_qualname,
             co_varnames=_all_named(code.co_varnames, names),
+            co_cellvars=_all_named(code.co_cellvars, names),
             co_freevars=_all_named(code.co_freevars, names) if template.cells else model.co_freevars,
             # The code never loads those of the target: they are for tools that ask which modules the target may need.
             co_names=code.co_names + model.co_names,
             co_flags=code.co_flags | model.co_flags & ITERABLE_COROUTINE,
         )
+
+    def _consts(self, consts: Sequence[object], template: Template) -> tuple[object, ...]:
+        """Return constants for code of ours; if no objects of ours are among them, they are pickled as they are."""
+        holds_ours = bool(template.text.pins) and template.cells != "pins"
+        return Constants((*consts, self.facts["first"], self.model)) if holds_ours else tuple(consts)
 
     def _value(self, role: Role, chain: Chain, facts: dict[str, object]) -> object:
         """Return the object that a pin stands for."""
@@ -257,11 +269,16 @@ def _filled(const: Any, names: tuple[str, ...]) -> Any:
     return _named(const, names) if type(const) is str and const.startswith(PLACEHOLDER) else const
 
 
-def _adapted(code: CodeType, filename: str, names: tuple[str, ...]) -> CodeType:
-    """Return code, and all code inside it, with the names of parameters and under another file name."""
-    consts = [
-        _adapted(one, filename, names) if isinstance(one, CodeType) else _filled(one, names) for one in code.co_consts
-    ]
+def _adapted(code: CodeType, filename: str, names: tuple[str, ...], values: dict[str, object]) -> CodeType:
+    """Return code, and all code inside it, with objects and names in place of placeholders, under another file name."""
+    consts: list[object] = []
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            consts.append(_adapted(const, filename, names, values))
+        elif isinstance(const, str) and const.startswith(_PIN):
+            consts.append(values.get(const.removeprefix(_PIN), const))
+        else:
+            consts.append(_filled(const, names))
     return code.replace(
         co_consts=tuple(consts),
         co_varnames=_all_named(code.co_varnames, names),

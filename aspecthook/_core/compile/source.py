@@ -12,7 +12,7 @@ from typing import final
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 
-from .layers import write_layers
+from .layers import write_around, write_layers
 from .show import FREE_THREADED
 from .subscribers import write_subscribers
 from .text import Group, Role, Text, Writer, groups, wanted
@@ -198,8 +198,7 @@ class Source(Writer):
             self.line("$skipped = False")
         with self.hook("pre", group) as function, self.block("if $answer is not None:"):
             with self.block("if $type($answer) is $Args:"):
-                revise = f'$revise($site, "pre", {function}, $answer.changes, {self.values})'
-                self.line(f"{self.unpacked} = {revise}" if self.flat else revise)
+                self._replace(group.hook, function)
                 if self.wants_call:
                     self.line(f"$call._values = {self.values}")
             with self.block("else:"):
@@ -211,15 +210,30 @@ class Source(Writer):
             with self.block("if $skipped:"):
                 self.line("break")
 
+    def _replace(self, hook: Hook, function: str) -> None:
+        """Write what replaces arguments: in line where the hook, as most do, replaces the one that it asks for."""
+        asked = [what for _, what in hook.asks if isinstance(what, int) and what < self.signature.regular]
+        choice = "if"
+        for place in asked if hook.names_args else ():
+            with self.block(f"{choice} $len($answer.changes) == 1 and '${place}' in $answer.changes:"):
+                self.line(f"{self.idents[place]} = $answer.changes['${place}']")
+            choice = "elif"
+        with self.optional("else:", needed=choice == "elif"):
+            revise = f'$revise($site, "pre", {function}, $answer.changes, {self.values})'
+            self.line(f"{self.unpacked} = {revise}" if self.flat else revise)
+
     def _body(self) -> None:
         """Write the target's call, inside the around hooks; or the subscribers of an event."""
+        if self.chain.around and "generator" not in self.style:
+            write_around(self)
+            return
         if self.chain.around:
             extra = ["$call"] if self.wants_call else []
             source = f"$inside({', '.join([*self.idents, *extra])})"
         else:
             source = f"$target({self.passed()})"
         emission = self.signature.emission
-        if emission is not None and self.chain.on and not self.chain.around:
+        if emission is not None and self.chain.on:
             write_subscribers(self, emission, f"{self.awaits}{source}")
             return
         if self.style == "async generator":

@@ -19,13 +19,13 @@ from aspecthook._core.law.call import Call
 TABLE: Mapping[str, object] = {
     one.__name__: one
     for one in (
-        *(Args, Call, Return, getweakrefcount, id, isinstance, type),
+        *(Args, Call, Return, getweakrefcount, id, isinstance, len, next, type),
         *(AttributeError, BaseException, Exception, GeneratorExit, StopAsyncIteration, StopIteration, TypeError),
         # The arguments of hooks, and how their answers are read.
         *(invoke.awaitable, invoke.shown, invoke.shown_if_there, invoke.without),
-        *(answers.proceed_with, answers.returned, answers.revise, answers.settled, answers.wrong, tally.together),
+        *(answers.returned, answers.revise, answers.settled, answers.unnamed_values, answers.wrong, tally.together),
         # Hooks with one `yield`, and streams.
-        *(streams.begin, streams.end, streams.ended, streams.fail, streams.failed),
+        *(streams.end, streams.ended, streams.fail, streams.failed, streams.never_yielded),
         *(streams.abegin, streams.aended, streams.afail, streams.start),
         *(streams.lazy, streams.relay, streams.stream, streams.within),
         *(streams.alazy, streams.arelay, streams.astream, streams.awithin),
@@ -33,8 +33,9 @@ TABLE: Mapping[str, object] = {
         *(law_sync.finish, law_sync.missed, law_sync.recover),
     )
 } | {
-    "ANSWERS": (Args, Return),
+    "ANSWERS": frozenset({Args, Return}),
     "CoroutineType": CoroutineType,
+    "ENDED": streams.ENDED,
     "afinish": law.finish,
     "agathered": partial(gather.gathered, law.ask),
     "arecover": law.recover,

@@ -120,11 +120,12 @@ def proceed_with(
         HookAnswerError: A value has no name, or the target has no parameter of that name.
     """
     if unnamed:
-        raise _unnamed(site, function, unnamed)
+        raise unnamed_values(site, function, unnamed)
     return revise(site, "around", function, changes, values)
 
 
-def _unnamed(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
+def unnamed_values(site: Site, function: object, values: Sequence[object]) -> HookAnswerError:
+    """Return the error for values without names that `proceed` is called with."""
     names = [name for name in site.signature.names[: site.signature.positional] if name not in ("self", "cls")]
     if len(values) == 1 or len(values) > len(names):
         names = [meant_argument(site, "around", function)]
@@ -148,23 +149,28 @@ def revise(site: Site, kind: Kind, function: object, changes: dict[str, object],
         HookAnswerError: The target has no parameter of that name, and no ``**kwargs`` to take it.
     """
     index, regular = site.signature.index, site.signature.regular
-    revised = list(values)
-    for name, value in changes.items():
-        place = index.get(name)
-        shown = site.shown() if place is None or place >= regular else None
-        if shown is not None and name in shown:
-            if not shown.replace(name, value, revised):
-                raise HookAnswerError(
-                    f"{hook_at(site, kind, function)} replaces the argument {name!r}, which this call "
-                    f"has no place for; replace `args` or `kwargs` as a whole"
-                )
-        elif place is None:
-            _add_extra(site, kind, function, name, value, revised)
-        elif place < regular:
-            revised[place] = value
+    revised = [*values]
+    for name in changes:  # noqa: PLC0206  # `items()` takes half as long again
+        if name in index and index[name] < regular:
+            revised[index[name]] = changes[name]
         else:
-            revised[place] = _checked_extra(site, kind, function, name, value, place)
+            _replace_extra(site, kind, function, name, changes[name], revised)
     return revised
+
+
+def _replace_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
+    """Replace what is not one of the ordinary parameters: ``*args``, ``**kwargs``, and what is in them."""
+    place, shown = site.signature.index.get(name), site.shown()
+    if shown is not None and name in shown:
+        if not shown.replace(name, value, revised):
+            raise HookAnswerError(
+                f"{hook_at(site, kind, function)} replaces the argument {name!r}, which this call "
+                f"has no place for; replace `args` or `kwargs` as a whole"
+            )
+    elif place is None:
+        _add_extra(site, kind, function, name, value, revised)
+    else:
+        revised[place] = _checked_extra(site, kind, function, name, value, place)
 
 
 def _add_extra(site: Site, kind: Kind, function: object, name: str, value: object, revised: list[object]) -> None:
@@ -198,17 +204,21 @@ def _checked_extra(site: Site, kind: Kind, function: object, name: str, value: o
     return value
 
 
-def returned(site: Site, kind: Kind, function: object, answer: object) -> object:
+# What a hook answers may be anything. It is declared as what is looked for, since `typing.cast` would be a call.
+Answer: TypeAlias = "Args | Return[Any] | None"
+
+
+def returned(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
     """Return the value of a `Return`; refuse any other answer."""
     if type(answer) is Return:
-        return cast("Return[object]", answer).value
+        return answer.value
     raise wrong(site, kind, function, answer)
 
 
-def settled(site: Site, kind: Kind, function: object, answer: object) -> object:
+def settled(site: Site, kind: Kind, function: object, answer: Answer) -> Any:
     """Return the value of an answer that is itself a result, or a `Return` of one; refuse `Args`."""
     if type(answer) is Return:
-        return cast("Return[object]", answer).value
+        return answer.value
     if type(answer) is Args:
         raise wrong(site, kind, function, answer)
     return answer

@@ -296,8 +296,15 @@ class Hook(Handle):
                 self.leaves,
                 self.ref is not None,
                 self.inner is not None,
+                self.names_args,
             )
         )
+
+    @property
+    def names_args(self) -> bool:
+        """Whether it is a pre hook that probably answers `Args`: its code has that name."""
+        code = code_of(self.function) if self.kind == "pre" else None
+        return code is not None and "Args" in code.co_names
 
     def settings(self) -> dict[str, object]:
         """Return the effective options, so that two hooks of one callable can be compared."""

@@ -20,20 +20,27 @@ from .invoke import Hooks, Target, is_due, leave, open_hook
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
+# What `next` returns instead of an item, when a hook has ended.
+ENDED = object()
+
 # A one-yield around hook is run in two steps: begin; then end with the result, or fail with the exception.
 
 
 def begin(site: Site, function: object, hook: Generator[Any, Any, Any]) -> None:
     """Run the part before the yield."""
-    try:
-        next(hook)
-    except StopIteration:
-        raise _never_yielded(site, function) from None
+    if next(hook, ENDED) is ENDED:
+        raise never_yielded(site, function)
 
 
 def end(site: Site, function: object, hook: Generator[Any, Any, Any], result: object) -> object:
     """Send the result to the hook at its yield; what it then returns is an answer by the rules of post."""
-    answer = ended(site, function, hook, result)
+    try:
+        hook.send(result)
+    except StopIteration as stop:
+        answer = stop.value
+    else:
+        hook.close()
+        raise _yielded_twice(site, function)
     return result if answer is None else settled(site, "around", function, answer)
 
 
@@ -61,7 +68,7 @@ def fail(site: Site, function: object, hook: Generator[Any, Any, Any], error: Ba
     return settled(site, "around", function, answer)
 
 
-def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> object:
+def failed(site: Site, function: object, hook: Generator[Any, Any, Any], error: BaseException) -> Any:
     """Raise the exception at the yield of the hook, and return its answer; None: it did not handle the exception."""
     try:
         try:
@@ -84,7 +91,7 @@ async def abegin(site: Site, function: object, hook: AsyncGenerator[Any, Any]) -
     try:
         await start(hook)
     except StopAsyncIteration:
-        raise _never_yielded(site, function) from None
+        raise never_yielded(site, function) from None
 
 
 async def aended(site: Site, function: object, hook: AsyncGenerator[Any, Any], result: object) -> None:
@@ -122,7 +129,8 @@ ONE_YIELD: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[...,
 }
 
 
-def _never_yielded(site: Site, function: object) -> HookAnswerError:
+def never_yielded(site: Site, function: object) -> HookAnswerError:
+    """Return the error for a one-yield hook that ends without its yield."""
     return HookAnswerError(
         f"{hook_at(site, 'around', function)} returned without a yield, so the target did not run; yield "
         f"once, or ask for `proceed` and return a value"
@@ -142,7 +150,7 @@ def stream(site: Site, function: object, answer: object) -> Generator[Any, Any, 
     """Return the stream that an around hook of a generator answered: any iterator, or the return value alone."""
     if hasattr(type(answer), "__next__"):
         return _items(site, function, cast("Generator[Any, Any, Any]", answer))
-    return _nothing(settled(site, "around", function, answer))
+    return _nothing(settled(site, "around", function, cast("Any", answer)))
 
 
 def astream(site: Site, function: object, answer: object) -> AsyncGenerator[Any, Any]:

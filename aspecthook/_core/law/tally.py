@@ -34,7 +34,7 @@ class Tally:
         gives = self._emission.gives
         self.result: Any = [] if gives == "list" else values[self._emission.fold] if gives == "fold" else None
 
-    def add_answer(self, hook: Hook, answer: object) -> bool:
+    def add_answer(self, hook: Hook, answer: Any) -> bool:
         """Add an answer; return whether no further subscriber runs."""
         if answer is None:
             return False

@@ -253,7 +253,7 @@ class DistEvalHook(EvalHook):
         means = Means()
         for outputs, _ in everything:
             means.add(outputs)
-        return {**self._computed(everything), **means.now(VAL)}
+        return {**self._computed(everything), **{f"{VAL}{name}": mean for name, mean in means.now().items()}}
 
 
 # Any: batches and outputs are made of anything.

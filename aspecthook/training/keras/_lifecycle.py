@@ -39,6 +39,16 @@ _HOOKS: dict[str, tuple[tuple[str, Kind, str], ...]] = {
 
 
 @final
+class SortedMeans(Means):
+    """Means in the alphabetical order of their names, as Keras has them in logs."""
+
+    def added(self, name: str) -> list[float]:
+        total = super().added(name)
+        self.totals = dict(sorted(self.totals.items()))
+        return total
+
+
+@final
 class KerasLifecycle:
     """The hooks that turn a run into a fit of Keras. Only those that a callback needs are added."""
 
@@ -48,8 +58,8 @@ class KerasLifecycle:
         self.verbose = 1
         self.running = False
         self.epoch = 0
-        self.train = Means()
-        self.test = Means()
+        self.train = SortedMeans()
+        self.test = SortedMeans()
         # The means so far, each as one dict that the callbacks of a batch share.
         self.train_logs: dict[str, Any] = {}
         self.test_logs: dict[str, Any] = {}
@@ -162,13 +172,13 @@ class KerasLifecycle:
     def _before_train_epoch(self) -> None:
         runner = self.runner
         if runner.done.inner_iter == 0 or self.epoch != runner.epoch:
-            self.train, self._val, self._validated = Means(), {}, False
+            self.train, self._val, self._validated = SortedMeans(), {}, False
         self.epoch, self.ends_after, self.is_over, self._logs = runner.epoch, None, False, None
 
     def _after_train_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.train.add(result, _loss_in(logs))
+        self.train.add(result, logs)
         if self._makes_train_logs:
-            self.train_logs = dict(sorted(self.train.now().items()))
+            self.train_logs = self.train.now()
 
     def _after_train_epoch(self) -> None:
         if self._is_trained():
@@ -227,13 +237,13 @@ class KerasLifecycle:
     # Evaluation
 
     def _before_evaluation(self, mode: str) -> None:
-        self.test, self.test_logs = Means(), {}
+        self.test, self.test_logs = SortedMeans(), {}
         if not self.running:
             self._introduce(1, mode)
 
     def _after_test_iter(self, result: Any, logs: dict[str, Any]) -> None:
-        self.test.add(result, _loss_in(logs))
-        self.test_logs = dict(sorted(self.test.now().items()))
+        self.test.add(result, logs)
+        self.test_logs = self.test.now()
 
     def evaluated(self, mode: str) -> dict[str, Any]:
         """Return the logs of a validation or a test, without the prefix of the mode."""
@@ -258,7 +268,7 @@ class KerasLifecycle:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state."""
         self.epoch, self.ends_after, self.is_over = state["epoch"], state["ends_after"], state["is_over"]
-        self.train = Means(state["totals"])
+        self.train = SortedMeans(state["totals"])
         self._val, self._validated = dict(state["val"]), state["validated"]
         self._logs, self._last = state["logs"], dict(state["last"])
         self._loaded = not self.running
@@ -267,11 +277,6 @@ class KerasLifecycle:
                 callback_state.load_state_dict(state["callbacks"][name])
                 if self.running:
                     callback_state.begin(None)
-
-
-def _loss_in(logs: Mapping[str, Any]) -> dict[str, Any]:
-    # A model without `train_step` names no numbers, and the runner has logged its loss.
-    return {"loss": logs["loss"]} if "loss" in logs else {}
 
 
 def _storable(logs: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
-from typing import Any, final
+from typing import Any
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
@@ -183,7 +183,7 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
     with run.backend.no_grad():
         for batch in batches(run, mode):
             means.add(step(batch))
-    run.logs = {**run.logs, **means.now(f"{mode}_")}
+    run.logs = {**run.logs, **{f"{mode}_{name}": mean for name, mean in means.now().items()}}
 
 
 VAL = "val_"  # the names of the numbers of a validation begin with it
@@ -204,7 +204,6 @@ def logged_by(mode: str, logs: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(f"{mode}_"): value for name, value in logs.items() if name.startswith(f"{mode}_")}
 
 
-@final
 class Means:
     """Means of what a model logs over many batches, weighted by the samples of each."""
 
@@ -212,17 +211,24 @@ class Means:
         # For each name the sum, and the number of samples.
         self.totals: dict[str, list[float]] = {name: list(total) for name, total in (totals or {}).items()}
 
-    def add(self, outputs: Any, unnamed: Mapping[str, Any] | None = None) -> None:
-        """Add the outputs of a batch; those without ``log_vars`` count as `unnamed`."""
+    def add(self, outputs: Any, logs: Mapping[str, Any] | None = None) -> None:
+        """Add the outputs of a batch; of a model that names no numbers, the loss that the runner has logged."""
         if outputs.__class__ is not dict and not is_any(outputs, Mapping):  # none, where a hook has skipped the batch
             return
         count: int = outputs.get("num_samples", 1)
-        numbers: Mapping[str, Any] = outputs.get("log_vars", unnamed) or {}
+        numbers: Mapping[str, Any] | None = outputs.get("log_vars")
+        if numbers is None:
+            numbers = {"loss": logs["loss"]} if logs and "loss" in logs else {}
         for name in numbers:
-            total = self.totals.setdefault(name, [0.0, 0])
+            total = self.totals.get(name) or self.added(name)
             total[0] += float(numbers[name]) * count
             total[1] += count
 
-    def now(self, prefix: str = "") -> dict[str, Any]:
+    def added(self, name: str) -> list[float]:
+        """Add a name, and return its total."""
+        self.totals[name] = total = [0.0, 0]
+        return total
+
+    def now(self) -> dict[str, Any]:
         """Return the means so far."""
-        return {f"{prefix}{name}": total / (count or 1) for name, (total, count) in self.totals.items()}
+        return {name: total / (count or 1) for name, (total, count) in self.totals.items()}

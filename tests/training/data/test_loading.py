@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, namedtuple
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,24 +13,8 @@ from hypothesis import strategies as st
 
 from aspecthook.training import TrainingError
 from aspecthook.training.data import check_loader
-from aspecthook.training.data._loading import (
-    ArrayDataset,
-    DataLoader,
-    Sampler,
-    collated,
-    permutation,
-)
-
-with_torch = [
-    pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed"),
-]
-
-
-def torch_only(test: Any) -> Any:
-    for mark in with_torch:
-        test = mark(test)
-    return test
+from aspecthook.training.data._loading import ArrayDataset, DataLoader, Sampler, collated, permutation
+from tests.training.kit import with_torch
 
 
 class Counting:
@@ -107,7 +90,7 @@ def test_the_ranks_share_the_samples(
         assert together[length:] == [order[i % length] for i in range(len(together) - length)]
 
 
-@torch_only
+@with_torch
 @given(st.integers(1, 40), st.integers(1, 9), st.booleans())
 def test_a_sampler_yields_the_numbers_of_pytorchs_distributed_sampler(
     length: int, world_size: int, drop_last: bool
@@ -198,14 +181,8 @@ def batches_after(made: Any, state: Any) -> tuple[list[list[int]], list[int]]:
     return listed(loader), dataset.read
 
 
-@given(st.integers(1, 30), st.integers(1, 9), st.booleans(), st.booleans(), seeds, st.integers(0, 3), st.data())
-def test_skipping_to_a_position_reads_no_sample_before_it(
-    length: int, batch_size: int, shuffle: bool, drop_last: bool, seed: int, epoch: int, data: Any
-) -> None:
-    def made() -> Any:
-        dataset = Counting(length)
-        return dataset, DataLoader(dataset, batch_size, shuffle, seed, drop_last)
-
+def resumes(made: Any, epoch: int, data: Any) -> None:
+    """Say that a loader goes on from any position of an epoch, and reads what lies behind it alone."""
     _, whole = made()
     position = data.draw(st.integers(0, len(whole)))
     for _ in range(epoch):
@@ -218,6 +195,17 @@ def test_skipping_to_a_position_reads_no_sample_before_it(
             rest.append(batch.tolist())
     assert state["epoch"] == epoch and state["position"] == position
     assert batches_after(made, state) == (rest, joined(rest))
+
+
+@given(st.integers(1, 30), st.integers(1, 9), st.booleans(), st.booleans(), seeds, st.integers(0, 3), st.data())
+def test_skipping_to_a_position_reads_no_sample_before_it(
+    length: int, batch_size: int, shuffle: bool, drop_last: bool, seed: int, epoch: int, data: Any
+) -> None:
+    def made() -> Any:
+        dataset = Counting(length)
+        return dataset, DataLoader(dataset, batch_size, shuffle, seed, drop_last)
+
+    resumes(made, epoch, data)
 
 
 def test_after_a_resumed_pass_the_next_one_is_whole() -> None:
@@ -320,7 +308,7 @@ def test_loaders_and_datasets_are_shown() -> None:
 # PyTorch's loaders
 
 
-@torch_only
+@with_torch
 @settings(max_examples=60)
 @given(st.integers(1, 30), st.integers(1, 9), st.booleans(), seeds, st.integers(0, 2), st.data())
 def test_a_loader_of_pytorch_skips_without_reading(
@@ -336,17 +324,7 @@ def test_a_loader_of_pytorch_skips_without_reading(
         return dataset, Resumable(torch_data.DataLoader(dataset, batch_size, shuffle=shuffle), seed=seed)
 
     before = torch.get_rng_state()
-    _, whole = made()
-    position = data.draw(st.integers(0, len(whole)))
-    for _ in range(epoch):
-        listed(whole)
-    rest, state = [], whole.state_dict()
-    for place, batch in enumerate(whole):
-        if place + 1 == position:
-            state = whole.state_dict()
-        if place >= position:
-            rest.append(batch.tolist())
-    assert batches_after(made, state) == (rest, joined(rest))
+    resumes(made, epoch, data)
     assert torch.equal(torch.get_rng_state(), before), "a resumed run would draw other numbers"
 
 
@@ -375,7 +353,7 @@ def samplers() -> Any:
     yield {"shuffle": True, "batch_size": 5, "generator": torch.Generator()}
 
 
-@torch_only
+@with_torch
 @pytest.mark.parametrize("place", range(7))
 def test_every_sampler_of_pytorch_becomes_resumable(place: int) -> None:
     from torch.utils.data import DataLoader as TorchLoader
@@ -419,7 +397,7 @@ def shifting(worker: int) -> None:
     SHIFT[0] = 7
 
 
-@torch_only
+@with_torch
 @pytest.mark.parametrize("persistent", [False, True])
 def test_augmentation_in_workers_is_the_same_after_a_resume(persistent: bool) -> None:
     """Workers are seeded as an epoch begins, so that one that was resumed drew other numbers for the same samples."""
@@ -446,7 +424,7 @@ def test_augmentation_in_workers_is_the_same_after_a_resume(persistent: bool) ->
     assert read(resumed) == second[2:]
 
 
-@torch_only
+@with_torch
 def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
     from torch.utils.data import DataLoader as TorchLoader
     from torch.utils.data import IterableDataset
@@ -466,7 +444,7 @@ def test_a_stream_of_pytorch_and_samples_without_batches_are_refused() -> None:
     assert repr(Resumable(TorchLoader(dataset, 2))) == "Resumable(3 samples, 2 batches)"
 
 
-@torch_only
+@with_torch
 def test_a_dataset_of_pytorch_that_reads_batches_still_does() -> None:
     from torch.utils.data import DataLoader as TorchLoader
 
