@@ -324,9 +324,11 @@ class Weaving:
     ) -> None:
         if self._removed:
             return
-        in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
-        # The proxy of an inherited static method calls the function, which is left to the hooks in it.
-        chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
+        chosen = found
+        if not all(spot.in_place for _, spot in found):
+            in_place = {(id(plan), id(spot.function)) for plan, spot in found if spot.in_place}
+            # The proxy of an inherited static method calls the function, which is left to the hooks in it.
+            chosen = [row for row in found if row[1].in_place or (id(row[0]), id(row[1].function)) not in in_place]
 
         def put() -> None:
             for plan, spot in chosen:
