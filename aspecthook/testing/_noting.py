@@ -28,7 +28,6 @@ def mapped(chain: Chain, change: Callable[[Hook], Hook]) -> Chain:
     made = Chain(())
     for kind in KINDS:
         setattr(made, kind, tuple([change(hook) for hook in getattr(chain, kind)]))
-    made._everything = tuple([hook for kind in KINDS for hook in getattr(made, kind)])
     return made
 
 
