@@ -297,7 +297,7 @@ def _kinds_of(mount: MountPoint) -> tuple[Kind, ...]:
     return _OF_FUNCTIONS if mount.emission is None else KINDS
 
 
-_OF_FUNCTIONS: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind != "on")
+_OF_FUNCTIONS: tuple[Kind, ...] = tuple([kind for kind in KINDS if kind != "on"])
 
 
 @entrance
