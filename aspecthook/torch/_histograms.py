@@ -164,10 +164,10 @@ def histograms(
 
     Example:
         >>> import torch
-        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
-        >>> found = histograms(model, [torch.ones(5, 2)], torch.nn.ReLU)
+        >>> model = torch.nn.Sequential(torch.nn.Identity(), torch.nn.ReLU())
+        >>> found = histograms(model, [torch.tensor([[-1.0, 2.0, 3.0]])], torch.nn.ReLU)
         >>> found["1"].edges[0], found["1"].total
-        (0.0, 15)
+        (0.0, 3)
     """
     with watch_histograms(model, names, bins=bins) as watch:
         run(model, batches)
