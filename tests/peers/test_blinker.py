@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from blinker import ANY, Signal
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 
 from .beside import BesidePeer, peer_test, story_of
 from .refute import FEW, PeerMachine, holds, refuted
@@ -64,6 +64,12 @@ class BlinkerMachine(PeerMachine):
     def disconnect(self, number: int, where: Any) -> None:
         self.signal.disconnect(self.functions[number], where)
         self.disconnected(number, where)
+
+    @precondition(lambda self: self.connections)
+    @rule(place=st.integers(0, 8))
+    def disconnect_what_is_connected(self, place: int) -> None:
+        number, where = sorted(self.connections, key=repr)[place % len(self.connections)]
+        self.disconnect(number, where)
 
     def disconnected(self, number: int, where: Any) -> None:
         """From ANY means from all senders; from one sender leaves a connection to ANY as it is."""
