@@ -135,9 +135,10 @@ def _watch(name: str, module: ModuleType) -> _Watched:
     return found
 
 
-def _unloaded(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
-    """Called when the object of a module dies."""
-    if not ending():
+def _unloaded(_: object, ending: Callable[[], bool] = sys.is_finalizing, system: ModuleType = sys) -> None:
+    """Called when the object of a module dies. What it needs is bound as defaults: modules are emptied at exit."""
+    # A subinterpreter that ends does not count as finalizing; as importlib does, look whether `sys.meta_path` is gone.
+    if not ending() and getattr(system, "meta_path", None) is not None:
         _weaken_unloaded()
 
 
