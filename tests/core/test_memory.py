@@ -11,28 +11,18 @@ import sys
 import types
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from aspecthook import Args, Hook, Return, event, hookable, hooks
 from aspecthook._core.compile import link, show
+from tests.garbage import no_collector
 
 
 class Big:
     """Something that is looked after: it must be gone when nobody needs it any more."""
-
-
-@contextmanager
-def no_collector() -> Iterator[None]:
-    """Let what dies here die of reference counts alone."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def make(*, lasting: bool) -> types.FunctionType:

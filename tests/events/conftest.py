@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Iterator
 
@@ -12,16 +11,13 @@ from aspecthook import hooks
 from aspecthook.events import _audits
 from tests.events.programs import EVENTS, globals_now, same
 from tests.events.samples import arrived, cleaned, found, gathered, gathered_all, rang
+from tests.garbage import no_collector
 
 
 @pytest.fixture
 def no_gc() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
+    with no_collector():
         yield
-    finally:
-        gc.enable()
 
 
 @pytest.fixture
