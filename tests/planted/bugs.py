@@ -1608,7 +1608,7 @@ LIFETIME = [
         "unloaded-module-kept-by-constants",
         "lifetime",
         "_core/mount/unloading.py",
-        '    if not ending() and getattr(system, "meta_path", None) is not None:\n        _weaken_unloaded()\n',
+        "    if not ending():\n        _weaken_unloaded()\n",
         "    pass\n",
         ("tests/core/test_unloading.py",),
         reach=False,

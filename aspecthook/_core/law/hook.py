@@ -6,7 +6,6 @@ refused here, before anything has changed.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -23,7 +22,7 @@ from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
 from .records import NamedTuple
-from .weak import Mention, together, weak_predicate, weakly
+from .weak import Mention, is_ending, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -253,7 +252,7 @@ class Hook(Handle):
             )
         hook_ref = weakref.ref(self)
 
-        def gone(_: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        def gone(_: object, ending: Callable[[], bool] = is_ending) -> None:
             hook = hook_ref()
             if hook is not None and not ending():
                 hook.remove()

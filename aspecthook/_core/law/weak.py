@@ -6,6 +6,7 @@ gone, calling the hook returns None.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from types import BuiltinMethodType, ClassMethodDescriptorType, CodeType, MethodDescriptorType, MethodType, ModuleType
@@ -17,6 +18,13 @@ from .callables import CODE
 from .records import NamedTuple
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+def is_ending(finalizing: Callable[[], bool] = sys.is_finalizing, system: ModuleType = sys) -> bool:
+    """Whether the interpreter is being torn down, so that a callback of a weak reference finds empty modules."""
+    # Bound as defaults, since this module may be empty, too. A subinterpreter that ends does not count as finalizing;
+    # its `sys.meta_path` is gone by then, which importlib looks at as well.
+    return finalizing() or getattr(system, "meta_path", None) is None
 
 
 class Weak(NamedTuple):

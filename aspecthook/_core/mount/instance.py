@@ -7,7 +7,6 @@ is a warning where such a reference can be found cheaply.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -18,6 +17,7 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
+from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError, warn
 
 from .lock import under_lock
@@ -232,7 +232,7 @@ class _Gone:
         self._parent = weakref.ref(parent)
         self._key = key
 
-    def __call__(self, _: object, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+    def __call__(self, _: object, ending: Callable[[], bool] = is_ending) -> None:
         parent = self._parent()
         if parent is not None and self._key in parent.instances and not ending():
             parent.forget_instance(self._key)

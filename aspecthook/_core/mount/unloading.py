@@ -21,6 +21,7 @@ from typing import Protocol, final
 
 from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS
 from aspecthook._core.law.callables import unwrap
+from aspecthook._core.law.weak import is_ending
 
 from .lock import under_lock
 
@@ -135,10 +136,9 @@ def _watch(name: str, module: ModuleType) -> _Watched:
     return found
 
 
-def _unloaded(_: object, ending: Callable[[], bool] = sys.is_finalizing, system: ModuleType = sys) -> None:
-    """Called when the object of a module dies. What it needs is bound as defaults: modules are emptied at exit."""
-    # A subinterpreter that ends does not count as finalizing; as importlib does, look whether `sys.meta_path` is gone.
-    if not ending() and getattr(system, "meta_path", None) is not None:
+def _unloaded(_: object, ending: Callable[[], bool] = is_ending) -> None:
+    """Called when the object of a module dies."""
+    if not ending():
         _weaken_unloaded()
 
 
