@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import aspecthook
 from aspecthook import HookLookupError, HookSignatureError, PluginError, event, hooks, on, post, pre
 from aspecthook.plugins import Plugin, Plugins
 from tests.plugins.shop import Seller, Shop, fresh_host, make_event, message, module_of, trace_left, unchanged
@@ -253,7 +254,10 @@ def strike_at(entry: int) -> Callable[..., Any]:
     def trace(frame: FrameType, what: str, _: object) -> None:
         nonlocal left
         code = frame.f_code
-        if f"{os.sep}aspecthook{os.sep}" in code.co_filename and not code.co_flags & inspect.CO_GENERATOR:
+        if (
+            code.co_filename.startswith(os.path.dirname(aspecthook.__file__) + os.sep)
+            and not code.co_flags & inspect.CO_GENERATOR
+        ):
             left -= 1
             if not left:
                 sys.settrace(None)
