@@ -38,10 +38,19 @@ def begin(text: str) -> None:
 
 
 def _begin(settings: dict[str, Any]) -> None:
-    if settings.get("trace"):
-        _record(dict(settings["trace"]))
-    if settings.get("config"):
-        _weave_config(settings)
+    config: str | None = settings.get("config")
+    before = sys.path.copy()
+    # What is named is looked for where the program looks later, and beside the file that names it.
+    sys.path[:0] = [settings["path"], *([os.path.dirname(config)] if config else [])]
+    try:
+        if settings.get("trace"):
+            _record(dict(settings["trace"]))
+        if config:
+            from ._config import apply, read_config
+
+            _kept.append(apply(read_config(config)))
+    finally:
+        sys.path[:] = before
     if settings.get("list"):
         from ._listing import list_at_exit
 
@@ -63,16 +72,3 @@ def _record(options: dict[str, Any]) -> None:
         raise
     atexit.register(tape.stop)
     _kept.append(tape)
-
-
-def _weave_config(settings: dict[str, Any]) -> None:
-    """Weave what a file names; its own modules are those of the program, and those beside the file."""
-    from ._config import apply, read_config
-
-    path: str = settings["config"]
-    before = sys.path.copy()
-    sys.path[:0] = [settings["path"], os.path.dirname(path)]
-    try:
-        _kept.append(apply(read_config(path)))
-    finally:
-        sys.path[:] = before
