@@ -7,10 +7,10 @@ Read it beside `law`, which does the same by interpretation, and beside `tests/s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
+from aspecthook._hints import final
 
 from .layers import write_around, write_layers
 from .show import FREE_THREADED

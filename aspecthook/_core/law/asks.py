@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TypeAlias
 
 from aspecthook._errors import HookSignatureError, article, nearest, printable
+from aspecthook._hints import NamedTuple, TypeAlias
 
 from .call import Site
 from .callables import parameters, plain_names
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
-from .records import NamedTuple
 from .signature import Signature
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

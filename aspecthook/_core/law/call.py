@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import CodeType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._errors import described
+from aspecthook._hints import TYPE_CHECKING, Any, Protocol, final
 
 from .signature import Emission, Signature
 

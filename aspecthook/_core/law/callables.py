@@ -6,11 +6,10 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal, cast
 
 from aspecthook._errors import printable
+from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from .records import NamedTuple
 from .signature import VARARGS, VARKEYWORDS
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, Literal, TypeAlias, cast
 
 from aspecthook._errors import HookTypeError
+from aspecthook._hints import Any, Literal, TypeAlias, cast
 
 from .asks import Asks
 from .call import Site

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+
+from aspecthook._hints import TYPE_CHECKING, Any
 
 from .tally import Tally, cut_off
 

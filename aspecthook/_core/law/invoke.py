@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 from types import CoroutineType, GeneratorType
-from typing import Any, TypeAlias, cast
 
 from aspecthook._errors import HookSignatureError
+from aspecthook._hints import Any, TypeAlias, cast
 
 from .answers import Args, Return, Values, hook_at, revise, wrong
 from .asks import Asks

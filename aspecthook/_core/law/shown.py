@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, cast, final
+
+from aspecthook._hints import TYPE_CHECKING, Any, cast, final
 
 if TYPE_CHECKING:
     import inspect

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from keyword import iskeyword
 from types import CodeType
-from typing import Literal, TypeAlias, cast, final
 
 from aspecthook._errors import MountError
-
-from .records import NamedTuple
+from aspecthook._hints import Literal, NamedTuple, TypeAlias, cast, final
 
 Style: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
 

@@ -6,7 +6,7 @@ it went through, and these refer to the tally: the two would keep each other ali
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from aspecthook._hints import TYPE_CHECKING, Any, final
 
 from .answers import Values, settled
 from .call import Site

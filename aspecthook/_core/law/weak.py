@@ -10,12 +10,11 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import BuiltinMethodType, ClassMethodDescriptorType, CodeType, MethodDescriptorType, MethodType, ModuleType
-from typing import Any, final
 
 from aspecthook._errors import HookTypeError
+from aspecthook._hints import Any, NamedTuple, final
 
 from .callables import CODE
-from .records import NamedTuple
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
