@@ -12,6 +12,7 @@ several plugs. `_quiet` calls an event, but not while its subscribers are runnin
 
 from __future__ import annotations
 
+import threading  # noqa: F401  # at once: it keeps the `sys.excepthook` that it finds, and fails if there is none
 from typing import TYPE_CHECKING
 
 from aspecthook._lazy import lazy

@@ -57,22 +57,15 @@ class Asker(NamedTuple):
         return self.kind if self.kind != "on" or emission is None else emission.word
 
 
-class Resolved(NamedTuple):
-    """What a callable asks for, and what its author should be warned of."""
-
-    asks: Asks
-    doubts: tuple[str, ...]
-
-
-def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
-    """Return what a callable asks for.
+def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[str, ...]]:
+    """Return what a callable asks for, and what its author should be warned of.
 
     Raises:
         HookSignatureError: It asks for something that its mount point does not offer.
     """
     wanted = parameters(function)
     if wanted is None:
-        return Resolved((("", _subject(asker)),), ())
+        return (("", _subject(asker)),), ()
     asks: list[Ask] = []
     # The first parameter that gets no argument by position: those behind it are passed by keyword.
     skipped: str | None = None
@@ -104,7 +97,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
     reserved = [
         p.name for p in wanted[asker.of_instance :] if p.how in ("positional", "keyword") and p.name in RESERVED
     ]
-    return Resolved(tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ())
+    return tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ()
 
 
 def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks | None:

@@ -16,8 +16,7 @@ from .callables import type_of
 from .guard import Entry
 from .hook import Hook
 from .kinds import RULES, Form
-from .shown import ABSENT
-from .signature import ITERABLE_COROUTINE
+from .signature import ABSENT, ITERABLE_COROUTINE
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

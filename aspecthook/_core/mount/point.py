@@ -19,8 +19,7 @@ from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.shown import Shown, shown_by
-from aspecthook._core.law.signature import Emission, Signature
+from aspecthook._core.law.signature import Emission, Shown, Signature, shown_by
 from aspecthook._errors import HookLookupError, plural, printable, qualified
 from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
