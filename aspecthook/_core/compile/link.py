@@ -346,12 +346,13 @@ def _made_nodes() -> tuple[Any, Any]:
     it takes to import the package.
     """
     expression = _parsed("None if None else None").body[0].value
-    return type(expression.body), type(expression)
+    return expression.body.__class__, expression.__class__
 
 
 # Fields of syntax nodes that hold no node; walking only the others takes half the time.
-_LEAVES = frozenset({"id", "ctx", "ops", "op", "name", "names", "attr", "arg", "type_comment"})
-_LEAVES |= {"conversion", "kind", "is_async"}
+_LEAVES = frozenset(
+    ("id", "ctx", "ops", "op", "name", "names", "attr", "arg", "type_comment", "conversion", "kind", "is_async")
+)
 _fields: dict[type, tuple[str, ...]] = {}
 
 
