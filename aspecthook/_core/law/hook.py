@@ -14,10 +14,9 @@ from itertools import count
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 from aspecthook._hints import Any, NamedTuple, Protocol, Self, final
 
-from .asks import Asker, Asks, plain_asks, resolve
+from .asks import Asker, Asks, check_flavour, plain_asks, resolve
 from .call import Site
-from .callables import code_of, identity, name_of, who_is
-from .flavour import check_flavour, flavour_of
+from .callables import code_of, flavour_of, identity, name_of, who_is
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
