@@ -175,23 +175,6 @@ class Recorder:
         finally:
             strand.busy = False
 
-    def enter(self, call: RecordedCall) -> RecordedCall | None:
-        """Begin a turn of a call; return what ran in this context before."""
-        before = current.get()
-        call._outer = before
-        current.set(call)
-        strand = self.here.strand
-        if not strand.busy:
-            self.note_turn(strand, call, "enter")
-        return before
-
-    def leave(self, call: RecordedCall, before: RecordedCall | None) -> None:
-        """End a turn of a call."""
-        strand = self.here.strand
-        if not strand.busy:
-            self.note_turn(strand, call, "leave")
-        current.set(before)
-
     def now(self) -> float:
         """Return the time since the tape began."""
         return _clock() - self.epoch
@@ -380,6 +363,34 @@ class Recorder:
                     forked()
                 except Exception as error:
                     self._drop(sink, error)
+
+
+@final
+class RecordedTurns:
+    """Notes the turns of a coroutine or a generator, and sets what runs in its context meanwhile."""
+
+    __slots__ = ("_before", "_call", "_recorder")
+
+    def __init__(self, recorder: Recorder, call: RecordedCall) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._before: RecordedCall | None = None
+
+    def enter(self) -> None:
+        """Begin a turn."""
+        self._before = self._call._outer = current.get()
+        current.set(self._call)
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "enter")
+
+    def leave(self) -> None:
+        """End a turn."""
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "leave")
+        before, self._before = self._before, None
+        current.set(before)
 
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:
