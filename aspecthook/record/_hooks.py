@@ -64,14 +64,14 @@ class Hooks:
         self._exact.add(mount)
         return True
 
-    def _begin_if(self, mount: MountPoint) -> Callable[..., None] | None:
-        if mount in self._plain:  # every call is recorded already
-            return None
+    def _begin_if(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._plain:
+            return _recorded_already
         self._exact.add(mount)
         return self._exact_begin(mount)
 
-    def _end_if(self, mount: MountPoint) -> Callable[..., None] | None:
-        return None if mount in self._plain else self._exact_end(mount, conditional=True)
+    def _end_if(self, mount: MountPoint) -> Callable[..., None]:
+        return _recorded_already if mount in self._plain else self._exact_end(mount, conditional=True)
 
     def _begin(self, mount: MountPoint) -> Callable[..., None]:
         if self._is_exact(mount):
@@ -151,6 +151,10 @@ class Hooks:
         if style == "coroutine":
             return of_coroutine
         return of_generator if style == "generator" else of_async_generator
+
+
+def _recorded_already() -> None:
+    """Do nothing: every call of the function is recorded."""
 
 
 # The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.

@@ -239,3 +239,6 @@ def _cut(text: str, longest: int) -> str:
 
 
 PLAIN = Shortener(Redaction(None))
+
+# Return the shortened text of a value, whatever its `repr` does.
+shortened = PLAIN.text
