@@ -34,17 +34,17 @@ def started() -> Iterator:
 
 
 @contextmanager
-def opened(browser, rows: Iterable[Mapping[str, object]], folder: Path, *, width=1400, height=900, scheme="light"):
+def opened(browser, rows: Iterable[Mapping[str, object]], folder: Path, **options):
     """Write the page of recorded calls, and open it."""
     write_page(rows, folder / "calls.html")
-    with shown(browser, folder / "calls.html", width=width, height=height, scheme=scheme) as page:
+    with shown(browser, folder / "calls.html", **options) as page:
         yield page
 
 
 @contextmanager
-def shown(browser, file: Path, *, width=1400, height=900, scheme="light"):
+def shown(browser, file: Path, *, width=1400, height=900, scheme="light", **options):
     """Open a page; at the end, it must have loaded nothing else and raised nothing."""
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
     complaints: list[str] = []
     loaded: list[str] = []
     page.on("pageerror", lambda error: complaints.append(f"{error}"))

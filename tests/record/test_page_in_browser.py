@@ -395,6 +395,27 @@ def test_the_timeline_is_moved_by_mouse_and_wheel(shop):
     assert not shop.is_visible("#details")  # it was moved, not clicked
 
 
+def test_the_timeline_is_tapped_and_pinched(browser, tmp_path):
+    with opened(browser, SHOP, tmp_path, width=420, height=860, has_touch=True) as page:
+        page.tap("#tab-timeline")
+        painted(page)
+        row = 24 + 20 + 9
+        page.touchscreen.tap(*at(page, "timeline", 0.1, row))
+        assert title(page) == "shop:checkout"
+        page.tap("#details .close")
+        painted(page)
+        # Two fingers on the first tenth of the time are moved apart, until it fills the width.
+        left, y = at(page, "timeline", 0.02, row)
+        driver = page.context.new_cdp_session(page)
+        points = [[(left, y), (left + 30 + apart, y)] for apart in range(0, 330, 30)]
+        for name, step in [("touchStart", points[0]), *[("touchMove", step) for step in points], ("touchEnd", [])]:
+            touches = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(step)]
+            driver.send("Input.dispatchTouchEvent", {"type": name, "touchPoints": touches})
+        painted(page)
+        page.touchscreen.tap(*at(page, "timeline", 0.9, row))
+        assert title(page) == "shop:checkout"
+
+
 def test_the_flame_graph_zooms_into_a_function_and_out(shop):
     shop.click("#tab-flame")
     painted(shop)
