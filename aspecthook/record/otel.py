@@ -63,8 +63,8 @@ class Spans:
             parent = None if outer is None else trace.set_span_in_context(outer)
         span = self._spans[call] = self._tracer.start_span(call.label, parent, attributes=_place(call))
         if span.is_recording():
-            for name, text in call.shown_arguments().items():
-                span.set_attribute(f"aspecthook.arguments.{name}", text)
+            shown = call.shown_arguments()
+            span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in shown.items()})
 
     def enter(self, call: RecordedCall) -> None:
         """Make the span of a call the current one."""
