@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from time import time
@@ -48,6 +49,7 @@ class JsonLines:
         self._started = time() if started is None else started
         self._parent: int | None = None
         self._functions: dict[Function, int] = {}
+        self._numbers = count()
         self._file = -1
         self._open(self._path / f"{os.getpid()}.jsonl" if self._folder else self._path)
 
@@ -55,7 +57,7 @@ class JsonLines:
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file = os.open(path, flags, 0o600)
-        self._functions = {}
+        self._functions, self._numbers = {}, count()
         self._write(_line(_header(os.getpid(), self._parent, self._started)))
 
     def _write(self, text: str) -> None:
@@ -69,10 +71,10 @@ class JsonLines:
         number = self._functions.get(call.function)
         head = ""
         if number is None:
-            number = len(self._functions)
+            number = next(self._numbers)
             head = _line(function_entry(call.function, number))
         self._write(head + _line(call_entry(call, number)))
-        self._functions[call.function] = number  # after its line: another thread may write it too, but none too late
+        self._functions[call.function] = number  # after its line: two threads may write one each, but none too late
 
     def leave_out(self, count: int, why: str) -> None:
         """Write that a limit has left calls out."""
@@ -167,5 +169,5 @@ def entries(calls: Iterable[RecordedCall], started: float, left_out: Mapping[str
                 numbers[call.function] = len(numbers)
                 yield function_entry(call.function, numbers[call.function])
             yield call_entry(call, numbers[call.function])
-    for why, count in left_out.items():
-        yield {"left_out": count, "why": why}
+    for why, number in left_out.items():
+        yield {"left_out": number, "why": why}

@@ -94,12 +94,16 @@ class Strand:
         self.notes: list[Any] = []
         self.note = self.notes.append
         self.stack: list[RecordedCall] = []
-        self.name = recorder.unique_name(thread.name)
+        self.thread = thread
+        # Unlike that of any other thread that runs.
+        self.name = f"{thread.name} ({thread.ident})" if thread.name in recorder.names else thread.name
+        recorder.names[self.name] = self
         # Whether a sink, or a `repr` for it, runs in this thread: what they call is not recorded.
         self.busy = False
         # The entries of a pair of which the second is not read yet.
         self.pending: Any = None
-        recorder.strands.append(self)
+        if not recorder.live:
+            recorder.strands.append(self)
 
 
 @final
@@ -131,7 +135,7 @@ class Recorder:
         self.open: dict[int, RecordedCall] = {}
         self.left_out: Counter[str] = Counter()
         self.strands: list[Strand] = []
-        self._names: dict[str, int] = {}
+        self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
         self._random = random.Random()
         self._kept = 0
@@ -150,11 +154,6 @@ class Recorder:
         self.calls += sorted(calls, key=_begin)
         self.started = started
         self.left_out.update(left_out)
-
-    def unique_name(self, name: str) -> str:
-        """Return the name of a thread, unlike those of the others."""
-        number = self._names[name] = self._names.get(name, 0) + 1
-        return name if number == 1 else f"{name} ({number})"
 
     # What the hooks of coroutines, of generators and of conditional recordings do
 
@@ -220,6 +219,8 @@ class Recorder:
             fresh = fresh or bool(notes)
             for note in notes:
                 self._read(strand, note)
+            if not strand.notes and not strand.thread.is_alive():
+                self.strands.remove(strand)
         if fresh:
             self.calls.sort(key=_begin)
         return self.calls
@@ -312,6 +313,8 @@ class Recorder:
     def finish(self, call: RecordedCall, at: float, result: Any, exc: BaseException | None) -> None:
         """Record the end of a call."""
         call.ends(at, result, exc)
+        if self.redaction.active:
+            call.result  # noqa: B018  # likewise
         if self.sinks and call.kept:
             self.open.pop(call.number, None)
             self._send("write", call)

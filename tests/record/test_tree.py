@@ -51,7 +51,7 @@ def test_a_recording_that_is_streamed_or_limited_beyond_need_is_the_same(program
         start(program)
     again = read(path)
     assert ordered(found(limited)) == ordered(expected(program))
-    assert [shape(call) for call in again] == [shape(call) for call in limited]
+    assert sorted(map(shape, again)) == sorted(map(shape, limited))
 
 
 @given(programs.programs((*programs.SYNC, "coroutine", "async generator", "task")))
@@ -59,7 +59,7 @@ def test_without_arguments_the_tree_is_the_same(program):
     with record(*TARGETS) as full, record(*TARGETS, arguments=False) as timed:
         start(program)
 
-    assert [shape(call) for call in timed] == [shape(call) for call in full]
+    assert sorted(map(shape, timed)) == sorted(map(shape, full))
     assert not any(call.arguments or call.result for call in timed)
 
 
