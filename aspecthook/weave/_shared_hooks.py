@@ -193,7 +193,7 @@ def acquire(
                 function = wanted.function_for(mount)
                 if function is None:
                     return None
-                hook = mount.admit(wanted.kind, function, wanted.types, wanted.options, closed)
+                hook = mount.add_hook(wanted.kind, function, wanted.types, wanted.options, closed)
                 if isinstance(wanted.function, HookForEach) and wanted.function.priority is not None:
                     hook.priority = wanted.function.priority
             found = mount.woven[key] = SharedHook(key, mount, hook)
