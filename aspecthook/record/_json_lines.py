@@ -156,13 +156,18 @@ def write_lines(entries: Iterable[dict[str, Any]], path: str | PathLike[str]) ->
         file.writelines(map(_line, entries))
 
 
-def entries(calls: Iterable[RecordedCall], started: float, left_out: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def entries(
+    calls: Iterable[RecordedCall],
+    started: float,
+    left_out: Mapping[str, int],
+    headers: Mapping[int, dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
     """Yield the entries of the lines: for each process a header and its calls, then what was left out."""
     by_process: dict[int, list[RecordedCall]] = {}
     for call in calls:
         by_process.setdefault(call.process, []).append(call)
     for process, own in (by_process or {os.getpid(): []}).items():
-        yield _header(process, None, started)
+        yield headers.get(process, _header(process, None, started)) | {"started": started}
         numbers: dict[Function, int] = {}
         for call in own:
             if call.function not in numbers:

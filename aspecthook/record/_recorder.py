@@ -134,6 +134,8 @@ class Recorder:
         self.calls: list[RecordedCall] = []
         self.open: dict[int, RecordedCall] = {}
         self.left_out: Counter[str] = Counter()
+        # Of recordings that were read: what they say of each process.
+        self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
         self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
@@ -149,11 +151,18 @@ class Recorder:
         if self.sinks:
             self.live, self.keeps = True, False
 
-    def load(self, calls: Iterable[RecordedCall], started: float, left_out: dict[str, int]) -> None:
+    def load(
+        self,
+        calls: Iterable[RecordedCall],
+        started: float,
+        left_out: dict[str, int],
+        headers: dict[int, dict[str, Any]],
+    ) -> None:
         """Take calls that were recorded elsewhere."""
         self.calls += sorted(calls, key=_begin)
         self.started = started
         self.left_out.update(left_out)
+        self.headers.update(headers)
 
     # What the hooks of coroutines, of generators and of conditional recordings do
 

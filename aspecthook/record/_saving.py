@@ -32,12 +32,16 @@ def save(tape: Tape, path: Path) -> None:
     raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of {', '.join(_FORMATS)}")
 
 
+def _entries(tape: Tape) -> Iterator[dict[str, Any]]:
+    return entries(tape, tape.started, tape.left_out, tape._recorder.headers)
+
+
 def _json_lines(tape: Tape, path: Path) -> None:
-    write_lines(entries(tape, tape.started, tape.left_out), path)
+    write_lines(_entries(tape), path)
 
 
 def _html(tape: Tape, path: Path) -> None:
-    write_page(entries(tape, tape.started, tape.left_out), path)
+    write_page(_entries(tape), path)
 
 
 def _chrome(tape: Tape, path: Path) -> None:
