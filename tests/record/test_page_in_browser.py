@@ -163,6 +163,40 @@ def test_the_table_has_the_times_of_the_calls(browser, folder, recording):
         assert shown == expected
 
 
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+@settings(max_examples=10)
+@given(recordings())
+def test_the_flame_graph_adds_up_the_calls_of_each_path(browser, folder, recording):
+    rows, _ = recording
+    calls = {row["call"]: row for row in rows if "call" in row}
+    totals, counts = defaultdict(int), defaultdict(int)
+    for row in calls.values():
+        path = []
+        above = row
+        while above is not None:
+            path.insert(0, above["of"])
+            above = calls.get(above["parent"])
+        counts[tuple(path)] += 1
+        totals[tuple(path)] += row["duration"]
+    with opened(browser, rows, folder) as page:
+        page.click("#tab-flame")
+        path = ()
+        for _ in range(max(map(len, counts))):
+            inside = {one: totals[one] for one in counts if one[:-1] == path}
+            if not inside:
+                break
+            page.keyboard.press("ArrowDown")  # to the widest box
+            facts = page.locator("#details dl").inner_text().split("\n")
+            facts = dict(zip(facts[::2], facts[1::2], strict=True))
+            number, unit = facts["Total"].split()
+            assert float(number.replace(",", "")) * UNITS[unit] == pytest.approx(max(inside.values()), rel=0.006)
+            path = (*path, int(title(page).partition(":")[2]))
+            assert inside[path] == max(inside.values())
+            assert facts["Calls"] == f"{counts[path]}"
+
+
 def test_a_tape_is_saved_as_a_page_with_the_same_table(browser, tmp_path):
     def price(item: str) -> float:
         if item == "milk":
