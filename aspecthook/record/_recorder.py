@@ -40,7 +40,11 @@ class RecordWarning(UserWarning):
 
 
 class Sink(Protocol):
-    """Where recorded calls go: an object with these two methods, and optionally ``begin(call)``.
+    """Where recorded calls go: an object with these two methods, and optionally some more.
+
+    ``begin(call)`` takes a call that begins. ``enter(call)`` and ``leave(call)``, both or none, are called in the
+    thread and the context of a call when it begins to run and when it ceases to: once for a function, at each turn for
+    a coroutine or a generator. ``forked()`` is called in the child of a fork.
 
     They may be called from several threads at once. A sink that raises is dropped, with one warning.
     """
@@ -122,12 +126,16 @@ class Recorder:
         self.redaction = redaction
         self.limits = limits
         self.sinks: list[Sink] = []
+        # Those with `enter` and `leave`; what they have entered they have to leave, even when they are closed.
+        self._entering: list[Any] = []
         # Whether calls are made at once, and not when somebody looks; and whether they are kept.
         self.live = limits.active
         self.keeps = True
         self.calls: list[RecordedCall] = []
         self.open: dict[int, RecordedCall] = {}
         self.left_out: Counter[str] = Counter()
+        # Of recordings that were read: what they say of each process.
+        self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
         self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
@@ -139,14 +147,22 @@ class Recorder:
     def open_sinks(self, sinks: Iterable[Sink]) -> None:
         """Send calls to sinks, and do not keep them."""
         self.sinks += sinks
+        self._entering += [sink for sink in self.sinks if hasattr(sink, "enter")]
         if self.sinks:
             self.live, self.keeps = True, False
 
-    def load(self, calls: Iterable[RecordedCall], started: float, left_out: dict[str, int]) -> None:
+    def load(
+        self,
+        calls: Iterable[RecordedCall],
+        started: float,
+        left_out: dict[str, int],
+        headers: dict[int, dict[str, Any]],
+    ) -> None:
         """Take calls that were recorded elsewhere."""
         self.calls += sorted(calls, key=_begin)
         self.started = started
         self.left_out.update(left_out)
+        self.headers.update(headers)
 
     # What the hooks of coroutines, of generators and of conditional recordings do
 
@@ -233,7 +249,7 @@ class Recorder:
             call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
             call.parent = None if outer is None else outer.of(self)
             self._add(strand, call, drawn=True)
-            strand.stack.append(call)
+            self._push(strand.stack, call)
         elif type(about) is End:
             self._end(strand, about.function, at, note[2], note[3])
         elif type(about) is RecordedCall:
@@ -299,7 +315,7 @@ class Recorder:
         for place in range(len(stack) - 1, -1, -1):
             if stack[place].function is function:
                 call = stack[place]
-                del stack[place:]  # ends that an interrupt has kept from being noted
+                self._pop(stack, place)
                 break
         else:  # an earlier pre hook has ended the call before it was seen to begin
             call = RecordedCall(function, at, None, self.redaction)
@@ -323,15 +339,33 @@ class Recorder:
             self._add(strand, call)
         elif what == "enter":
             call._entered = at
-            stack.append(call)
+            self._push(stack, call)
         else:
             if call in stack:
-                while stack.pop() is not call:
-                    pass
+                self._pop(stack, stack.index(call))
             if what == "leave" and call._entered is not None:
                 call.add_turn(call._entered, at)
 
+    def _push(self, stack: list[RecordedCall], call: RecordedCall) -> None:
+        stack.append(call)
+        if self._entering:
+            self._tell("enter", call)
+
+    def _pop(self, stack: list[RecordedCall], place: int) -> None:
+        """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
+        while len(stack) > place:
+            call = stack.pop()
+            if self._entering:
+                self._tell("leave", call)
+
     # Sinks
+
+    def _tell(self, what: str, call: RecordedCall) -> None:
+        for sink in self._entering if call.kept else ():
+            try:
+                getattr(sink, what)(call)
+            except Exception as error:
+                self._drop(sink, error)
 
     def _send(self, what: str, call: RecordedCall) -> None:
         for sink in self.sinks.copy():
