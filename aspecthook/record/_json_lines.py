@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -19,6 +19,8 @@ from typing import Any, final
 from ._calls import Function, RecordedCall
 
 VERSION = 1
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
 @final
@@ -147,20 +149,32 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return _encode(entry) + "\n"
 
 
-def write_lines(calls: Iterable[RecordedCall], path: str | PathLike[str], started: float) -> None:
-    """Write calls to a file: for each process a header, and its calls."""
+def write_lines(entries: Iterable[dict[str, Any]], path: str | PathLike[str]) -> None:
+    """Write the lines of a file."""
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(map(_line, entries))
+
+
+def entries(
+    calls: Iterable[RecordedCall],
+    started: float,
+    left_out: Mapping[str, int],
+    headers: Mapping[int, dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """Yield the entries of the lines: for each process a header and its calls, then what was left out."""
     by_process: dict[int, list[RecordedCall]] = {}
     for call in calls:
         by_process.setdefault(call.process, []).append(call)
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-        for process, own in (by_process or {os.getpid(): []}).items():
-            file.write(_line(_header(process, None, started)))
-            numbers: dict[Function, int] = {}
-            for call in own:
-                if call.function not in numbers:
-                    numbers[call.function] = len(numbers)
-                    file.write(_line(function_entry(call.function, numbers[call.function])))
-                file.write(_line(call_entry(call, numbers[call.function])))
+    for process, own in (by_process or {os.getpid(): []}).items():
+        yield headers.get(process, _header(process, None, started)) | {"started": started}
+        numbers: dict[Function, int] = {}
+        for call in own:
+            if call.function not in numbers:
+                numbers[call.function] = len(numbers)
+                yield function_entry(call.function, numbers[call.function])
+            yield call_entry(call, numbers[call.function])
+    for why, number in left_out.items():
+        yield {"left_out": number, "why": why}

@@ -47,7 +47,7 @@ def read(*paths: str | PathLike[str]) -> Tape:
     for file in files:
         reader.read(file)
     tape = Tape()
-    tape._recorder.load(reader.calls(), reader.started(), reader.left_out)
+    tape._recorder.load(reader.calls(), reader.started(), reader.left_out, reader.headers)
     return tape
 
 
@@ -61,6 +61,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
+        self.headers: dict[int, dict[str, Any]] = {}
         self._found: dict[tuple[int, int], tuple[RecordedCall, tuple[int, int] | None, float]] = {}
         self._starts: list[float] = []
         self._functions: dict[tuple[str, str | None, int | None], Function] = {}
@@ -91,6 +92,7 @@ class _Reader:
             try:
                 if "aspecthook" in entry:
                     process, started = _header(entry, path)
+                    self.headers[process] = entry
                     self._starts.append(started)
                     functions = {}
                 elif process < 0:

@@ -40,7 +40,11 @@ class RecordWarning(UserWarning):
 
 
 class Sink(Protocol):
-    """Where recorded calls go: an object with these two methods, and optionally ``begin(call)``.
+    """Where recorded calls go: an object with these two methods, and optionally some more.
+
+    ``begin(call)`` takes a call that begins. ``enter(call)`` and ``leave(call)``, both or none, are called in the
+    thread and the context of a call when it begins to run and when it ceases to: once for a function, at each turn for
+    a coroutine or a generator. ``forked()`` is called in the child of a fork.
 
     They may be called from several threads at once. A sink that raises is dropped, with one warning.
     """
@@ -122,12 +126,16 @@ class Recorder:
         self.redaction = redaction
         self.limits = limits
         self.sinks: list[Sink] = []
+        # Those with `enter` and `leave`; what they have entered they have to leave, even when they are closed.
+        self._entering: list[Any] = []
         # Whether calls are made at once, and not when somebody looks; and whether they are kept.
         self.live = limits.active
         self.keeps = True
         self.calls: list[RecordedCall] = []
         self.open: dict[int, RecordedCall] = {}
         self.left_out: Counter[str] = Counter()
+        # Of recordings that were read: what they say of each process.
+        self.headers: dict[int, dict[str, Any]] = {}
         self.strands: list[Strand] = []
         self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
@@ -139,14 +147,22 @@ class Recorder:
     def open_sinks(self, sinks: Iterable[Sink]) -> None:
         """Send calls to sinks, and do not keep them."""
         self.sinks += sinks
+        self._entering += [sink for sink in self.sinks if hasattr(sink, "enter")]
         if self.sinks:
             self.live, self.keeps = True, False
 
-    def load(self, calls: Iterable[RecordedCall], started: float, left_out: dict[str, int]) -> None:
+    def load(
+        self,
+        calls: Iterable[RecordedCall],
+        started: float,
+        left_out: dict[str, int],
+        headers: dict[int, dict[str, Any]],
+    ) -> None:
         """Take calls that were recorded elsewhere."""
         self.calls += sorted(calls, key=_begin)
         self.started = started
         self.left_out.update(left_out)
+        self.headers.update(headers)
 
     # What the hooks of coroutines, of generators and of conditional recordings do
 
@@ -174,23 +190,6 @@ class Recorder:
             self.finish(call, self.now(), result, exc)
         finally:
             strand.busy = False
-
-    def enter(self, call: RecordedCall) -> RecordedCall | None:
-        """Begin a turn of a call; return what ran in this context before."""
-        before = current.get()
-        call._outer = before
-        current.set(call)
-        strand = self.here.strand
-        if not strand.busy:
-            self.note_turn(strand, call, "enter")
-        return before
-
-    def leave(self, call: RecordedCall, before: RecordedCall | None) -> None:
-        """End a turn of a call."""
-        strand = self.here.strand
-        if not strand.busy:
-            self.note_turn(strand, call, "leave")
-        current.set(before)
 
     def now(self) -> float:
         """Return the time since the tape began."""
@@ -244,17 +243,23 @@ class Recorder:
         about, at = note[0], note[1] - self.epoch
         if type(about) is Function:
             _, _, args, kwargs, outer = note
+            if self.limits.active and self._leaves_out(strand, outer):
+                strand.stack.append(about.left_out)
+                return
             call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
             call.parent = None if outer is None else outer.of(self)
-            self._add(strand, call)
-            strand.stack.append(call)
+            self._add(strand, call, drawn=True)
+            self._push(strand.stack, call)
         elif type(about) is End:
             self._end(strand, about.function, at, note[2], note[3])
         elif type(about) is RecordedCall:
             self._turn(strand, about, at, note[2])
 
-    def _add(self, strand: Strand, call: RecordedCall) -> None:
-        """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
+    def _add(self, strand: Strand, call: RecordedCall, *, drawn: bool = False) -> None:
+        """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far.
+
+        `drawn` says whether it is known already that the tree it begins is recorded.
+        """
         stack = strand.stack
         top = stack[-1] if stack else None
         parent = call.parent = _deeper(top, call.parent)
@@ -262,7 +267,7 @@ class Recorder:
         if call.task is None and top is not None and parent is top:
             call.task = top.task
         if self.limits.active:
-            self._limit(call, parent)
+            self._limit(call, parent, drawn=drawn)
         if not call.kept:
             return
         if self.redaction.active:
@@ -275,33 +280,48 @@ class Recorder:
             self.open[call.number] = call
             self._send("begin", call)
 
-    def _limit(self, call: RecordedCall, parent: RecordedCall | None) -> None:
+    def _leaves_out(self, strand: Strand, outer: RecordedCall | None) -> bool:
+        """Whether a call is left out with its tree, so that nothing need be known of it."""
+        if strand.stack:
+            return not strand.stack[-1].kept
+        if (outer is not None and outer.of(self) is not None) or self._draw():
+            return False
+        self.left_out["sample"] += 1
+        return True
+
+    def _draw(self) -> bool:
+        """Whether the next tree is recorded."""
+        return self.limits.sample >= 1.0 or self._random.random() < self.limits.sample
+
+    def _limit(self, call: RecordedCall, parent: RecordedCall | None, *, drawn: bool) -> None:
         limits = self.limits
+        why = None
         if parent is not None and not parent.kept:
             call.kept = False
-        elif parent is None and limits.sample < 1.0 and self._random.random() >= limits.sample:
-            call.kept = False
-            self.left_out["sample"] += 1
+        elif parent is None and not drawn and not self._draw():
+            why = "sample"
         elif limits.max_depth is not None and call.depth >= limits.max_depth:
-            call.kept = False
-            self.left_out["max_depth"] += 1
+            why = "max_depth"
         elif limits.max_calls is not None and self._kept >= limits.max_calls:
-            call.kept = False
-            self.left_out["max_calls"] += 1
+            why = "max_calls"
         else:
             self._kept += 1
+        if why is not None:
+            call.kept = False
+            self.left_out[why] += 1
 
     def _end(self, strand: Strand, function: Function, at: float, result: Any, exc: BaseException | None) -> None:
         stack = strand.stack
         for place in range(len(stack) - 1, -1, -1):
             if stack[place].function is function:
                 call = stack[place]
-                del stack[place:]  # ends that an interrupt has kept from being noted
+                self._pop(stack, place)
                 break
         else:  # an earlier pre hook has ended the call before it was seen to begin
             call = RecordedCall(function, at, None, self.redaction)
             self._add(strand, call)
-        self.finish(call, at, result, exc)
+        if call.kept:
+            self.finish(call, at, result, exc)
 
     def finish(self, call: RecordedCall, at: float, result: Any, exc: BaseException | None) -> None:
         """Record the end of a call."""
@@ -319,15 +339,33 @@ class Recorder:
             self._add(strand, call)
         elif what == "enter":
             call._entered = at
-            stack.append(call)
+            self._push(stack, call)
         else:
             if call in stack:
-                while stack.pop() is not call:
-                    pass
+                self._pop(stack, stack.index(call))
             if what == "leave" and call._entered is not None:
                 call.add_turn(call._entered, at)
 
+    def _push(self, stack: list[RecordedCall], call: RecordedCall) -> None:
+        stack.append(call)
+        if self._entering:
+            self._tell("enter", call)
+
+    def _pop(self, stack: list[RecordedCall], place: int) -> None:
+        """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
+        while len(stack) > place:
+            call = stack.pop()
+            if self._entering:
+                self._tell("leave", call)
+
     # Sinks
+
+    def _tell(self, what: str, call: RecordedCall) -> None:
+        for sink in self._entering if call.kept else ():
+            try:
+                getattr(sink, what)(call)
+            except Exception as error:
+                self._drop(sink, error)
 
     def _send(self, what: str, call: RecordedCall) -> None:
         for sink in self.sinks.copy():
@@ -380,6 +418,34 @@ class Recorder:
                     forked()
                 except Exception as error:
                     self._drop(sink, error)
+
+
+@final
+class RecordedTurns:
+    """Notes the turns of a coroutine or a generator, and sets what runs in its context meanwhile."""
+
+    __slots__ = ("_before", "_call", "_recorder")
+
+    def __init__(self, recorder: Recorder, call: RecordedCall) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._before: RecordedCall | None = None
+
+    def enter(self) -> None:
+        """Begin a turn."""
+        self._before = self._call._outer = current.get()
+        current.set(self._call)
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "enter")
+
+    def leave(self) -> None:
+        """End a turn."""
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "leave")
+        before, self._before = self._before, None
+        current.set(before)
 
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from aspecthook._errors import HookOptionError
 
 from ._calls import RecordedCall
-from ._json_lines import write_lines
+from ._json_lines import entries, write_lines
+from ._page import write_page
 from ._timeline import own_times, slices, walk
 
 if TYPE_CHECKING:
@@ -31,14 +32,16 @@ def save(tape: Tape, path: Path) -> None:
     raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of {', '.join(_FORMATS)}")
 
 
+def _entries(tape: Tape) -> Iterator[dict[str, Any]]:
+    return entries(tape, tape.started, tape.left_out, tape._recorder.headers)
+
+
 def _json_lines(tape: Tape, path: Path) -> None:
-    write_lines(tape, path, tape.started)
+    write_lines(_entries(tape), path)
 
 
 def _html(tape: Tape, path: Path) -> None:
-    from ._page import write_page  # type: ignore[import-not-found]
-
-    write_page(tape, path)
+    write_page(_entries(tape), path)
 
 
 def _chrome(tape: Tape, path: Path) -> None:

@@ -334,6 +334,8 @@ with record(work, to=sys.argv[1]):
     assert [(call.process, call.label) for call in read(tmp_path / "all.jsonl")] == [
         (call.process, call.label) for call in tape
     ]
+    headers = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines() if '"aspecthook"' in line]
+    assert [header["command"][-1] for header in headers] == ["0", "1", "2"]
 
 
 # Threads and memory
