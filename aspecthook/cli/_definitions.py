@@ -12,12 +12,13 @@ import dis
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, final
 
 from aspecthook.weave._imports import begin_running, end_running, look_again
 from aspecthook.weave._pointcut import Pointcut
+
+from ._names import names_of
 
 _STORES = ("STORE_NAME", "STORE_GLOBAL")
 _DEFINES = ("MAKE_FUNCTION", "LOAD_BUILD_CLASS")
@@ -57,22 +58,6 @@ def of_main(text: str) -> str:
         if not term.in_module(_main) and any(map(term.in_module, _names))
     ]
     return ", ".join([text, *more])
-
-
-def names_of(words: Sequence[str]) -> list[str]:
-    """Return what the file that Python runs with these words is called when it is imported."""
-    rest = iter(words)
-    for word in rest:
-        if word in ("-W", "-X", "--check-hash-based-pycs"):
-            next(rest, None)
-        elif word == "-m":
-            name = next(rest, "")
-            return [name, f"{name}.__main__"]
-        elif word == "-c":
-            return []
-        elif not word.startswith("-"):
-            return [Path(word).stem]
-    return []
 
 
 @final

@@ -8,8 +8,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
 
-from aspecthook.record._tape import seconds
-
 # A call whose parent has not ended is shown without it after so long.
 _PATIENCE = 0.5
 
@@ -100,6 +98,8 @@ class _File:
         name = f"{self._functions.get(call['of'], '?')}({shown})"
         if call["duration"] is None:
             return f"{name} … has not ended"
+        from aspecthook.record._tape import seconds  # the program has started by now, and need not wait for it
+
         error = call.get("error")
         if error is not None:
             outcome = f" raised {error['type']}: {error['message']}"

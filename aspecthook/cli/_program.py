@@ -15,7 +15,7 @@ from typing import Any, Never, final
 
 import click
 
-from ._definitions import names_of
+from ._names import names_of
 
 # The variable of the environment that tells `_begin` what to do.
 VARIABLE = "ASPECTHOOK_PROGRAM"

@@ -9,9 +9,7 @@ The invariant: nothing that goes wrong here reaches the program.
 
 from __future__ import annotations
 
-import logging
 import os
-import random
 import sys
 import threading
 import weakref
@@ -19,13 +17,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import count
 from time import perf_counter, time
-from typing import Any, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import warn
 
 from ._calls import Function, RecordedCall
 from ._values import Redaction
+
+if TYPE_CHECKING:
+    from random import Random
 
 # The innermost coroutine or generator that any tape records and that runs in this context.
 current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)
@@ -139,7 +140,7 @@ class Recorder:
         self.strands: list[Strand] = []
         self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
         self._numbers = count(1)
-        self._random = random.Random()
+        self._random: Random | None = None
         self._kept = 0
         self.here = Here(self)
         _recorders.add(self)
@@ -291,7 +292,13 @@ class Recorder:
 
     def _draw(self) -> bool:
         """Whether the next tree is recorded."""
-        return self.limits.sample >= 1.0 or self._random.random() < self.limits.sample
+        if self.limits.sample >= 1.0:
+            return True
+        if self._random is None:
+            from random import Random
+
+            self._random = Random()  # one of our own: the program may have seeded the module's
+        return self._random.random() < self.limits.sample
 
     def _limit(self, call: RecordedCall, parent: RecordedCall | None, *, drawn: bool) -> None:
         limits = self.limits
@@ -490,6 +497,8 @@ def complain(message: str) -> None:
     try:
         warn(message, RecordWarning)
     except RecordWarning:
+        import logging
+
         logging.getLogger("aspecthook").warning(message)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aspecthook.cli import main
-from aspecthook.cli._definitions import names_of
+from aspecthook.cli._names import names_of
 
 from .conftest import Run, environment
 
