@@ -61,6 +61,8 @@ def _record(options: dict[str, Any]) -> None:
     """Record calls until the process ends; also those of functions that other exit handlers call."""
     from aspecthook.record import record
 
+    from ._tracebacks import hide_frames
+
     targets = [of_main(target) for target in options.pop("targets")]
     # The number of a process is not enough: one that replaces itself keeps it.
     path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
@@ -71,4 +73,4 @@ def _record(options: dict[str, Any]) -> None:
             os.unlink(path)
         raise
     atexit.register(tape.stop)
-    _kept.append(tape)
+    _kept.extend((tape, hide_frames()))

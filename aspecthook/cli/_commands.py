@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -85,6 +86,20 @@ def _output(option: str, suffix: str, purpose: str) -> Callable[[Any], Any]:
     return click.option(option, type=kind, callback=check, metavar="FILE", help=purpose)
 
 
+def _check_url(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
+    if url is None:
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{url!r} is not an address; write it as in http://localhost:4318")
+    try:
+        missing = find_spec("opentelemetry.exporter.otlp.proto.http") is None
+    except ModuleNotFoundError:
+        missing = True
+    if missing:
+        raise click.BadParameter("there is no exporter: pip install opentelemetry-exporter-otlp-proto-http")
+    return url
+
+
 def _config_option(**more: Any) -> Callable[[Any], Any]:
     return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
 
@@ -102,6 +117,7 @@ def _config_option(**more: Any) -> Callable[[Any], Any]:
 @_output("--speedscope", ".speedscope.json", "For speedscope.app.")
 @_output("--folded", ".folded", "Collapsed stacks, for flame graphs.")
 @_output("--jsonl", ".jsonl", "JSON lines, which aspecthook.record.read reads.")
+@click.option("--otlp", metavar="URL", callback=_check_url, help="A collector of OpenTelemetry, which is sent spans.")
 def _trace(
     targets: tuple[str, ...],
     redact: tuple[str, ...],
@@ -111,6 +127,7 @@ def _trace(
     lines: int,
     *,
     no_arguments: bool,
+    otlp: str | None,
     **outputs: Path | None,
 ) -> int:
     """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
@@ -138,8 +155,8 @@ def _trace(
         "max_calls": max_calls,
         "arguments": not no_arguments,
     }
-    files = {name: path for name, path in outputs.items() if path is not None}
-    return end_as(trace(_program(), options, lines=lines, outputs=files))
+    files = [path for path in outputs.values() if path is not None]
+    return end_as(trace(_program(), options, lines=lines, outputs=files, otlp=otlp))
 
 
 @_aspecthook.command("run", short_help="Run a program with what a file names woven into it.", cls=_OfProgram)

@@ -31,15 +31,16 @@ _SECONDS = 0.2
 class Program:
     """A program to run, as it was given after ``--``.
 
-    ``command`` is what to execute, ``path`` is where the program finds its modules first.
+    ``command`` is what to execute, ``name`` what to call it, ``path`` where it finds its modules first.
     """
 
-    __slots__ = ("command", "path")
+    __slots__ = ("command", "name", "path")
 
     def __init__(self, words: Sequence[str]) -> None:
         if not words:
             raise click.UsageError("there is no program to run; name it after '--', as in: -- app.py, or: -- pytest")
         self.command, self.path = _command(list(words))
+        self.name = next(iter(names_of(words)), "python")
 
     def environment(self, settings: Mapping[str, Any], *, spawned: bool) -> dict[str, str]:
         """Return the environment in which each Python process of the program begins with these settings."""

@@ -6,45 +6,60 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._errors import plural
 
 from ._live import Line, LiveTree
 from ._program import Program
 
+if TYPE_CHECKING:
+    from aspecthook.record import Tape
 
-def trace(program: Program, options: Mapping[str, Any], *, lines: int, outputs: Mapping[str, Path]) -> int:
+
+def trace(
+    program: Program, options: Mapping[str, Any], *, lines: int, outputs: Iterable[Path], otlp: str | None
+) -> int:
     """Trace a program. Return its exit status, below zero for the signal that ended it.
 
     Args:
         program: What to run.
         options: Those of `record`, and the ``targets``.
         lines: How many lines of the tree are shown while it runs.
-        outputs: The files to write, by the suffix of their format.
+        outputs: The files to write, each in the format that its suffix names.
+        otlp: The address of a collector of OpenTelemetry.
     """
     with TemporaryDirectory(prefix="aspecthook-") as folder:
         view = _View(LiveTree(Path(folder)), lines)
         status = program.watch({"trace": {**options, "to": folder}}, view.look)
         view.look(final=True)
+        from aspecthook.record import read  # the program has ended, and need not have waited for it
+
         if any(Path(folder).glob("*.jsonl")):  # there is none if the program did not start
-            _report(Path(folder), view, options["targets"], outputs)
+            tape = read(Path(folder))
+            _report(tape, view, options["targets"], outputs)
+            if otlp is not None:
+                _send(tape, view, otlp, program.name)
     return status
 
 
-def _report(folder: Path, view: _View, targets: Iterable[str], outputs: Mapping[str, Path]) -> None:
-    from aspecthook.record import read
-
-    tape = read(folder)
+def _report(tape: Tape, view: _View, targets: Iterable[str], outputs: Iterable[Path]) -> None:
     if len(tape):
         view.say(f"\n{tape.functions()}")
     else:
         view.say(f"aspecthook: no call of {', '.join(targets)}; 'aspecthook match' shows what a pointcut takes")
     for why, count in tape.left_out.items():
         view.say(f"{plural(count, 'call')} left out: {why}")
-    for path in outputs.values():
+    for path in outputs:
         tape.save(path)
         view.say(f"written: {path}")
+
+
+def _send(tape: Tape, view: _View, url: str, service: str) -> None:
+    from ._otlp import send
+
+    taken = send(tape, url, service)
+    view.say(f"sent to {url}: {plural(len(tape), 'span')}" if taken else f"{url} has not taken the spans; is it up?")
 
 
 @final

@@ -61,7 +61,7 @@ class Spans:
             # A thread that was started without the context of its starter.
             outer = self._spans.get(call.parent)
             parent = None if outer is None else trace.set_span_in_context(outer)
-        span = self._spans[call] = self._tracer.start_span(call.label, parent, attributes=_place(call))
+        span = self._spans[call] = self._tracer.start_span(call.label, parent, attributes=place_of(call))
         if span.is_recording():
             shown = call.shown_arguments()
             span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in shown.items()})
@@ -152,7 +152,7 @@ def _function_name(call: RecordedCall) -> str:
     return call.label.replace(":", ".", 1)
 
 
-def _place(call: RecordedCall) -> dict[str, str | int]:
+def place_of(call: RecordedCall) -> dict[str, str | int]:
     """Return where a call is, by the names of the semantic conventions."""
     function = call.function
     found: dict[str, str | int] = {"code.function.name": _function_name(call), "thread.name": call.thread}

@@ -70,6 +70,11 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("a share above one", ["trace", "shop:*", "--sample", "2", "--", "shop.py"], "2.0 is not in the range"),
     ("a file of another format", ["trace", "shop:*", "--html", "x.txt", "--", "shop.py"], "does not end with '.html'"),
     ("a folder that is not there", ["trace", "shop:*", "--html", "no/x.html", "--", "shop.py"], "there is no folder"),
+    (
+        "an address without a scheme",
+        ["trace", "shop:*", "--otlp", "localhost", "--", "shop.py"],
+        "write it as in http:",
+    ),
     ("isolated Python", ["trace", "shop:*", "--", "-I", "shop.py"], "leave out -I"),
     ("Python without site", ["trace", "shop:*", "--", "python3", "-uS", "shop.py"], "leave out -S"),
     ("no config", ["run", "--", "shop.py"], "Missing option '--config'"),

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,53 @@ def test_standard_error_that_is_closed_does_not_disturb_the_program(app: Path) -
     assert (done.returncode, done.stdout) == (0, b"3.5\n")
 
 
+FAILING = """
+import asyncio, logging, threading, traceback
+
+class Shop:
+    def price(self, item, deep=2):
+        if deep:
+            return self.price(item, deep - 1)
+        return {}[item]
+
+    def prices(self, items):
+        for item in items:
+            yield self.price(item)
+
+async def order(item):
+    await asyncio.sleep(0)
+    return Shop().price(item)
+
+def wrapped(item):
+    try:
+        asyncio.run(order(item))
+    except KeyError as error:
+        raise LookupError(item) from error
+
+def main():
+    thread = threading.Thread(target=Shop().price, args=("tea",))
+    thread.start()
+    thread.join()
+    try:
+        list(Shop().prices(["milk"]))
+    except KeyError:
+        traceback.print_exc()
+        logging.exception("failed")
+    wrapped("oats")
+
+main()
+"""
+
+
+def test_tracebacks_have_no_frames_of_ours(aspecthook: Run, python: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FAILING)
+    alone = python("app.py")
+    traced = aspecthook("trace", "app:*, app:Shop.*", "--lines", "0", "--", "app.py")
+    assert (alone.returncode, traced.returncode) == (1, 1)
+    shown, _, table = traced.stderr.rpartition("\nfunction ")
+    assert shown.rstrip() == alone.stderr.rstrip() and "__main__:Shop.price" in table
+
+
 # Children
 
 
@@ -359,3 +408,41 @@ def test_list_prints_the_mount_points_of_a_program(aspecthook: Run, tmp_path: Pa
     assert done.returncode == 0 and done.stdout == ""
     assert "__main__:price, 0 hooks" in done.stderr and "json:dumps, 1 hook" in done.stderr
     assert "'note'" in done.stderr and done.stderr.endswith("2 mount points\n")
+
+
+def test_spans_are_sent_to_a_collector(aspecthook: Run, app: Path) -> None:
+    service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    requests: list[tuple[str, bytes]] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            requests.append((self.path, body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        done = aspecthook("trace", "app:*, app:Cart.*", "--redact", "token", "--otlp", url, "--", "app.py")
+        server.shutdown()
+        thread.join()
+    assert done.returncode == 3 and f"sent to {url}: 4 spans" in done.stderr
+    ((path, body),) = requests
+    message = service.ExportTraceServiceRequest.FromString(body)
+    spans = {span.name: span for span in message.resource_spans[0].scope_spans[0].spans}
+    assert path == "/v1/traces" and b"s3cret" not in body
+    assert spans["__main__:Cart.add"].parent_span_id == spans["__main__:main"].span_id
+    begin, end = spans["__main__:main"].start_time_unix_nano, spans["__main__:main"].end_time_unix_nano
+    assert begin < spans["__main__:price"].start_time_unix_nano < end
+
+
+def test_a_collector_that_is_not_there_changes_no_status(aspecthook: Run, app: Path) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    env = {"OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+    done = aspecthook("trace", "app:*", "--otlp", "http://127.0.0.1:1", "--", "app.py", env=env)
+    assert done.returncode == 3 and "has not taken the spans" in done.stderr
