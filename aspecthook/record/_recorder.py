@@ -21,6 +21,7 @@ from itertools import count
 from time import perf_counter, time
 from typing import Any, Protocol, TypeAlias, final
 
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import warn
 
@@ -218,7 +219,7 @@ class Recorder:
         return self.calls
 
     def _read(self, strand: Strand, note: Any) -> None:
-        kind = type(note)
+        kind = type_of(note)
         if kind is tuple:
             self.take(strand, note)
         elif kind is float:
