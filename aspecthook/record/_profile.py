@@ -10,7 +10,6 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial, update_wrapper
-from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple, Self, final
 
@@ -23,6 +22,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
 
 from ._driving import Turns, adriven, awaited, driven
+from ._recorder import CLOCK
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -172,12 +172,12 @@ class Timer:
     def enter(self) -> None:
         """Begin to measure."""
         self.running = True
-        self._begun = perf_counter()
+        self._begun = CLOCK[0]()
 
     def leave(self) -> None:
         """Stop measuring."""
         self.running = False
-        self._cell[1] += perf_counter() - self._begun
+        self._cell[1] += CLOCK[0]() - self._begun
 
 
 @final

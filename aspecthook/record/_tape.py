@@ -107,7 +107,7 @@ class Tape:
         return self._recorder.collect()
 
     def __iter__(self) -> Iterator[RecordedCall]:
-        return iter(self._all().copy())
+        return iter(self._all())
 
     def __len__(self) -> int:
         return len(self._all())
