@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from types import TracebackType
+from typing import Any, cast
 
 from aspecthook import Args, weave
 from aspecthook._errors import is_ours
@@ -73,8 +74,5 @@ def _clean_chain(exc: BaseException) -> None:
         if one is not None and id(one) not in seen:
             seen.add(id(one))
             one.__traceback__ = _cleaned(one.__traceback__)
-            waiting += [
-                one.__cause__,
-                one.__context__,
-                *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()),
-            ]
+            group = cast("Any", one).exceptions if isinstance(one, BaseExceptionGroup) else ()
+            waiting += [one.__cause__, one.__context__, *group]
