@@ -346,7 +346,8 @@ class Recorder:
         call.ends(at, result, exc)
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
-        if self.sinks and call.kept:
+        # In the child of a fork, what had begun before is for the parent to write.
+        if self.sinks and call.kept and call.process == self.process:
             self.open.pop(call.number, None)
             self._send("write", call)
 
@@ -398,6 +399,11 @@ class Recorder:
         if sink in self.sinks:
             self.sinks.remove(sink)
             complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its calls go nowhere any more."""
+        return not self.keeps and not self.sinks
 
     def close(self) -> None:
         """Write what has not ended, and close the sinks."""
