@@ -13,7 +13,6 @@ from functools import partial
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any, cast, final
 
-from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
@@ -21,7 +20,7 @@ from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError, warn
 
 from .lock import under_lock
-from .place import Place
+from .place import MountSite, Place
 from .point import MountPoint, mount_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -70,7 +69,7 @@ class InstanceMountPoint(MountPoint):
                 f"function itself"
             )
         self.parent = parent
-        self.mentions = parent.mentions
+        self.mentions = parent.own_mentions()
         self._key = id(instance)
         try:
             self.instance = weakref.ref(instance, _Gone(parent, self._key))
@@ -111,7 +110,7 @@ class InstanceMountPoint(MountPoint):
         """Whether somebody else has put their code where ours was."""
         return self.parent.displaced
 
-    def site(self) -> Site:
+    def site(self) -> MountSite:
         if self.instance() is None:
             raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
         return self.parent.site()
