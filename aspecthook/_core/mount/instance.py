@@ -146,14 +146,14 @@ class InstanceMountPoint(MountPoint):
     def reset(self, place: Place | None) -> None:
         """Link the chain again at the next call for this instance."""
         if place is not None:
-            place.instances[self._key] = _InstanceFirst(self, place)
+            place.put_instance(self._key, _InstanceFirst(self, place))
 
     @under_lock
     def bind(self, place: Place) -> Callable[..., Any]:
         """Return the function that runs the calls of this instance."""
         bound = place.bind(self.chain())
         if self.parent.instances.get(self._key) is self:
-            place.instances[self._key] = bound
+            place.put_instance(self._key, bound)
         return bound
 
 

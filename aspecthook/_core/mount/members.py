@@ -66,8 +66,8 @@ class Members(Attribute):
         self.emission = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
-        # What weavings share at this mount point; kept here, so that all of it dies together. None: nothing yet.
-        self.woven: dict[object, Any] | None = None
+        # What weavings share at this mount point; kept here, so that all of it dies together.
+        self.woven: tuple[Any, ...] = ()
 
     # What a subclass decides.
 

@@ -191,6 +191,10 @@ def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
     return copy
 
 
+# Of a place that has had none; it stays empty.
+_NO_INSTANCES: dict[int, Callable[..., Any]] = {}
+
+
 @final
 class _TakenOut(weakref.ref[CodeType]):
     """Code of ours that was taken out of its place, which forgets it once it is gone."""
@@ -249,7 +253,8 @@ class Place(Occupancy):
         self._taken_out: tuple[_TakenOut, ...] = ()
         self.under: Place | None = None
         self.moved: Moved | None = None
-        self.instances: dict[int, Callable[..., Any]] = {}
+        # What runs the calls of each instance that has hooks, by its `id`.
+        self.instances = _NO_INSTANCES
         self._mount: Mounted | None = None
         self._aside: Callable[..., Any] | None = None
         # Where code that is not used any more is still there, or parts of it for ever, it is used again.
@@ -473,6 +478,12 @@ class Place(Occupancy):
         if self._aside is None:
             self._aside = self.bind(self._chain(), instances=bool(self.instances))
         return self._aside
+
+    def put_instance(self, key: int, run: Callable[..., Any]) -> None:
+        """Set what runs the calls of an instance; under the lock."""
+        if self.instances is _NO_INSTANCES:
+            self.instances, self._linker = {}, None
+        self.instances[key] = run
 
     def bind(
         self,
