@@ -74,7 +74,7 @@ class SharedHook:
 
     def hold(self, claim: Claim) -> None:
         """Add the claim of one more weaving; under the lock."""
-        self._claims = (*self._claims, claim)
+        self._claims = (*self._claims, claim) if self._claims else claim.alone
         cls = claim.heir.cls() if claim.heir is not None else None
         if cls is not None:
             shared: weakref.ref[SharedHook] = weakref.ref(self)
