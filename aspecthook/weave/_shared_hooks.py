@@ -177,7 +177,7 @@ def acquire(
             if put is not None:
                 hook = put()
             else:
-                hook = mount.admit(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
+                hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
             shared = SharedHook(key, mount, hook)
             _replace(mount, found, shared)
         else:
