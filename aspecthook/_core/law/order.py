@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
-_rank = attrgetter("priority", "added")
-
-
 def arrange(hooks: Iterable[Hook], label: str = "") -> tuple[Hook, ...]:
     """Return hooks of one kind in their total order; `label` names the mount point in messages.
 
     Raises:
         HookOrderError: Their constraints form a cycle, which the message spells out.
     """
-    ranked = sorted(hooks, key=_rank)
+    ranked = sorted(hooks, key=attrgetter("priority", "added"))
     if not [hook for hook in ranked if hook.before or hook.after]:
         return tuple(ranked)
     followers, waiting = _graph(ranked)
