@@ -13,13 +13,13 @@ from functools import lru_cache
 from itertools import count
 from sys import version, version_info
 from types import CodeType
-from typing import Any, final
 
 from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
+from aspecthook._hints import Any, final
 
 from .text import Text
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Codes, Linker, template
@@ -19,10 +18,10 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.shown import Shown, shown_by
-from aspecthook._core.law.signature import Emission
+from aspecthook._core.law.signature import Emission, Shown, shown_by
 from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError
+from aspecthook._hints import TYPE_CHECKING, Any, Protocol, cast, final
 
 from .lock import under_lock
 from .occupancy import GONE, Occupancy

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
@@ -20,6 +19,7 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookLookupError, plural, printable, qualified
+from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from .lock import under_lock
 from .members import Members

@@ -10,12 +10,11 @@ import copy
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, cast, final
 
 from aspecthook._core.law.call import Described, Site
 from aspecthook._core.law.hook import Hook
-from aspecthook._core.law.shown import Shown
-from aspecthook._core.law.signature import Emission
+from aspecthook._core.law.signature import Emission, Shown
+from aspecthook._hints import TYPE_CHECKING, Any, cast, final
 
 from .instance import InstanceMountPoint
 from .lock import under_lock
