@@ -186,7 +186,7 @@ class Hook(Handle):
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
         # The key of its callable.
-        self.identity = identity(self.function)
+        self.identity = _shared(identity(self.function))
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.priority = conditions.priority
         self.before, self.after = conditions.before, conditions.after
@@ -386,9 +386,9 @@ class Hook(Handle):
 
 
 @lru_cache(1024)
-def _shared(shape: tuple[object, ...]) -> tuple[object, ...]:
-    """Return one tuple for all that are equal, since most hooks have one of a few shapes."""
-    return shape
+def _shared(key: object) -> Any:
+    """Return one object for all that are equal: most hooks have one of a few shapes, and many the same callable."""
+    return key
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:
