@@ -14,11 +14,14 @@ from aspecthook._lazy import lazy
 if TYPE_CHECKING:
     from ._calls import RecordedCall, RecordedError
     from ._json_lines import JsonLines
+    from ._profile import Cost, Costs, profile
     from ._reading import RecordingError, read
     from ._recorder import RecordWarning, Sink
     from ._tape import Tape, record
 
 __all__ = [
+    "Cost",
+    "Costs",
     "JsonLines",
     "RecordWarning",
     "RecordedCall",
@@ -26,6 +29,7 @@ __all__ = [
     "RecordingError",
     "Sink",
     "Tape",
+    "profile",
     "read",
     "record",
 ]
@@ -33,6 +37,7 @@ __all__ = [
 _MODULES = {
     "_calls": ("RecordedCall", "RecordedError"),
     "_json_lines": ("JsonLines",),
+    "_profile": ("Cost", "Costs", "profile"),
     "_reading": ("RecordingError", "read"),
     "_recorder": ("RecordWarning", "Sink"),
     "_tape": ("Tape", "record"),

@@ -16,7 +16,7 @@ _MOST_TURNS = 1_000
 class Function:
     """What is known of a function that is recorded. It keeps the function itself not alive."""
 
-    __slots__ = ("extra", "file", "label", "line", "name", "site")
+    __slots__ = ("extra", "file", "label", "left_out", "line", "name", "site")
 
     def __init__(self, label: str, file: str | None = None, line: int | None = None, site: Site | None = None) -> None:
         self.label = label
@@ -24,6 +24,9 @@ class Function:
         self.file = file
         self.line = line
         self.site = site
+        # Stands for its calls that are left out.
+        self.left_out = RecordedCall(self, 0.0)
+        self.left_out.kept = False
         # The name of its ``**kwargs``.
         signature = None if site is None else site.signature
         self.extra = None if signature is None or signature.varkw is None else signature.names[signature.varkw]
@@ -168,9 +171,7 @@ class RecordedCall:
     @property
     def result(self) -> Any:
         """What the call returned; None while it runs, and if it failed."""
-        if self._redaction is not None and self._redaction.active:
-            return self._redaction.redacted("result", self._result)
-        return self._result
+        return self._result if self._redaction is None else self._redaction.redacted("result", self._result)
 
     @property
     def ended(self) -> bool:
@@ -217,7 +218,7 @@ class RecordedCall:
     @property
     def shortener(self) -> Shortener:
         """What makes the texts of its values."""
-        return PLAIN if self._redaction is None or not self._redaction.active else Shortener(self._redaction)
+        return (self._redaction or PLAIN).shortener
 
     def __str__(self) -> str:
         shown = [f"{name}={text}" for name, text in self.shown_arguments().items() if name not in ("self", "cls")]

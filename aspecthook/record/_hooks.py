@@ -7,18 +7,17 @@ coroutines and generators there is a third, which notes their turns.
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from time import perf_counter
-from types import coroutine
 from typing import Any, final
 
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.streams import start
 from aspecthook._core.mount.point import MountPoint
 from aspecthook.weave._shared_hooks import HookForEach
 
-from ._calls import Function, RecordedCall
-from ._recorder import End, Recorder, current
+from ._calls import Function
+from ._driving import adriven, awaited, driven
+from ._recorder import End, RecordedTurns, Recorder, current
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -136,17 +135,17 @@ class Hooks:
         async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded = call.state.get(key)
             source = proceed()
-            return await (source if recorded is None else _awaited(recorder, recorded, source))
+            return await (source if recorded is None else awaited(RecordedTurns(recorder, recorded), source))
 
         def of_generator(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded = call.state.get(key)
             source = proceed()
-            return source if recorded is None else _resumed(recorder, recorded, source)
+            return source if recorded is None else driven(RecordedTurns(recorder, recorded), source)
 
         def of_async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
             recorded = call.state.get(key)
             source = proceed()
-            return source if recorded is None else _aresumed(recorder, recorded, source)
+            return source if recorded is None else adriven(RecordedTurns(recorder, recorded), source)
 
         if style == "coroutine":
             return of_coroutine
@@ -237,57 +236,3 @@ def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..
             recorder.take_now(strand, (about, clock(), result if arguments else None, exc))
 
     return end
-
-
-# Turns
-
-
-def _resumed(recorder: Recorder, call: RecordedCall, source: Any) -> Generator[Any, Any, Any]:
-    """Drive a generator, or a coroutine, as ``yield from`` does (PEP 380), and note each turn."""
-    step, sent = source.send, None
-    while True:
-        before = recorder.enter(call)
-        try:
-            item = step(sent)
-        except StopIteration as stop:
-            return stop.value
-        finally:
-            sent = None  # else the exception that was thrown in and this frame would keep each other alive
-            recorder.leave(call, before)
-        try:
-            sent = yield item
-        except GeneratorExit:
-            before = recorder.enter(call)
-            try:
-                source.close()
-            finally:
-                recorder.leave(call, before)
-            raise
-        except BaseException as error:
-            step, sent = source.throw, error
-        else:
-            step = source.send
-
-
-_awaited: Callable[[Recorder, RecordedCall, Any], Any] = coroutine(_resumed)
-
-
-async def _aresumed(recorder: Recorder, call: RecordedCall, source: Any) -> AsyncGenerator[Any, Any]:
-    """Drive an async generator, and note each turn."""
-    step: Any = start(source)
-    while True:
-        try:
-            item = await _awaited(recorder, call, step)
-        except StopAsyncIteration:
-            return
-        finally:
-            step = None
-        try:
-            sent = yield item
-        except GeneratorExit:
-            await _awaited(recorder, call, source.aclose())
-            raise
-        except BaseException as error:
-            step = source.athrow(error)
-        else:
-            step = source.asend(sent)

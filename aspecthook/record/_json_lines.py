@@ -20,6 +20,8 @@ from ._calls import Function, RecordedCall
 
 VERSION = 1
 
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
 
 @final
 class JsonLines:
@@ -147,7 +149,7 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return _encode(entry) + "\n"
 
 
 def write_lines(entries: Iterable[dict[str, Any]], path: str | PathLike[str]) -> None:

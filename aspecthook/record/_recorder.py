@@ -191,23 +191,6 @@ class Recorder:
         finally:
             strand.busy = False
 
-    def enter(self, call: RecordedCall) -> RecordedCall | None:
-        """Begin a turn of a call; return what ran in this context before."""
-        before = current.get()
-        call._outer = before
-        current.set(call)
-        strand = self.here.strand
-        if not strand.busy:
-            self.note_turn(strand, call, "enter")
-        return before
-
-    def leave(self, call: RecordedCall, before: RecordedCall | None) -> None:
-        """End a turn of a call."""
-        strand = self.here.strand
-        if not strand.busy:
-            self.note_turn(strand, call, "leave")
-        current.set(before)
-
     def now(self) -> float:
         """Return the time since the tape began."""
         return _clock() - self.epoch
@@ -260,17 +243,23 @@ class Recorder:
         about, at = note[0], note[1] - self.epoch
         if type(about) is Function:
             _, _, args, kwargs, outer = note
+            if self.limits.active and self._leaves_out(strand, outer):
+                strand.stack.append(about.left_out)
+                return
             call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
             call.parent = None if outer is None else outer.of(self)
-            self._add(strand, call)
+            self._add(strand, call, drawn=True)
             self._push(strand.stack, call)
         elif type(about) is End:
             self._end(strand, about.function, at, note[2], note[3])
         elif type(about) is RecordedCall:
             self._turn(strand, about, at, note[2])
 
-    def _add(self, strand: Strand, call: RecordedCall) -> None:
-        """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far."""
+    def _add(self, strand: Strand, call: RecordedCall, *, drawn: bool = False) -> None:
+        """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far.
+
+        `drawn` says whether it is known already that the tree it begins is recorded.
+        """
         stack = strand.stack
         top = stack[-1] if stack else None
         parent = call.parent = _deeper(top, call.parent)
@@ -278,7 +267,7 @@ class Recorder:
         if call.task is None and top is not None and parent is top:
             call.task = top.task
         if self.limits.active:
-            self._limit(call, parent)
+            self._limit(call, parent, drawn=drawn)
         if not call.kept:
             return
         if self.redaction.active:
@@ -291,21 +280,35 @@ class Recorder:
             self.open[call.number] = call
             self._send("begin", call)
 
-    def _limit(self, call: RecordedCall, parent: RecordedCall | None) -> None:
+    def _leaves_out(self, strand: Strand, outer: RecordedCall | None) -> bool:
+        """Whether a call is left out with its tree, so that nothing need be known of it."""
+        if strand.stack:
+            return not strand.stack[-1].kept
+        if (outer is not None and outer.of(self) is not None) or self._draw():
+            return False
+        self.left_out["sample"] += 1
+        return True
+
+    def _draw(self) -> bool:
+        """Whether the next tree is recorded."""
+        return self.limits.sample >= 1.0 or self._random.random() < self.limits.sample
+
+    def _limit(self, call: RecordedCall, parent: RecordedCall | None, *, drawn: bool) -> None:
         limits = self.limits
+        why = None
         if parent is not None and not parent.kept:
             call.kept = False
-        elif parent is None and limits.sample < 1.0 and self._random.random() >= limits.sample:
-            call.kept = False
-            self.left_out["sample"] += 1
+        elif parent is None and not drawn and not self._draw():
+            why = "sample"
         elif limits.max_depth is not None and call.depth >= limits.max_depth:
-            call.kept = False
-            self.left_out["max_depth"] += 1
+            why = "max_depth"
         elif limits.max_calls is not None and self._kept >= limits.max_calls:
-            call.kept = False
-            self.left_out["max_calls"] += 1
+            why = "max_calls"
         else:
             self._kept += 1
+        if why is not None:
+            call.kept = False
+            self.left_out[why] += 1
 
     def _end(self, strand: Strand, function: Function, at: float, result: Any, exc: BaseException | None) -> None:
         stack = strand.stack
@@ -317,7 +320,8 @@ class Recorder:
         else:  # an earlier pre hook has ended the call before it was seen to begin
             call = RecordedCall(function, at, None, self.redaction)
             self._add(strand, call)
-        self.finish(call, at, result, exc)
+        if call.kept:
+            self.finish(call, at, result, exc)
 
     def finish(self, call: RecordedCall, at: float, result: Any, exc: BaseException | None) -> None:
         """Record the end of a call."""
@@ -414,6 +418,34 @@ class Recorder:
                     forked()
                 except Exception as error:
                     self._drop(sink, error)
+
+
+@final
+class RecordedTurns:
+    """Notes the turns of a coroutine or a generator, and sets what runs in its context meanwhile."""
+
+    __slots__ = ("_before", "_call", "_recorder")
+
+    def __init__(self, recorder: Recorder, call: RecordedCall) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._before: RecordedCall | None = None
+
+    def enter(self) -> None:
+        """Begin a turn."""
+        self._before = self._call._outer = current.get()
+        current.set(self._call)
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "enter")
+
+    def leave(self) -> None:
+        """End a turn."""
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "leave")
+        before, self._before = self._before, None
+        current.set(before)
 
 
 def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:

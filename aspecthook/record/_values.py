@@ -84,6 +84,8 @@ class Redaction:
         self._known: dict[str, bool] = {}
         self._secrets: dict[str, _Secret] = {}
         self._longest = 0
+        # Makes the texts of values.
+        self.shortener = Shortener(self)
 
     def hides(self, name: str, value: object) -> bool:
         """Whether a value is redacted."""
@@ -187,6 +189,13 @@ class Shortener(Repr):
 
     def text(self, value: object) -> str:
         """Return the shortened text of a value in one line, or what kept it from being made."""
+        kind = type(value)
+        if kind in _PLAIN_TYPES and not self._redaction.active:
+            if kind is str:
+                if len(cast("str", value)) < self.maxstring - 1 and cast("str", value).isprintable():
+                    return repr(value)
+            elif kind is not int or -_BIG < cast("int", value) < _BIG:
+                return repr(value)
         try:
             text = self.repr(value)
         except Exception as error:  # a repr that fails must not hide what happened
@@ -264,6 +273,10 @@ class Shortener(Repr):
         return _cut(self._redaction.masked(repr(x)), self.maxother)
 
 
+# Of these most texts are short and plain; that is seen at once.
+_PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
+_BIG = 10**30
+
 _SHOWS: dict[object, str] = {
     str.__repr__: "repr_str",
     bytes.__repr__: "repr_bytes",
@@ -284,7 +297,7 @@ def _cut(text: str, longest: int) -> str:
     return f"{text[:first]}...{text[first + 3 - longest :]}"
 
 
-PLAIN = Shortener(Redaction(None))
+PLAIN = Redaction(None)
 
 # Return the shortened text of a value, whatever its `repr` does.
-shortened = PLAIN.text
+shortened = PLAIN.shortener.text

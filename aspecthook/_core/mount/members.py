@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
@@ -34,6 +33,7 @@ from aspecthook._errors import (
     printable,
     warn,
 )
+from aspecthook._hints import Any, Unpack, cast
 
 from .adding import KindHooks, check_types, shown_name
 from .lock import under_lock
@@ -41,6 +41,10 @@ from .lock import under_lock
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _NO_PAUSES: frozenset[object] = frozenset()
+
+
+# What is told of each new hook: a profile that is being made.
+observers: list[Callable[[Members, Hook], None]] = []
 
 
 class Members(Attribute):
@@ -320,9 +324,11 @@ class Members(Attribute):
                 return
 
     def announce(self, hook: Hook) -> None:
-        """Notify the pytest plugin of a new hook, if pytest has loaded it."""
+        """Notify whoever observes hooks of a new one, and the pytest plugin, if pytest has loaded it."""
         # It imports modules, so this is not under the lock. It is itself loaded into every run of pytest and must not
         # import us, so it is looked up here for each hook.
+        for observe in observers:
+            observe(self, hook)
         hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
         if hook_added is not None:
             hook_added(self, hook)

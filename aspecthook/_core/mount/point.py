@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
@@ -20,9 +19,9 @@ from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.shown import Shown, shown_by
-from aspecthook._core.law.signature import Emission, Signature
+from aspecthook._core.law.signature import Emission, Shown, Signature, shown_by
 from aspecthook._errors import HookLookupError, plural, printable, qualified
+from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
 from .lock import under_lock
 from .members import Members
