@@ -373,6 +373,8 @@ class Weaving:
     ) -> None:
         claim = self._claim if spot.heir is None else Claim(spot.heir, self._blocks, paused=self._paused)
         shared = acquire(mount, wanted, claim, again=self._again, put=put)
+        if shared is None:
+            return
         if spot.loose or claim is not self._claim:
             self._own[key] = _Own(claim, mount if spot.loose else None)
         else:
