@@ -125,7 +125,9 @@ class MountPoint(Members):
         return self.place is not None and self.place.displaced
 
     def explain(self) -> str:
-        """Return the source of a call as it is now, with the name, file and line of each hook beside it."""
+        """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
+        from .table import as_text
+
         chain = self.chain()
         if not chain.everything():
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
@@ -134,7 +136,9 @@ class MountPoint(Members):
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
+        acting = chain.everything()
+        table = as_text(self._title(len(acting)), self.rows(acting))
+        return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
 
     def __repr__(self) -> str:
         return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
