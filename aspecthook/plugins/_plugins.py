@@ -89,7 +89,9 @@ class Plugin:
         """Add hooks, in the state that they are to have if the plugin was disabled or unregistered meanwhile."""
         for row in rows:
             mount, mark = row.mount, row.mark
-            hook = mount.admit(mark.kind, row.method, mark.types, row.options, row.gate if self._enabled else _CLOSED)
+            hook = mount.add_hook(
+                mark.kind, row.method, mark.types, row.options, row.gate if self._enabled else _CLOSED
+            )
             self._keep(row, hook)
 
     @under_lock

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.answers import Return
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import name_of, signature_of, type_of
-from aspecthook._core.law.flavour import a_function, flavour_of
+from aspecthook._core.law.callables import a_function, flavour_of, name_of, signature_of, type_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import awithin, within
 from aspecthook._errors import HookTypeError, brief, described

@@ -166,7 +166,7 @@ def acquire(
             if put is not None:
                 hook = put()
             else:
-                hook = mount.admit(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
+                hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
             found = mount.woven[key] = SharedHook(key, mount, hook)
         else:
             mount.ensure()

@@ -252,7 +252,7 @@ class World:
                 options["when"] = self._build_predicate(f"when{place}", options["when"])
             # A weaving puts a gate on its hooks, before their own `when`.
             gate = self._build_gate(f"gate{place}", options.pop("gate")) if "gate" in options else None
-            hooks(self.target).admit(spec.kind, self.functions[place], tuple(types), options, gate)  # type: ignore[arg-type]
+            hooks(self.target).add_hook(spec.kind, self.functions[place], tuple(types), options, gate)  # type: ignore[arg-type]
         return self.target
 
     def interpreted(self) -> Callable[..., Any]:

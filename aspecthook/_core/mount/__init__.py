@@ -6,7 +6,7 @@ one instance) and `hookable` (`hookable`, `hooks` and `explain`). The rest serve
 of `members`, `unloading` watches modules that may be unloaded, `who_answers` makes a call that notes the answers of an
 event's subscribers.
 
-A user's `hooks(f).add(...)` goes this way: `Members.add`, `admit`, `new_hook` and `insert`; then `MountPoint._change`,
+A user's `hooks(f).add(...)` goes this way: `Members.add`, `add_hook`, `new_hook`, `insert`; then `MountPoint._change`,
 which puts the stand-in into the function (`_open`, `Place.open`), stores the hook and closes what is empty (`_settle`).
 The next call finds the stand-in: `Place.current` links the chain and puts its code into the function.
 """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
 from aspecthook._core.law.callables import name_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Adding, key_of
 from aspecthook._errors import HookTypeError, brief, entrance
+from aspecthook._hints import Any, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -25,7 +25,7 @@ class Adds(Protocol):
         """What messages call it."""
         ...
 
-    def admit(
+    def add_hook(
         self,
         kind: Kind,
         function: Callable[..., object],
@@ -35,7 +35,7 @@ class Adds(Protocol):
         direct: bool,
         lasting: bool,
     ) -> Hook:
-        """Add a hook; see `Members.admit`."""
+        """Add a hook; see `Members.add_hook`."""
         ...
 
     def unbound(self, function: Any) -> Any:
@@ -93,12 +93,12 @@ def attach(mount: Adds, kind: Kind, args: tuple[Any, ...], options: Adding) -> A
         )
 
     if rest:
-        mount.admit(kind, rest[0], types, options, direct=True, lasting=True)
+        mount.add_hook(kind, rest[0], types, options, direct=True, lasting=True)
         return rest[0]
 
     @entrance
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        mount.admit(kind, function, types, options.copy(), direct=True, lasting=True)
+        mount.add_hook(kind, function, types, options.copy(), direct=True, lasting=True)
         return function
 
     return add

@@ -3,8 +3,9 @@
 The invariant: the hooks are one immutable tuple, in the order in which they were added, and a change replaces it in one
 step. How a change reaches the function is the business of `point`, behind `_change`.
 
-The path of a new hook: `add` reads how it is added, `admit` warns of what is doubtful about it and replays past calls
-to it, `new_hook` makes it and refuses one that could not work, and `insert` puts it among the others under the lock.
+The path of a new hook: `add` reads how it is added, `add_hook` warns of what is doubtful about it and replays past
+calls to it, `new_hook` makes it and refuses one that could not work, and `insert` puts it among the others under the
+lock.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
@@ -33,6 +33,7 @@ from aspecthook._errors import (
     printable,
     warn,
 )
+from aspecthook._hints import TYPE_CHECKING, Any, Unpack, cast
 
 from .adding import KindHooks, check_types
 from .lock import under_lock
@@ -210,9 +211,9 @@ class Members(Attribute):
             HookOptionError: An option has a value that it cannot have; or the callable is a hook already, with others.
             HookOrderError: Its ``before`` and ``after`` contradict those of others. The chain is as it was.
         """
-        return self.admit(kind, function, types, options, direct=True)
+        return self.add_hook(kind, function, types, options, direct=True)
 
-    def admit(
+    def add_hook(
         self,
         kind: Kind,
         function: Callable[..., object],
