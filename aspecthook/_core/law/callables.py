@@ -53,6 +53,8 @@ def code_of(function: object) -> CodeType | None:
     """Return the code that a callable runs, as its author wrote it; None if it is not Python code."""
     inner = unwrap(function)
     if type(inner) is not FunctionType:
+        if CODE in getattr(inner, "__dict__", ()):
+            return cast("CodeType | None", getattr(inner, CODE))
         owner: Any = inner if isinstance(inner, type) else type(inner)
         inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
         if type(inner) is not FunctionType:

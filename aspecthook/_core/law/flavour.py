@@ -10,7 +10,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Literal, TypeAlias, cast
 
-from aspecthook._errors import HookTypeError
+from aspecthook._errors import HookTypeError, article
 
 from .asks import Asks
 from .call import Site
@@ -50,6 +50,12 @@ def _flavour_of_object(value: Any) -> Flavour:
         return flavour_of(value.__wrapped__)  # a `functools.lru_cache` returns what the function inside it returns
     known = isinstance(call, (FunctionType, MethodType, partial, staticmethod))
     return flavour_of(cast("Callable[..., object]", call)) if known else "plain"
+
+
+def a_function(flavour: Flavour) -> str:
+    """Return a flavour as messages call such a function."""
+    word = {"plain": "plain", "async": "coroutine"}.get(flavour, flavour)
+    return f"{article(word)} {word} function"
 
 
 def check_flavour(
