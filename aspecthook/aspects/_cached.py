@@ -1,0 +1,187 @@
+"""Caches, by cachetools."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from threading import Lock
+from typing import Any, NamedTuple, final
+from weakref import WeakSet
+
+from aspecthook._core.law.call import Call, Site
+from aspecthook._errors import HookOptionError, HookTypeError, described, nearest
+
+from ._aspect import AnyHook, Aspect, count, is_async, is_generator, needed, number, refused
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+_MISSING: Any = object()
+
+
+class CacheInfo(NamedTuple):
+    """How well a cache works, as `functools.lru_cache` tells it.
+
+    Example:
+        >>> CacheInfo(hits=3, misses=1, entries=1)
+        CacheInfo(hits=3, misses=1, entries=1)
+    """
+
+    hits: int
+    misses: int
+    entries: int
+
+
+@final
+class Cached(Aspect):
+    """The aspect that `cached` returns: its caches can be looked at and cleared.
+
+    Example:
+        >>> from aspecthook import weave
+        >>> from aspecthook.aspects import cached
+        >>> def price(item):
+        ...     return len(item)
+        >>> prices = cached()
+        >>> with weave(price, aspect=prices):
+        ...     price("tea"), price("tea"), prices.info()
+        (3, 3, CacheInfo(hits=1, misses=1, entries=1))
+    """
+
+    def __init__(self, make: Callable[[Site], AnyHook], caches: WeakSet[_Cache], **settings: object) -> None:
+        super().__init__("cached", make, **settings)
+        self._caches = caches
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        for cache in list(self._caches):
+            cache.clear()
+
+    def info(self) -> CacheInfo:
+        """Return how many calls were answered from the caches, and how many entries there are."""
+        caches = list(self._caches)
+        hits, misses, entries = (
+            (sum(one) for one in zip(*(cache.counts() for cache in caches), strict=True)) if caches else (0, 0, 0)
+        )
+        return CacheInfo(hits, misses, entries)
+
+
+def cached(
+    ttl: float | None = None,
+    *,
+    maxsize: int | None = 128,
+    key: str | tuple[str, ...] | list[str] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Cached:
+    """Keep results, and answer calls with the same arguments from them; by [cachetools](https://cachetools.readthedocs.io).
+
+    Exceptions are not kept. Each mount point has a cache of its own. Calls that run at once with the same arguments may
+    all run the function.
+
+    Args:
+        ttl: For how many seconds a result is kept; None: until it is the one that was used least recently.
+        maxsize: How many results are kept; None: any number.
+        key: The names of the arguments that the result depends on; None: all of them.
+        clock: What tells the time, in seconds.
+
+    Raises:
+        HookOptionError: A setting has a value that it cannot have.
+
+    Example:
+        >>> from aspecthook import weave
+        >>> def rate(currency, client=None):
+        ...     print("asked for", currency)
+        ...     return 1.1
+        >>> with weave(rate, aspect=cached(ttl=60, key="currency")):
+        ...     rate("EUR", object()), rate("EUR", object())
+        asked for EUR
+        (1.1, 1.1)
+    """
+    library = needed("cachetools", "cached")
+    size = float("inf") if maxsize is None else count("cached", "maxsize", maxsize)
+    ttl = None if ttl is None else number("cached", "ttl", ttl)
+    names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    caches: WeakSet[_Cache] = WeakSet()
+
+    def make(site: Site) -> AnyHook:
+        if is_generator(site):
+            raise refused("cached", site, "its items can be taken once; weave a function that returns all of them")
+        store = library.LRUCache(size) if ttl is None else library.TTLCache(size, ttl, timer=clock)
+        cache = _Cache(store, _key(site, names))
+        caches.add(cache)
+
+        def call(proceed: AnyHook, call: Call) -> Any:
+            value = cache.get(of := cache.key(call.arguments))
+            return cache.keep(of, proceed()) if value is _MISSING else value
+
+        async def call_async(proceed: AnyHook, call: Call) -> Any:
+            value = cache.get(of := cache.key(call.arguments))
+            return cache.keep(of, await proceed()) if value is _MISSING else value
+
+        return call_async if is_async(site) else call
+
+    return Cached(make, caches, ttl=ttl, maxsize=maxsize, key=key)
+
+
+def _key(site: Site, names: tuple[str, ...] | None) -> Callable[[Mapping[str, Any]], Hashable]:
+    offered = site.offers()
+    for name in names or ():
+        if name not in offered:
+            raise HookOptionError(
+                f"{site.label}: cached has key={name!r}, and there is no such argument: {', '.join(offered)}"
+                f"{nearest(name, list(offered))}"
+            )
+    extra = None if site.signature.varkw is None else site.signature.names[site.signature.varkw]
+
+    def key(arguments: Mapping[str, Any]) -> Hashable:
+        values: dict[str, Any] = {name: arguments.get(name) for name in names or arguments}
+        if extra is not None and extra in values:
+            values[extra] = tuple(sorted(values[extra].items()))
+        found = tuple(values.values())
+        try:
+            hash(found)
+        except TypeError:
+            for name, value in values.items():
+                try:
+                    hash(value)
+                except TypeError:
+                    raise HookTypeError(
+                        f"{site.label}: cached cannot use the argument {name!r}, {described(value)}, as a key; name "
+                        f"the others, as in cached(key=...)"
+                    ) from None
+            raise
+        return found
+
+    return key
+
+
+@final
+class _Cache:
+    """The results of one mount point."""
+
+    def __init__(self, store: MutableMapping[Hashable, Any], key: Callable[[Mapping[str, Any]], Hashable]) -> None:
+        self.key = key
+        self._store = store
+        self._lock = Lock()
+        self._hits = self._misses = 0
+
+    def get(self, key: Hashable) -> Any:
+        with self._lock:
+            value = self._store.get(key, _MISSING)
+            if value is _MISSING:
+                self._misses += 1
+            else:
+                self._hits += 1
+            return value
+
+    def keep(self, key: Hashable, value: Any) -> Any:
+        with self._lock:
+            self._store[key] = value
+        return value
+
+    def counts(self) -> tuple[int, int, int]:
+        with self._lock:
+            return self._hits, self._misses, len(self._store)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._store.clear()
+            self._hits = self._misses = 0

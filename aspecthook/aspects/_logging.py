@@ -1,0 +1,93 @@
+"""Log entries that name the caller's own file and line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from aspecthook._core.law.call import Site
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
+
+from ._aspect import caller, named
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# Any: a logger of logging, of structlog or of another library with the same methods; or what makes one of a name.
+AnyLogger: TypeAlias = Any
+
+
+def level_number(name: str, setting: str, value: str | int) -> int:
+    """Return a level of logging, which may be given by its name."""
+    levels = logging.getLevelNamesMapping()
+    if isinstance(value, str) and value.upper() in levels:
+        return levels[value.upper()]
+    if not isinstance(value, int) or isinstance(value, bool):
+        known = [level for level in levels if level != "NOTSET"]
+        near = nearest(value.upper(), known) if isinstance(value, str) else ""
+        raise HookOptionError(f"{name}: {setting}={brief(value)}; give a level such as 'INFO'{near}")
+    return value
+
+
+def logger_for(name: str, logger: AnyLogger, site: Site) -> AnyLogger:
+    """Return the logger for a mount point: one that was given, or that of the function's module."""
+    module = site.label.partition(":")[0]
+    if logger is None:
+        return logging.getLogger(module)
+    if isinstance(logger, str) and ":" not in logger:
+        return logging.getLogger(logger)
+    found = named(name, "logger", logger)
+    if callable(found) and not hasattr(found, "info"):
+        found = found(module)
+    if not callable(getattr(found, "info", None)):
+        raise HookTypeError(
+            f"{name}: logger={brief(logger)}; give a logger, its name, or what makes one of a name, such as "
+            "structlog.get_logger"
+        )
+    return found
+
+
+def is_enabled(logger: AnyLogger, level: int) -> bool:
+    """Whether entries of a level are written; loggers of other libraries decide that themselves."""
+    return not isinstance(logger, (logging.Logger, logging.LoggerAdapter)) or logger.isEnabledFor(level)
+
+
+def write(
+    logger: AnyLogger,
+    level: int,
+    site: Site,
+    text: str,
+    event: str,
+    fields: Mapping[str, Any],
+    error: str | None = None,
+) -> None:
+    """Write one entry that names the caller's line: to logging a text, to others an event with fields.
+
+    Args:
+        logger: From `logger_for`.
+        level: The number of the level.
+        site: The mount point.
+        text: The text.
+        event: The event.
+        fields: Its fields.
+        error: The traceback of an exception.
+    """
+    at = caller()
+    if at is not None:
+        file, line, function = at.f_code.co_filename, at.f_lineno, at.f_code.co_name
+    else:  # nothing else runs in this thread
+        file, line, function = site.model.co_filename, site.model.co_firstlineno, site.model.co_name
+    more: Any = {}
+    if isinstance(logger, logging.LoggerAdapter):
+        text, more = logger.process(text, more)
+        logger = logger.logger
+    if isinstance(logger, logging.Logger):
+        # Not by its methods: those name the first line outside of `logging`, and that is ours.
+        record = logger.makeRecord(logger.name, level, file, line, text, (), None, function, more.get("extra"))
+        record.exc_text = error
+        logger.handle(record)
+        return
+    if error is not None:
+        more["exception"] = error
+    method = getattr(logger, logging.getLevelName(level).lower(), logger.info)
+    method(event, **fields, **more, pathname=file, lineno=line, func_name=function)
