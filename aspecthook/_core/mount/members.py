@@ -11,10 +11,10 @@ lock.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
@@ -35,8 +35,11 @@ from aspecthook._errors import (
     warn,
 )
 
-from .adding import KindHooks, check_types, shown_name
+from .adding import KindHooks, check_types
 from .lock import under_lock
+
+if TYPE_CHECKING:
+    from .table import Row
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -152,12 +155,25 @@ class Members(Attribute):
         return found
 
     def __str__(self) -> str:
-        """Return the hooks, one a line, and what `before` and `after` name that is no hook here."""
-        lines = [f"{self.name}, {plural(len(self._members), 'hook')}"]
-        for hook in self:
-            lines.append(f"  {hook.who}, priority {hook.priority}")
-            lines += [f"    {option}={shown_name(one)}{why}" for option, one, why in self._unmet(hook)]
-        return "\n".join(map(printable, lines))
+        """Return the hooks as a table, in the order in which they run."""
+        from .table import as_text
+
+        return as_text(self._title(len(self)), self.rows(self))
+
+    def _repr_html_(self) -> str:
+        """Return the hooks as a table for notebooks."""
+        from .table import as_html
+
+        return as_html(self._title(len(self)), self.rows(self))
+
+    def _title(self, count: int) -> str:
+        return f"{printable(self.name)}, {plural(count, 'hook')}"
+
+    def rows(self, hooks: Iterable[Hook]) -> list[Row]:
+        """Return hooks as they are shown."""
+        from .table import rows_of
+
+        return rows_of(hooks, self._unmet)
 
     def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
         """Yield the names in `before` and `after` of a hook that no hook has, and why."""

@@ -32,10 +32,12 @@ from .unloading import is_lasting, module_of, watch, watch_hook
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Record
 
+    from .diagram import Diagram
+
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # What completion shows; the other names without an underscore serve the rooms above this one.
-_PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove")
+_PUBLIC = ("add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove")
 
 
 class Dependent(Protocol):
@@ -125,7 +127,9 @@ class MountPoint(Members):
         return self.place is not None and self.place.displaced
 
     def explain(self) -> str:
-        """Return the source of a call as it is now, with the name, file and line of each hook beside it."""
+        """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
+        from .table import as_text
+
         chain = self.chain()
         if not chain.everything():
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
@@ -134,7 +138,27 @@ class MountPoint(Members):
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
+        acting = chain.everything()
+        table = as_text(self._title(len(acting)), self.rows(acting))
+        return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
+
+    def diagram(self) -> Diagram:
+        """Return a diagram of a call as it is now, from the caller to the target and back: SVG, as text.
+
+        Notebooks show it as an image. It is light or dark as its reader's screen is, and needs nothing else.
+
+        Example:
+            >>> from aspecthook import hookable, hooks
+            >>> @hookable
+            ... def price(item): ...
+            >>> price.post(print)
+            <built-in function print>
+            >>> "post hook print" in hooks(price).diagram()
+            True
+        """
+        from .diagram import draw
+
+        return draw(self.name, self.rows(self.chain().everything()))
 
     def __repr__(self) -> str:
         return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
