@@ -11,17 +11,20 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import resolve_name
 from types import FrameType, FunctionType
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.invoke import awaitable
+from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
 from aspecthook._errors import HookOptionError, HookTypeError, brief, is_ours
-from aspecthook.weave import around
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Types: TypeAlias = "type[BaseException] | str | tuple[type[BaseException] | str, ...] | list[str]"
+# The flags of code that can await: an event loop's own cannot.
+_AWAITING = COROUTINE | ITERABLE_COROUTINE | ASYNC_GENERATOR
+
 # Any: a hook asks for what it needs by name.
 AnyHook: TypeAlias = Callable[..., Any]
 
@@ -48,7 +51,6 @@ class Aspect(Maker):
         self.__name__ = name
         self._make = make
         self._settings = settings
-        self.hook = around(self)  # `weave` takes the marked attributes of an aspect
 
     def make(self, mount: Owner, who: object) -> AnyHook:  # noqa: ARG002  # a refusal names the mount point
         """Return the hook for one mount point."""
@@ -86,8 +88,9 @@ def needed(library: str, name: str, extra: str = "aspects") -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{library}.".startswith(f"{error.name}."):
             raise
+        missing = error.name.partition(".")[0]
         raise ModuleNotFoundError(
-            f"aspecthook.aspects.{name} needs {error.name}; pip install 'aspecthook[{extra}]'", name=error.name
+            f"aspecthook.aspects.{name} needs {missing}; pip install 'aspecthook[{extra}]'", name=error.name
         ) from None
 
 
@@ -151,9 +154,27 @@ async def wait_by(sleep: Callable[[float], Any], seconds: float) -> None:
 # The caller.
 
 
-def caller() -> FrameType | None:
-    """Return the frame that called the woven function; None if this thread runs nothing else."""
+class Place(NamedTuple):
+    """A line of a program."""
+
+    file: str
+    line: int
+    function: str
+    # Any: the globals of a module.
+    space: dict[str, Any]
+
+
+def caller(site: Site) -> Place:
+    """Return the line that called the woven function; if only a thread or an event loop did, where the function is."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (is_ours(frame) or frame.f_code.co_filename.startswith("<aspecthook ")):
+    while frame is not None and is_inner(frame):
         frame = frame.f_back
-    return frame
+    if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
+        space = getattr(site.function(), "__globals__", {})
+        return Place(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
+    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
+
+
+def is_inner(frame: FrameType) -> bool:
+    """Whether a frame runs this package, or code that was compiled for a mount point."""
+    return is_ours(frame) or frame.f_code.co_filename.startswith("<aspecthook ")

@@ -104,7 +104,8 @@ def circuit(on: Types = Exception, *, failures: int = 5, reset: float = 30.0) ->
                 raise
             else:
                 with counting:
-                    breaker.__exit__(None, None, None)
+                    if breaker.state != "open":  # a call that began before it was opened says nothing
+                        breaker.__exit__(None, None, None)
             finally:
                 if state == "half_open":
                     trial.release()

@@ -52,13 +52,9 @@ def deprecated(
         )
 
         def hook() -> Generator[None]:
-            frame = caller()
-            if frame is None:
-                warnings.warn(message, kind, stacklevel=1)
-            else:
-                module = frame.f_globals.get("__name__", "<unknown>")
-                registry = frame.f_globals.setdefault("__warningregistry__", {})
-                warnings.warn_explicit(message, kind, frame.f_code.co_filename, frame.f_lineno, module, registry)
+            at = caller(site)
+            module, registry = at.space.get("__name__", "<unknown>"), at.space.setdefault("__warningregistry__", {})
+            warnings.warn_explicit(message, kind, at.file, at.line, module, registry)
             yield
 
         return hook

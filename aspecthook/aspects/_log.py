@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from time import perf_counter
-from traceback import format_exception
 from typing import Any, final
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._values import Redact, Redaction, Shortener
 
 from ._aspect import AnyHook, Aspect
-from ._logging import AnyLogger, is_enabled, level_number, logger_for, write
+from ._logging import AnyLogger, is_enabled, level_number, logger_for, shown_time, traceback_of, write
 from ._turns import observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -51,11 +50,11 @@ def log(
         >>> from aspecthook import weave
         >>> def login(user, password):
         ...     return True
-        >>> logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s", level="INFO", force=True)
-        >>> with weave(login, aspect=log(redact="password")):
-        ...     login("ann", "hunter22")
-        INFO ...:login(user='ann', password=<redacted>) -> True in ... ms
-        True
+        >>> logger = logging.Logger("shop")
+        >>> logger.addHandler(logging.StreamHandler(sys.stdout))
+        >>> with weave(login, aspect=log(logger, redact="password")):
+        ...     welcome = login("ann", "hunter22")
+        aspecthook...login(user='ann', password=<redacted>) -> True in ...
     """
     success = level_number("log", "level", level)
     failure = level_number("log", "error_level", error_level)
@@ -100,12 +99,12 @@ def log(
                 fields = {**self.fields(), "duration": seconds}
                 if exc is not None:
                     text = shortener.text(exc)
-                    error = redaction.masked("".join(format_exception(exc))).rstrip()
+                    error = redaction.masked(traceback_of(exc))
                     write(
                         to,
                         level,
                         site,
-                        f"{self.called()} raised {text} in {seconds * 1000:.3g} ms",
+                        f"{self.called()} raised {text} in {shown_time(seconds)}",
                         "call failed",
                         {**fields, "error": text},
                         error,
@@ -115,7 +114,7 @@ def log(
                 if result:
                     fields["result"] = shortener.text(redaction.redacted("result", value))
                     shown = f" -> {fields['result']}"
-                write(to, level, site, f"{self.called()}{shown} in {seconds * 1000:.3g} ms", "call", fields)
+                write(to, level, site, f"{self.called()}{shown} in {shown_time(seconds)}", "call", fields)
 
         return observed(site, Entry)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from traceback import format_exception
 from typing import Any, TypeAlias
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 
-from ._aspect import caller, named
+from ._aspect import caller, is_inner, named
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -47,6 +48,22 @@ def logger_for(name: str, logger: AnyLogger, site: Site) -> AnyLogger:
     return found
 
 
+def shown_time(seconds: float) -> str:
+    """Return a duration as people read it."""
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def traceback_of(exc: BaseException) -> str:
+    """Return the traceback of an exception from where the woven function begins."""
+    trace = exc.__traceback__
+    while trace is not None and is_inner(trace.tb_frame):
+        trace = trace.tb_next
+    return "".join(format_exception(type(exc), exc, trace)).rstrip()
+
+
 def is_enabled(logger: AnyLogger, level: int) -> bool:
     """Whether entries of a level are written; loggers of other libraries decide that themselves."""
     return not isinstance(logger, (logging.Logger, logging.LoggerAdapter)) or logger.isEnabledFor(level)
@@ -72,22 +89,18 @@ def write(
         fields: Its fields.
         error: The traceback of an exception.
     """
-    at = caller()
-    if at is not None:
-        file, line, function = at.f_code.co_filename, at.f_lineno, at.f_code.co_name
-    else:  # nothing else runs in this thread
-        file, line, function = site.model.co_filename, site.model.co_firstlineno, site.model.co_name
+    at = caller(site)
     more: Any = {}
     if isinstance(logger, logging.LoggerAdapter):
         text, more = logger.process(text, more)
         logger = logger.logger
     if isinstance(logger, logging.Logger):
         # Not by its methods: those name the first line outside of `logging`, and that is ours.
-        record = logger.makeRecord(logger.name, level, file, line, text, (), None, function, more.get("extra"))
+        record = logger.makeRecord(logger.name, level, at.file, at.line, text, (), None, at.function, more.get("extra"))
         record.exc_text = error
         logger.handle(record)
         return
     if error is not None:
         more["exception"] = error
     method = getattr(logger, logging.getLevelName(level).lower(), logger.info)
-    method(event, **fields, **more, pathname=file, lineno=line, func_name=function)
+    method(event, **fields, **more, pathname=at.file, lineno=at.line, func_name=at.function)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from traceback import format_exception
 from typing import Any, TypeAlias, final
 
 from aspecthook._core.law.call import Call, Site
@@ -12,6 +11,7 @@ from aspecthook._errors import HookOptionError, brief, nearest
 from aspecthook._values import Redact, Redaction, Shortener
 
 from ._aspect import AnyHook, Aspect, needed
+from ._logging import traceback_of
 from ._turns import observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -103,7 +103,7 @@ def span(
                     event = {
                         "exception.type": f"{type(exc).__module__}.{type(exc).__qualname__}",
                         "exception.message": message,
-                        "exception.stacktrace": redaction.masked("".join(format_exception(exc))),
+                        "exception.stacktrace": redaction.masked(traceback_of(exc)),
                     }
                     self.span.add_event("exception", event)
                     self.span.set_status(failed(trace.StatusCode.ERROR, f"{type(exc).__name__}: {message}"))

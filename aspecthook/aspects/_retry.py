@@ -10,7 +10,7 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.streams import start
 from aspecthook._errors import HookOptionError
 
-from ._aspect import AnyHook, Aspect, Types, count, exceptions, is_async, is_generator, needed, number, wait_by
+from ._aspect import AnyHook, Aspect, Types, count, exceptions, is_async, is_generator, named, needed, number, wait_by
 from ._turns import AsyncSteps, Steps
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -24,7 +24,7 @@ def retry(
     max_wait: float = 5.0,
     jitter: float = 0.1,
     timeout: float | None = None,
-    on_result: Callable[[Any], bool] | None = None,
+    on_result: Callable[[Any], bool] | str | None = None,
     sleep: Callable[[float], Any] | None = None,
 ) -> Aspect:
     """Call again what has failed; by [tenacity](https://tenacity.readthedocs.io).
@@ -39,7 +39,8 @@ def retry(
         max_wait: The most seconds between two attempts.
         jitter: Up to so many seconds are added at random, so that many callers do not try at the same moment.
         timeout: After so many seconds since the first attempt there is no other one.
-        on_result: A predicate on results: those that are worth another attempt.
+        on_result: A predicate on results, or its name: those that are worth another attempt. Of a generator, it is
+            asked about the first item.
         sleep: What waits instead of `time.sleep` and, for async functions, of the sleep of the loop that runs.
 
     Raises:
@@ -71,8 +72,9 @@ def retry(
         "retry": tenacity.retry_if_exception(_worth(on)),
         "retry_error_callback": lambda state: state.outcome.result(),
     }
-    if on_result is not None:
-        settings["retry"] |= tenacity.retry_if_result(lambda result: result is not _ENDED and on_result(result))
+    again = named("retry", "on_result", on_result)
+    if again is not None:
+        settings["retry"] |= tenacity.retry_if_result(lambda result: result is not _ENDED and again(result))
 
     def make(site: Site) -> AnyHook:
         waits = {} if sleep is None else {"sleep": partial(wait_by, sleep) if is_async(site) else sleep}

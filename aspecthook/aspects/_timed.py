@@ -10,10 +10,10 @@ from time import perf_counter
 from typing import Any, final
 
 from aspecthook._core.law.call import Call, Site
-from aspecthook._errors import HookLookupError, nearest
+from aspecthook._errors import HookLookupError, nearest, plural
 
 from ._aspect import AnyHook, Aspect, number
-from ._logging import AnyLogger, is_enabled, level_number, logger_for, write
+from ._logging import AnyLogger, is_enabled, level_number, logger_for, shown_time, write
 from ._turns import observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -69,8 +69,8 @@ class Timing:
 
     def __repr__(self) -> str:
         return (
-            f"<{self.count} calls, {self.errors} failed, {self.total:.3g} s in all, median {self.quantile(0.5):.3g} s, "
-            f"99 % within {self.quantile(0.99):.3g} s, slowest {self.slowest:.3g} s>"
+            f"<{plural(self.count, 'call')}, {self.errors} failed, {shown_time(self.total)} in all, p50 "
+            f"{shown_time(self.quantile(0.5))}, p99 {shown_time(self.quantile(0.99))}>"
         )
 
 
@@ -112,7 +112,7 @@ class Timings(Aspect):
         rows = [
             (
                 *(label, str(one.count), str(one.errors)),
-                *(f"{s:.3g} s" for s in (one.total, one.mean, one.quantile(0.5), one.quantile(0.99), one.slowest)),
+                *(shown_time(s) for s in (one.total, one.mean, one.quantile(0.5), one.quantile(0.99), one.slowest)),
             )
             for label, one in sorted(self._rows.items(), key=lambda row: -row[1].total)
         ]
@@ -182,7 +182,7 @@ def timed(
                 timing.add(self.spent, failed=exc is not None)
                 if slow is not None and self.spent > slow and is_enabled(to, number_of):
                     fields = {"function": site.label, "duration": self.spent, "slow": slow}
-                    write(to, number_of, site, f"{site.label} has taken {self.spent:.3g} s", "slow call", fields)
+                    write(to, number_of, site, f"{site.label} has taken {shown_time(self.spent)}", "slow call", fields)
 
         return observed(site, Run)
 
