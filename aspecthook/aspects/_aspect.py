@@ -130,12 +130,12 @@ def named(name: str, setting: str, value: object) -> Any:
 
 def exceptions(name: str, setting: str, value: object) -> tuple[type[BaseException], ...]:
     """Return a setting that is an exception type, its name, or several of them."""
-    given = cast("tuple[object, ...]", tuple(value) if isinstance(value, (tuple, list)) else (value,))
+    given = cast("tuple[object, ...]", value if isinstance(value, (tuple, list)) else (value,))
     found = tuple([named(name, setting, one) for one in given])
-    unfit = [one for one in found if not (isinstance(one, type) and issubclass(one, BaseException))]
+    unfit: list[object] = [one for one in found if not (isinstance(one, type) and issubclass(one, BaseException))]
     if unfit or not found:
         raise HookTypeError(
-            f"{name}: {setting}={brief(unfit[0] if unfit else value)}; give exception types such as ConnectionError, "
+            f"{name}: {setting}={brief(unfit[0] if unfit else given)}; give exception types such as ConnectionError, "
             f"or their names as 'module:Name'"
         )
     return found

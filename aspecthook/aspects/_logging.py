@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from traceback import format_exception
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.call import Site
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
@@ -91,16 +91,17 @@ def write(
     """
     at = caller(site)
     more: Any = {}
-    if isinstance(logger, logging.LoggerAdapter):
-        text, more = logger.process(text, more)
-        logger = logger.logger
-    if isinstance(logger, logging.Logger):
+    to: Any = logger
+    if isinstance(to, logging.LoggerAdapter):
+        text, more = to.process(text, more)
+        to = cast("Any", to).logger
+    if isinstance(to, logging.Logger):
         # Not by its methods: those name the first line outside of `logging`, and that is ours.
-        record = logger.makeRecord(logger.name, level, at.file, at.line, text, (), None, at.function, more.get("extra"))
+        record = to.makeRecord(to.name, level, at.file, at.line, text, (), None, at.function, more.get("extra"))
         record.exc_text = error
-        logger.handle(record)
+        to.handle(record)
         return
     if error is not None:
         more["exception"] = error
-    method = getattr(logger, logging.getLevelName(level).lower(), logger.info)
+    method = getattr(to, logging.getLevelName(level).lower(), to.info)
     method(event, **fields, **more, pathname=at.file, lineno=at.line, func_name=at.function)

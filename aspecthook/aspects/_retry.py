@@ -70,11 +70,10 @@ def retry(
         "wait": tenacity.wait_exponential(first, number("retry", "max_wait", max_wait, zero=True))
         + tenacity.wait_random(0, number("retry", "jitter", jitter, zero=True)),
         "retry": tenacity.retry_if_exception(_worth(on)),
-        "retry_error_callback": lambda state: state.outcome.result(),
+        "retry_error_callback": _last,
     }
-    again = named("retry", "on_result", on_result)
-    if again is not None:
-        settings["retry"] |= tenacity.retry_if_result(lambda result: result is not _ENDED and again(result))
+    if on_result is not None:
+        settings["retry"] |= tenacity.retry_if_result(_again(named("retry", "on_result", on_result)))
 
     def make(site: Site) -> AnyHook:
         waits = {} if sleep is None else {"sleep": partial(wait_by, sleep) if is_async(site) else sleep}
@@ -99,6 +98,16 @@ def _worth(on: object) -> Callable[[BaseException], bool]:
         return cast("Callable[[BaseException], bool]", on)
     types = exceptions("retry", "on", on)
     return lambda exc: isinstance(exc, types)
+
+
+def _again(on_result: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda result: result is not _ENDED and on_result(result)
+
+
+# Any: tenacity's state of a call.
+def _last(state: Any) -> Any:
+    """Return the last result, or raise the last exception."""
+    return state.outcome.result()
 
 
 # Generators: the attempts are attempts to get the first item.

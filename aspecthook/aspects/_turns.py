@@ -29,7 +29,7 @@ class Run(Protocol):
     # Any: what a context manager is given.
     def __exit__(self, *error: Any) -> object: ...
 
-    def end(self, result: Any, exc: BaseException | None) -> None:
+    def end(self, result: Any, exc: BaseException | None, /) -> None:
         """Take the result, or the exception that the run has failed with."""
         ...
 
