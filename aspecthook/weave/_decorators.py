@@ -10,13 +10,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
-from functools import lru_cache
-from operator import is_
+from functools import lru_cache, wraps
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law import law, law_sync
-from aspecthook._core.law.answers import Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.flavour import Flavour, a_function, flavour_of
 from aspecthook._core.law.hook import Maker, Owner
@@ -89,6 +87,25 @@ class Wrap(Maker):
 
 
 @final
+class _Copy(MountPoint):
+    """The mount point of the copy of a target that a decorator is given: its calls run what is inside the hook."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, function: FunctionType, name: str, run: Callable[..., Any]) -> None:
+        super().__init__(function, name)
+        self._run = run
+        self.insert(self.new_hook("pre", _nothing, (), {}, None))  # not `add`, as it is no hook of a user
+
+    def _target(self) -> Callable[..., Any]:
+        return self._run
+
+
+def _nothing() -> None:
+    """Do nothing: a mount point without hooks would run the copy itself."""
+
+
+@final
 class _Inside:
     """What a decorated function runs: what is inside the hook, in the call that runs now, or in one of its own."""
 
@@ -104,40 +121,36 @@ class _Inside:
         """Return a copy of the target for the decorator: it looks like the target, and runs what is inside the hook."""
         mount = self._found()
         function = cast("FunctionType", mount.function)
-        copy = copy_of(function, mount.code())
+        plain, copy = copy_of(function, mount.code()), copy_of(function, mount.code())
+        plain.__dict__.update(function.__dict__)
         copy.__dict__.update(function.__dict__)
-        style = mount.site().signature.style
 
-        def skip(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Return[Any]:
-            return Return(self.run(args, kwargs))
+        @wraps(plain)  # a mounted function shows the parameters of what it runs
+        def run(*args: Any, **kwargs: Any) -> Any:
+            call = _running.get()
+            while call is not None and call[0] is not self:
+                call = call[4]
+            if call is None:
+                return self._run_anew(args, kwargs)
+            _, given, named, proceed, _ = call
+            if len(args) == len(given) and ((not named and not kwargs) or _are_same(kwargs, named)):
+                for value, was in zip(args, given, strict=True):
+                    if value is not was:
+                        break
+                else:
+                    return proceed()
+            return proceed(**self._changes(args, kwargs, given, named))
 
-        async def askip(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Return[Any]:
-            return Return(await self.run(args, kwargs))
-
-        def stream(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: object) -> Any:  # noqa: ARG001  # as an around hook must
-            return self.run(args, kwargs)
-
-        point = MountPoint(copy, mount.name)
-        if style in ("function", "coroutine"):
-            hook = point.new_hook("pre", skip if style == "function" else askip, (), {}, None)
-        else:
-            hook = point.new_hook("around", stream, (), {}, None)
-        point.insert(hook)  # not `add`: it is no hook of a user
+        _Copy(copy, mount.name, run)
         return copy
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run what is inside, with the arguments that the decorator passes."""
-        call = _running.get()
-        while call is not None and call[0] is not self:
-            call = call[4]
-        if call is None:
-            return self._run_anew(args, kwargs)
-        _, given, named, proceed, _ = call
-        if len(args) == len(given) and all(map(is_, args, given)) and _are_same(kwargs, named):
-            return proceed()
+    def _changes(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the arguments that a decorator has replaced, by name."""
         signature = self._found().site().signature
         changes = zip(signature.names, _joined(signature, args, kwargs), _joined(signature, given, named), strict=True)
-        return proceed(**{name: value for name, value, was in changes if value is not was})
+        return {name: value for name, value, was in changes if value is not was}
 
     def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncContextDecorator, ContextDecorator
+from threading import Lock
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
@@ -71,7 +72,7 @@ def _enters_async(kind: type[Any]) -> bool:
     return hasattr(kind, "__aenter__")
 
 
-_LOCKS = ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "CapacityLimiter", "allocate_lock")
+_LOCKS = ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "CapacityLimiter")
 
 
 def _checked_factory(given: Any) -> Callable[..., Any]:
@@ -86,10 +87,10 @@ def _checked_factory(given: Any) -> Callable[..., Any]:
             f"such as threading.Lock() or contextlib.suppress(KeyError)"
         )
     name = name_of(given)
-    if name in _LOCKS:
+    if name in _LOCKS or given is Lock:
         raise HookTypeError(
-            f"around.using({name}) would make a new lock for each call, and exclude nobody; give the lock: "
-            f"around.using({name}())"
+            f"around.using({name}) would make a new lock for each call, and exclude nobody; give one lock, as in "
+            f"around.using(threading.Lock())"
         )
     flavour = flavour_of(given)
     if flavour == "async":

@@ -336,7 +336,8 @@ def generator() -> Iterator[None]:
 REFUSED: list[tuple[Any, str]] = [
     (3, r"around.using\(3\) is given neither a context manager nor a function"),
     (threading.Lock, "would make a new lock for each call"),
-    (asyncio.Semaphore, r"would make a new lock for each call.*around.using\(Semaphore\(\)\)"),
+    (asyncio.Semaphore, r"around.using\(Semaphore\) would make a new lock for each call"),
+    (threading.RLock, r"would make a new lock.*around.using\(threading.Lock\(\)\)"),
     (coroutine, "is given a coroutine function"),
     (generator, "put @contextlib.contextmanager above it"),
     (aitems, "put @contextlib.asynccontextmanager above it"),
