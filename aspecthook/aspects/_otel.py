@@ -34,7 +34,8 @@ def span(
     """Make a span of each call; by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects them.
 
     The span is the current one while the function runs; for a generator, only while it makes an item. An exception is
-    recorded on it. It has the attributes ``code.function.name``, ``code.file.path`` and ``code.line.number``.
+    recorded on it. It has the attributes ``code.function.name`` and, for a function in Python, ``code.file.path`` and
+    ``code.line.number``.
 
     Args:
         name: Its name; None: that of the mount point, such as ``"shop:price"``.
@@ -180,8 +181,7 @@ def metrics(
 def _location(site: Site) -> dict[str, Any]:
     """Return where a function is, as the semantic conventions of OpenTelemetry have it."""
     code = site.model
-    return {
-        "code.function.name": site.label.replace(":", "."),
-        "code.file.path": code.co_filename,
-        "code.line.number": code.co_firstlineno,
-    }
+    name = {"code.function.name": site.label.replace(":", ".")}
+    if code.co_filename.startswith("<aspecthook "):  # what stands in for a C function
+        return name
+    return {**name, "code.file.path": code.co_filename, "code.line.number": code.co_firstlineno}
