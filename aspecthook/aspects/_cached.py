@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from collections.abc import Callable, Hashable, MutableMapping
 from threading import Lock
 from typing import Any, NamedTuple, final
 from weakref import WeakSet
 
-from aspecthook._core.law.call import Call, Site
+from aspecthook._core.law.call import Site
 from aspecthook._errors import HookOptionError, HookTypeError, described, nearest
 
 from ._aspect import AnyHook, Aspect, count, is_async, is_generator, needed, number, refused
@@ -105,65 +105,75 @@ def cached(
         if is_generator(site):
             raise refused("cached", site, "its items can be taken once; weave a function that returns all of them")
         store = library.LRUCache(size) if ttl is None else library.TTLCache(size, ttl, timer=clock)
-        cache = _Cache(store, _key(site, names))
+        cache = _Cache(store, site, names)
         caches.add(cache)
 
-        def call(proceed: AnyHook, call: Call) -> Any:
-            value = cache.get(of := cache.key(call.arguments))
-            return cache.keep(of, proceed()) if value is _MISSING else value
+        def call(proceed: AnyHook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            value = cache.get(key := cache.key(args, kwargs))
+            return cache.keep(key, proceed()) if value is _MISSING else value
 
-        async def call_async(proceed: AnyHook, call: Call) -> Any:
-            value = cache.get(of := cache.key(call.arguments))
-            return cache.keep(of, await proceed()) if value is _MISSING else value
+        async def call_async(proceed: AnyHook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            value = cache.get(key := cache.key(args, kwargs))
+            return cache.keep(key, await proceed()) if value is _MISSING else value
 
         return call_async if is_async(site) else call
 
     return Cached(make, caches, ttl=ttl, maxsize=maxsize, key=key)
 
 
-def _key(site: Site, names: tuple[str, ...] | None) -> Callable[[Mapping[str, Any]], Hashable]:
-    offered = site.offers()
-    for name in names or ():
-        if name not in offered:
-            raise HookOptionError(
-                f"{site.label}: cached has key={name!r}, and there is no such argument: {', '.join(offered)}"
-                f"{nearest(name, list(offered))}"
-            )
-    extra = None if site.signature.varkw is None else site.signature.names[site.signature.varkw]
-
-    def key(arguments: Mapping[str, Any]) -> Hashable:
-        values: dict[str, Any] = {name: arguments.get(name) for name in names or arguments}
-        if extra is not None and extra in values:
-            values[extra] = tuple(sorted(values[extra].items()))
-        found = tuple(values.values())
-        try:
-            hash(found)
-        except TypeError:
-            for name, value in values.items():
-                try:
-                    hash(value)
-                except TypeError:
-                    raise HookTypeError(
-                        f"{site.label}: cached cannot use the argument {name!r}, {described(value)}, as a key; name "
-                        f"the others, as in cached(key=...)"
-                    ) from None
-            raise
-        return found
-
-    return key
-
-
 @final
 class _Cache:
     """The results of one mount point."""
 
-    def __init__(self, store: MutableMapping[Hashable, Any], key: Callable[[Mapping[str, Any]], Hashable]) -> None:
-        self.key = key
+    def __init__(self, store: MutableMapping[Hashable, Any], site: Site, names: tuple[str, ...] | None) -> None:
+        offered = site.offers()
+        for name in names or ():
+            if name not in offered:
+                raise HookOptionError(
+                    f"{site.label}: cached has key={name!r}, and there is no such argument: {', '.join(offered)}"
+                    f"{nearest(name, list(offered))}"
+                )
+        self._site = site
+        self._names = names
         self._store = store
         self._lock = Lock()
         self._hits = self._misses = 0
 
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        """Return the key of a call."""
+        key: Hashable = args if not kwargs else (args, _MISSING, *sorted(kwargs.items()))
+        if self._names is not None:
+            arguments = self._arguments(args, kwargs)
+            key = tuple([arguments.get(name) for name in self._names])
+        try:
+            hash(key)
+        except TypeError:
+            for name, value in self._arguments(args, kwargs).items():
+                if not (self._names is None or name in self._names):
+                    continue
+                try:
+                    hash(value)
+                except TypeError:
+                    raise HookTypeError(
+                        f"{self._site.label}: cached cannot use the argument {name!r}, {described(value)}, as a key; "
+                        f"name the others, as in cached(key=...)"
+                    ) from None
+            raise
+        return key
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name; those that have no parameter of their own as one tuple."""
+        signature, rest = self._site.signature, dict(kwargs)
+        names = signature.names[signature.positional : signature.regular]
+        values: list[Any] = [*args[: signature.positional], *map(rest.pop, names)]
+        if signature.varargs is not None:
+            values.append(args[signature.positional :])
+        if signature.varkw is not None:
+            values.append(tuple(sorted(rest.items())))
+        return self._site.arguments(tuple(values))
+
     def get(self, key: Hashable) -> Any:
+        """Return the result of a call, if it is known."""
         with self._lock:
             value = self._store.get(key, _MISSING)
             if value is _MISSING:
@@ -173,15 +183,18 @@ class _Cache:
             return value
 
     def keep(self, key: Hashable, value: Any) -> Any:
+        """Keep a result, and return it."""
         with self._lock:
             self._store[key] = value
         return value
 
     def counts(self) -> tuple[int, int, int]:
+        """Return the parts of a `CacheInfo`."""
         with self._lock:
             return self._hits, self._misses, len(self._store)
 
     def clear(self) -> None:
+        """Forget everything."""
         with self._lock:
             self._store.clear()
             self._hits = self._misses = 0

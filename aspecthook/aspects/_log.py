@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._values import Redact, Redaction, Shortener
@@ -59,63 +60,86 @@ def log(
     success = level_number("log", "level", level)
     failure = level_number("log", "error_level", error_level)
     redaction = Redaction(redact)
-    shortener = Shortener(redaction)
 
     def make(site: Site) -> AnyHook:
-        to = logger_for("log", logger, site)
-        varkw = site.signature.varkw
+        to, varkw = logger_for("log", logger, site), site.signature.varkw
         extra = None if varkw is None else site.signature.names[varkw]
-
-        @final
-        class Entry:
-            """The entry of one call."""
-
-            def __init__(self, call: Call) -> None:
-                # Looked at even if nothing is shown: what is redacted here must be masked in a traceback.
-                given = redaction.arguments(call.arguments, extra) if arguments or redaction.active else {}
-                self.arguments = {name: shortener.text(value) for name, value in given.items()} if arguments else {}
-                if begin and is_enabled(to, success):
-                    write(to, success, site, f"{self.called()} begins", "call begins", self.fields())
-                self.start = perf_counter()
-
-            def called(self) -> str:
-                shown = [f"{name}={text}" for name, text in self.arguments.items() if name not in ("self", "cls")]
-                return f"{site.label}({', '.join(shown) if arguments else '…'})"
-
-            def fields(self) -> dict[str, Any]:
-                return {"function": site.label} | ({"arguments": self.arguments} if arguments else {})
-
-            def __enter__(self) -> None:
-                pass
-
-            def __exit__(self, *_: object) -> None:
-                pass
-
-            def end(self, value: Any, exc: BaseException | None) -> None:
-                level = success if exc is None else failure
-                if not is_enabled(to, level):
-                    return
-                seconds = perf_counter() - self.start
-                fields = {**self.fields(), "duration": seconds}
-                if exc is not None:
-                    text = shortener.text(exc)
-                    error = redaction.masked(traceback_of(exc))
-                    write(
-                        to,
-                        level,
-                        site,
-                        f"{self.called()} raised {text} in {shown_time(seconds)}",
-                        "call failed",
-                        {**fields, "error": text},
-                        error,
-                    )
-                    return
-                shown = ""
-                if result:
-                    fields["result"] = shortener.text(redaction.redacted("result", value))
-                    shown = f" -> {fields['result']}"
-                write(to, level, site, f"{self.called()}{shown} in {shown_time(seconds)}", "call", fields)
-
-        return observed(site, Entry)
+        settings = _Settings(
+            site, to, success, failure, begin, arguments, result, redaction, Shortener(redaction), extra
+        )
+        return observed(site, partial(_Entry, settings))
 
     return Aspect("log", make, logger=logger, level=level, error_level=error_level, redact=redact)
+
+
+class _Settings(NamedTuple):
+    """What the entries of one mount point have in common."""
+
+    site: Site
+    to: AnyLogger
+    success: int
+    failure: int
+    begin: bool
+    arguments: bool
+    result: bool
+    redaction: Redaction
+    shortener: Shortener
+    # The name of the target's ``**kwargs``, whose keys are redacted like names of arguments.
+    extra: str | None
+
+
+@final
+class _Entry:
+    """The entry of one call."""
+
+    def __init__(self, settings: _Settings, call: Call) -> None:
+        self._settings = settings
+        self._call = call
+        self._arguments: dict[str, str] | None = None
+        enabled = is_enabled(settings.to, settings.success)
+        # Now, as the call may change them; and what is redacted here is masked in what others log.
+        if settings.redaction.active or (enabled and settings.arguments):
+            self._look()
+        if enabled and settings.begin:
+            self._write(settings.success, "begins", "call begins", {})
+        self._start = perf_counter()
+
+    def __enter__(self) -> None:
+        """Nothing is set up for a turn."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nor is anything left."""
+
+    def end(self, result: Any, exc: BaseException | None) -> None:
+        """Write the entry."""
+        settings, seconds = self._settings, perf_counter() - self._start
+        level = settings.success if exc is None else settings.failure
+        if not is_enabled(settings.to, level):
+            return
+        fields: dict[str, Any] = {"duration": seconds}
+        if exc is not None:
+            fields["error"] = settings.shortener.text(exc)
+            error = settings.redaction.masked(traceback_of(exc))
+            self._write(level, f"raised {fields['error']} in {shown_time(seconds)}", "call failed", fields, error)
+        elif settings.result:
+            fields["result"] = settings.shortener.text(settings.redaction.redacted("result", result))
+            self._write(level, f"-> {fields['result']} in {shown_time(seconds)}", "call", fields)
+        else:
+            self._write(level, f"in {shown_time(seconds)}", "call", fields)
+
+    def _look(self) -> dict[str, str]:
+        """Return the arguments as texts."""
+        if self._arguments is None:
+            settings = self._settings
+            given = settings.redaction.arguments(self._call.arguments, settings.extra)
+            self._arguments = {name: settings.shortener.text(value) for name, value in given.items()}
+        return self._arguments
+
+    def _write(self, level: int, outcome: str, event: str, fields: dict[str, Any], error: str | None = None) -> None:
+        settings = self._settings
+        arguments = self._look() if settings.arguments else {}
+        label = settings.site.label
+        shown = [f"{name}={text}" for name, text in arguments.items() if name not in ("self", "cls")]
+        text = f"{label}({', '.join(shown) if settings.arguments else '…'}) {outcome}"
+        common = {"function": label} | ({"arguments": arguments} if settings.arguments else {})
+        write(settings.to, level, settings.site, text, event, common | fields, error)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import weakref
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -160,3 +162,19 @@ def test_the_cache_of_a_coroutine_outlives_its_loop() -> None:
     with weave(fetch, aspect=cached()):
         assert asyncio.run(fetch(1)) == asyncio.run(fetch(1)) == 1
     assert calls == [1]
+
+
+def test_the_key_may_name_what_a_wrapper_shows() -> None:
+    calls: list[object] = []
+
+    def rate(currency: str, client: object = None, *, day: str = "today") -> str:
+        return currency
+
+    @functools.wraps(rate)
+    def wrapper(*args: Any, **kwargs: Any) -> str:
+        calls.append(args)
+        return rate(*args, **kwargs)
+
+    with weave(wrapper, aspect=cached(key=("currency", "day"))):
+        assert wrapper("EUR", []) == wrapper("EUR", {}, day="today") == wrapper(currency="EUR") == "EUR"
+    assert len(calls) == 1
