@@ -7,8 +7,6 @@ A function that can carry hooks is a mount point: `hookable` makes one, ``f.pre`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ._core.law.answers import Args, Return
 from ._core.law.call import Call, State
 from ._core.law.hook import Hook
@@ -30,6 +28,7 @@ from ._errors import (
     WeaveError,
     WeaveWarning,
 )
+from ._hints import TYPE_CHECKING
 from ._lazy import lazy
 from .weave import weave
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from itertools import islice
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
-from typing import Any, ParamSpec, TypeVar, cast
+
+from ._hints import Any, ParamSpec, TypeVar, cast
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -10,7 +10,7 @@ from subprocess import PIPE, run
 from time import perf_counter
 
 from . import calls, changes, events, imports, loops, machine, modules, mounts, training, weaving
-from .results import Contest, as_data, lines, save, summary
+from .results import Contest, as_data, lines, save, save_goals, summary
 from .results import machine as machine_of
 from .timing import Effort
 
@@ -52,6 +52,8 @@ def main() -> None:
     print(f"\nTook {perf_counter() - begun:.0f} s.")
     if options.json:
         save(contests, options.json)
+    if options.goals:
+        save_goals(contests, options.goals)
 
 
 def _remarks(section: str, contests: list[Contest]) -> Iterator[str]:
@@ -67,6 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fast", action="store_true", help="a rough look, in seconds")
     parser.add_argument("--processes", type=int, help="how many processes to pool (3; with --fast 1)")
     parser.add_argument("--json", metavar="FILE", help="keep all rounds as a pyperf suite")
+    parser.add_argument("--goals", metavar="FILE", help="keep the goals and what was measured, for benchmarks.table")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     unknown = [name for name in options.sections if name not in SECTIONS]

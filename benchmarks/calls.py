@@ -80,7 +80,7 @@ def _chain(count: int, limit: float, effort: Effort) -> Contest:
     goals = [Goal(OURS, limit, HAND), Goal(OURS + METHOD, limit, HAND + METHOD)]
     goals += [
         Goal(name, least, OURS, at_least=True)
-        for name, least in {"wrapt": 6, "aspectlib": 8, "pluggy": 10, "blinker": 5}.items()
+        for name, least in {"wrapt": 7, "aspectlib": 8, "pluggy": 15, "blinker": 20}.items()
     ]
     return Contest("chains", f"{count} pre + {count} post, no-op", "ns", times, HAND, goals)
 

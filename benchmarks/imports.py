@@ -14,8 +14,20 @@ from .timing import Effort
 
 ROOT = str(Path(__file__).resolve().parents[1])
 HEAVY = (
-    *("wrapt", "asyncio", "pytest", "hypothesis", "numpy", "torch", "inspect", "dataclasses", "ast", "logging"),
-    *("typing_extensions", "importlib.metadata"),
+    *(
+        "wrapt",
+        "asyncio",
+        "pytest",
+        "hypothesis",
+        "numpy",
+        "torch",
+        "inspect",
+        "dataclasses",
+        "ast",
+        "logging",
+        "typing",
+    ),
+    *("typing_extensions", "importlib.metadata", "typing"),
 )
 # As a program starts; and with `-I -S`, so that no .pth file has imported beforehand what we need as well.
 WAYS = {"": ("-c",), " (-I -S)": ("-I", "-S", "-c")}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import platform
+import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -174,6 +177,18 @@ def save(contests: Iterable[Contest], path: str) -> None:
         if min(row) > 0  # what is a difference of two times may not be, and pyperf would refuse it
     ]
     pyperf.BenchmarkSuite(benchmarks).dump(path, replace=True)
+
+
+def save_goals(contests: Iterable[Contest], path: str) -> None:
+    """Write each goal with what was measured, for `benchmarks.table`."""
+    free = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+    goals = []
+    for contest in contests:
+        for goal in contest.goals:
+            value, met = contest.judge(goal)
+            goals.append({"title": contest.title, "unit": contest.unit, **asdict(goal), "value": value, "met": met})
+    kept = {"python": ".".join(platform.python_version_tuple()[:2]) + free, "goals": goals}
+    Path(path).write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
 
 def as_data(contests: Iterable[Contest]) -> list[dict[str, Any]]:

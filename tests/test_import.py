@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+import aspecthook
+from aspecthook import Call, Return
 
 HEAVY = ["wrapt", "asyncio", "pytest", "hypothesis", "numpy", "torch", "inspect", "dataclasses", "logging", "ast"]
 HEAVY += ["aspecthook.plugins", "tomllib"]
@@ -21,7 +29,13 @@ def loaded(program: str) -> set[str]:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    assert loaded("import aspecthook").intersection(HEAVY) == set()
+    # Later there may be reasons for these: an event reads annotations, and watches threads.
+    assert loaded("import aspecthook").intersection([*HEAVY, "threading", "typing"]) == set()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="`linecache` imports it at once")
+def test_importing_the_package_compiles_no_regular_expression() -> None:
+    assert "re" not in loaded("import aspecthook")
 
 
 def test_hooking_a_function_loads_nothing_heavy() -> None:
@@ -58,3 +72,41 @@ hooks(price).clear()
 
 def test_the_check_finds_what_is_loaded() -> None:
     assert loaded("import logging") >= {"logging"}
+
+
+# Annotations, which modules of the core write with `aspecthook._hints`.
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Yield the public classes and functions, and the functions of the classes."""
+    for name in aspecthook.__all__:
+        value: Any = getattr(aspecthook, name)
+        yield name, value
+        for key, one in vars(value).items() if isinstance(value, type) else ():
+            function = one.fget if isinstance(one, property) else getattr(one, "__func__", one)
+            if isinstance(function, FunctionType) and not key.startswith("_"):
+                yield f"{name}.{key}", function
+
+
+# Their annotations name what only type checkers know: `_typing.pyi`, and classes that are loaded later.
+UNREADABLE = {"explain", "hooks", "weave"}
+
+
+@pytest.mark.parametrize(("name", "value"), [row for row in public() if row[0] not in UNREADABLE])
+def test_annotations_of_public_names_can_be_read(name: str, value: Any) -> None:
+    hints = get_type_hints(value)
+    if isinstance(value, FunctionType):
+        assert hints.keys() == value.__annotations__.keys()
+
+
+def test_annotations_are_read_as_the_nearest_builtin_class() -> None:
+    arguments: Any = Call.arguments
+    assert get_args(get_type_hints(arguments.fget)["return"]) == (str, object)
+
+
+def test_return_can_be_subscripted_in_annotations_of_users() -> None:
+    def unknown(exc: KeyError) -> Return[float] | None: ...
+
+    hint = get_args(get_type_hints(unknown, localns={"Return": Return})["return"])[0]
+    assert (get_origin(hint), get_args(hint)) == (Return, (float,))
+    assert Return[int](3) == Return(3)

@@ -12,6 +12,8 @@ several plugs. `_quiet` calls an event, but not while its subscribers are runnin
 
 from __future__ import annotations
 
+# At once: `threading` keeps the `sys.excepthook` that it finds, and cannot be imported if somebody has deleted it.
+import threading  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from typing import TYPE_CHECKING
 
 from aspecthook._lazy import lazy

@@ -11,7 +11,7 @@ from typing import Any, Self, TypedDict, Unpack, cast, final
 
 from aspecthook._core.law.answers import Return
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.flavour import HANDS_ON
+from aspecthook._core.law.callables import HANDS_ON
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import HookOptionError, HookTypeError

@@ -9,7 +9,7 @@ from typing import Any, cast, final
 
 from aspecthook._core.law.answers import Args
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.flavour import Flavour
+from aspecthook._core.law.callables import Flavour
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options

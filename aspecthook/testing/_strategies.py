@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 from hypothesis import strategies as st
 
 from aspecthook._core.law.answers import Args, Return
-from aspecthook._core.law.flavour import Flavour
+from aspecthook._core.law.callables import Flavour
 from aspecthook._core.law.kinds import RESERVED, Kind
 from aspecthook._core.law.options import Options, Priority
 from aspecthook._core.law.signature import Signature, is_plain

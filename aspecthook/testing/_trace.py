@@ -13,9 +13,9 @@ from itertools import pairwise
 from types import FunctionType
 from typing import Any, cast
 
-from aspecthook._core.law.gather import at_once
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
+from aspecthook._core.law.tally import at_once
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.lock import under_lock

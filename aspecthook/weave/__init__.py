@@ -10,10 +10,10 @@ modules know of the objects of optional libraries.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import entrance
+from aspecthook._hints import TYPE_CHECKING, Any, TypeAlias, Unpack
 from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:

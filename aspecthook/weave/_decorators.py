@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law import law, law_sync
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.flavour import Flavour, a_function, flavour_of
+from aspecthook._core.law.callables import Flavour, a_function, flavour_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.streams import streamed

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.answers import Return
 from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import name_of, signature_of, type_of
-from aspecthook._core.law.flavour import a_function, flavour_of
+from aspecthook._core.law.callables import a_function, flavour_of, name_of, signature_of, type_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import awithin, within
 from aspecthook._errors import HookTypeError, brief, described
@@ -43,6 +42,8 @@ class Using(Maker):
         site = mount.site()
         style = site.signature.style
         self._check_style(style, who)
+        if style == "function" and self.factory is not self.manager and not hasattr(self.manager, "_recreate_cm"):
+            return self.dress(_always(cast("AbstractContextManager[Any, bool]", self.manager)))
         made: FunctionType = _USING[style](self.factory, site, who)
         setattr(made, "__signature__", _asking(self.factory if self.factory is self.manager else None))
         return self.dress(made)
@@ -131,6 +132,17 @@ def _sync(manager: object, who: object) -> AbstractContextManager[Any, bool]:
             f"entered with `with`"
         )
     return cast("AbstractContextManager[Any, bool]", manager)
+
+
+def _always(manager: AbstractContextManager[Any, bool]) -> Any:
+    """Return the hook of a function for one context manager, which is entered in each call: the fast form."""
+
+    def hook(proceed: Callable[..., Any]) -> Any:
+        with manager:
+            return proceed()
+        return None  # the context manager has swallowed the exception
+
+    return hook
 
 
 def _using_function(factory: Callable[..., Any], _: Site, who: object) -> Any:

@@ -1304,7 +1304,7 @@ ASYNC = [
     Bug(
         "async-hook-on-a-sync-generator-accepted",
         "async",
-        "_core/law/flavour.py",
+        "_core/law/asks.py",
         'if flavour in ("async", "async generator") and style in ("function", "generator"):',
         'if flavour in ("async", "async generator") and style == "function":',
         _ASYNC,

@@ -10,11 +10,12 @@ The constants of our code are pickled as a plain tuple (`Constants`), and when t
 from __future__ import annotations
 
 import weakref
+from _thread import _local as local  # for the reason in `mount.lock`
 from collections.abc import Iterator
 from operator import itemgetter
-from threading import local
 from types import CodeType, FunctionType
-from typing import Any, cast, final
+
+from aspecthook._hints import Any, cast, final
 
 MARK = "__aspecthook__"
 _WRAPPED = "__wrapped__"

@@ -8,17 +8,16 @@ many parameters. The source that is shown has these names; the code has lines, b
 
 from __future__ import annotations
 
-import _ast
 import gc
 from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from sys import version_info
 from types import CellType, CodeType, FunctionType
-from typing import Any, Literal, cast, final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import ITERABLE_COROUTINE, Signature
+from aspecthook._hints import Any, Literal, cast, final
 
 from .copies import Constants
 from .show import FREE_THREADED, file_name, origins_of, show
@@ -325,20 +324,47 @@ def _codes_in(code: CodeType) -> list[CodeType]:
 _FRAGILE = version_info < (3, 12)
 
 
+_ONLY_AST = 0x400  # `ast.PyCF_ONLY_AST`
+
+
 def _parsed(source: str) -> Any:
     """Return the syntax tree of a source."""
     if not _FRAGILE or not gc.isenabled():
-        return compile(source, "<aspecthook>", "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+        return compile(source, "<aspecthook>", "exec", _ONLY_AST, dont_inherit=True)
     gc.disable()
     try:
-        return compile(source, "<aspecthook>", "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+        return compile(source, "<aspecthook>", "exec", _ONLY_AST, dont_inherit=True)
     finally:
         gc.enable()
 
 
+@lru_cache(1)
+def _made_nodes() -> tuple[Any, Any]:
+    """Return the classes of the syntax nodes that are made here: of constants, and of conditional expressions.
+
+    The interpreter makes all classes of nodes with its first tree, or when `_ast` is imported: a tenth of the time that
+    it takes to import the package.
+    """
+    expression = _parsed("None if None else None").body[0].value
+    return expression.body.__class__, expression.__class__
+
+
 # Fields of syntax nodes that hold no node; walking only the others takes half the time.
-_LEAVES = frozenset({"id", "ctx", "ops", "op", "name", "attr", "arg", "type_comment", "conversion", "kind", "is_async"})
-_fields: dict[type, tuple[str, ...]] = {_ast.Constant: (), _ast.Name: (), _ast.Nonlocal: ()}
+_LEAVES = frozenset(
+    ("id", "ctx", "ops", "op", "name", "names", "attr", "arg", "type_comment", "conversion", "kind", "is_async")
+)
+_fields: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(node: Any) -> tuple[str, ...]:
+    """Return the fields of a syntax node that hold other nodes."""
+    kind = cast("type[object]", type(node))
+    fields = _fields.get(kind)
+    if fields is None:
+        constant, _ = _made_nodes()
+        fields = () if kind is constant else tuple(field for field in node._fields if field not in _LEAVES)
+        _fields[kind] = fields
+    return fields
 
 
 def _pin(function: Any, pins: set[str]) -> None:
@@ -346,23 +372,19 @@ def _pin(function: Any, pins: set[str]) -> None:
     waiting: list[Any] = [function]
     while waiting:
         node = waiting.pop()
-        kind = cast("type[_ast.AST]", type(node))
-        fields = _fields.get(kind)
-        if fields is None:
-            fields = _fields[kind] = tuple(field for field in node._fields if field not in _LEAVES)
         node.col_offset = node.end_col_offset = -1
-        for field in fields:
+        for field in _fields_of(node):
             child = getattr(node, field)
             if isinstance(child, list):
                 nodes: list[Any] = getattr(node, field)
                 for place, one in enumerate(nodes):
-                    if type(one) is _ast.Name and one.id in pins:
+                    if getattr(one, "id", None) in pins:  # only names have an `id`
                         nodes[place] = _constant(one) if field == "args" else _wrapped(one)
                     elif one is not None:
                         waiting.append(one)
-                        if place and type(one) is _ast.If:
+                        if place and hasattr(one, "test"):
                             _join(nodes[place - 1], one)
-            elif type(child) is _ast.Name and child.id in pins:
+            elif getattr(child, "id", None) in pins:
                 setattr(node, field, _wrapped(child))
             elif child is not None:
                 waiting.append(child)
@@ -371,24 +393,23 @@ def _pin(function: Any, pins: set[str]) -> None:
 def _join(before: Any, branch: Any) -> None:
     """Move the test of an answer into the line that got it: CPython fuses instructions only within a line (3.13)."""
     test = branch.test
-    if type(before) is not _ast.Assign or type(test) is not _ast.Compare or type(test.left) is not _ast.Name:
-        return
-    if test.left.id == getattr(before.targets[0], "id", None):
+    tested = getattr(getattr(test, "left", None), "id", None)
+    if tested is not None and tested == getattr(getattr(before, "targets", [None])[0], "id", None):
         branch.lineno = before.lineno
         for node in (test, test.left, *test.comparators):
             node.lineno = node.end_lineno = before.lineno
 
 
-def _constant(name: _ast.Name) -> _ast.Constant:
+def _constant(name: Any) -> Any:
     """Return the constant that stands for a pin."""
+    constant, _ = _made_nodes()
     line = name.lineno
-    return _ast.Constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+    return constant(_PIN + name.id, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
 
 
-def _wrapped(name: _ast.Name) -> _ast.IfExp:
+def _wrapped(name: Any) -> Any:
     """Return the constant in an expression: the compiler warns of a call of a bare string, and computes others."""
-    constant, line = _constant(name), name.lineno
-    return _ast.IfExp(constant, constant, _NEVER, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
-
-
-_NEVER = _ast.Constant(None, None, lineno=1, col_offset=-1, end_lineno=1, end_col_offset=-1)
+    constant, conditional = _made_nodes()
+    pin, line = _constant(name), name.lineno
+    never = constant(None, None, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)
+    return conditional(pin, pin, never, lineno=line, col_offset=-1, end_lineno=line, end_col_offset=-1)

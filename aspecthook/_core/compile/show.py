@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from itertools import count
 from sys import version, version_info
 from types import CodeType
-from typing import Any, final
 
 from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
+from aspecthook._hints import Any, final
 
 from .text import Text
 

@@ -7,14 +7,13 @@ Read it beside `law`, which does the same by interpretation, and beside `tests/s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
+from aspecthook._hints import final
 
-from .layers import write_around, write_layers
+from .layers import write_around, write_layers, write_subscribers
 from .show import FREE_THREADED
-from .subscribers import write_subscribers
 from .text import Group, Role, Text, Writer, groups, wanted
 
 

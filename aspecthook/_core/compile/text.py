@@ -8,18 +8,16 @@ and ``$2`` is the third parameter of the target: targets that differ only in the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
-from typing import Any
 
 from aspecthook._core.law.asks import Asks
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.records import NamedTuple
 from aspecthook._core.law.signature import Signature, is_plain
+from aspecthook._hints import Any, NamedTuple
 
 from .words import FACTS, TABLE
 
@@ -67,23 +65,26 @@ class Text(NamedTuple):
 
     def compiled(self) -> str:
         """Return the source that is compiled, with placeholders for the names of the parameters."""
-        return _PARAMETER.sub("$" + PLACEHOLDER, self.template).replace("$", "")
+        first, *parts = self.template.split("$")
+        return first + "".join([PLACEHOLDER + part if part[0].isdigit() else part for part in parts])
 
     def shown(self, names: tuple[str, ...]) -> str:
         """Return the source that is shown, with the names of the parameters."""
         idents = [
             name if is_plain(name) else unlike(f"{PLACEHOLDER}{place}", names) for place, name in enumerate(names)
         ]
-        return _WORD.sub(
-            lambda word: idents[int(word[1])] if word[1].isdigit() else unlike(word[1], names), self.template
-        )
+        first, *parts = self.template.split("$")
+        for place, part in enumerate(parts):
+            word = part.translate(_NOT_IN_WORDS).partition(" ")[0]
+            parts[place] = (idents[int(word)] if word.isdigit() else unlike(word, names)) + part[len(word) :]
+        return first + "".join(parts)
 
 
 # The names of the parameters in the source that is compiled: this, and their places.
 PLACEHOLDER = "argument_"
 
-_WORD = re.compile(r"\$(\w+)")
-_PARAMETER = re.compile(r"\$(?=\d)")
+# Spaces for all characters of a template that are in no word.
+_NOT_IN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in "$_"}
 
 
 def unlike(word: str, names: Container[str]) -> str:
@@ -155,7 +156,8 @@ class Writer:
 
     def pins_in(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Return the pins among the words of some lines, noting those that are the same for every chain."""
-        words = dict.fromkeys(_WORD.findall("\n".join(lines)))
+        parts = " ".join(lines).translate(_NOT_IN_WORDS).split()
+        words = dict.fromkeys([part[1:] for part in parts if part[0] == "$"])
         for word in words:
             if word in TABLE:
                 self.pins[word] = Role("library " + word)

@@ -11,7 +11,7 @@ from functools import partial
 from types import CoroutineType
 from weakref import getweakrefcount
 
-from aspecthook._core.law import answers, gather, invoke, law, law_sync, streams, tally
+from aspecthook._core.law import answers, invoke, law, law_sync, streams, tally
 from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 
@@ -37,7 +37,7 @@ TABLE: Mapping[str, object] = {
     "CoroutineType": CoroutineType,
     "ENDED": streams.ENDED,
     "afinish": law.finish,
-    "agathered": partial(gather.gathered, law.ask),
+    "agathered": partial(tally.gathered, law.ask),
     "arecover": law.recover,
 }
 

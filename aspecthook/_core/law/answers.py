@@ -7,9 +7,9 @@ what to write instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar, cast, final
 
 from aspecthook._errors import HookAnswerError, article, described, literal, nearest, plural, printable
+from aspecthook._hints import Any, Generic, TypeAlias, TypeVar, cast, final
 
 from .call import Site
 from .callables import code_of, name_of, who_is

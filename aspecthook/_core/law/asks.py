@@ -2,21 +2,20 @@
 
 `resolve` reads a callable's parameters and returns its *asks*: for each parameter how it is passed, and what is passed.
 Generated code writes the asks out as the text of a call, the interpreter collects them one by one; neither reads a
-signature again.
+signature again. `check_flavour` refuses a hook that could never work on its target, whatever it asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TypeAlias
 
-from aspecthook._errors import HookSignatureError, article, nearest, printable
+from aspecthook._errors import HookSignatureError, HookTypeError, article, nearest, printable
+from aspecthook._hints import NamedTuple, TypeAlias
 
 from .call import Site
-from .callables import parameters, plain_names
+from .callables import Flavour, hands_on, parameters, plain_names
 from .kinds import KINDS, RESERVED, RULES, WORDS, Kind
-from .records import NamedTuple
 from .signature import Signature
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -58,22 +57,15 @@ class Asker(NamedTuple):
         return self.kind if self.kind != "on" or emission is None else emission.word
 
 
-class Resolved(NamedTuple):
-    """What a callable asks for, and what its author should be warned of."""
-
-    asks: Asks
-    doubts: tuple[str, ...]
-
-
-def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
-    """Return what a callable asks for.
+def resolve(function: Callable[..., object], asker: Asker) -> tuple[Asks, tuple[str, ...]]:
+    """Return what a callable asks for, and what its author should be warned of.
 
     Raises:
         HookSignatureError: It asks for something that its mount point does not offer.
     """
     wanted = parameters(function)
     if wanted is None:
-        return Resolved((("", _subject(asker)),), ())
+        return (("", _subject(asker)),), ()
     asks: list[Ask] = []
     # The first parameter that gets no argument by position: those behind it are passed by keyword.
     skipped: str | None = None
@@ -105,7 +97,7 @@ def resolve(function: Callable[..., object], asker: Asker) -> Resolved:
     reserved = [
         p.name for p in wanted[asker.of_instance :] if p.how in ("positional", "keyword") and p.name in RESERVED
     ]
-    return Resolved(tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ())
+    return tuple(asks), tuple(_doubts(reserved, asker)) if reserved else ()
 
 
 def plain_asks(function: Callable[..., object], kind: Kind, site: Site) -> Asks | None:
@@ -252,4 +244,60 @@ def _refuse_gap(skipped: str | None, asker: Asker) -> None:
         raise HookSignatureError(
             f"{asker.who} has *args after {skipped!r}, which {asker.site.label} does not offer; make {skipped!r} "
             f"keyword-only (put it after *args)"
+        )
+
+
+# Whether a hook can work on its target at all, by what calling it returns.
+
+
+def check_flavour(
+    kind: Kind, function: Callable[..., object], flavour: Flavour, asks: Asks, site: Site, who: object
+) -> None:
+    """Refuse a hook that could never work on this target.
+
+    Raises:
+        HookTypeError: An async hook on a sync target, a generator where a value is needed, an item hook on a function.
+    """
+    style, label = site.signature.style, site.label
+    if kind == "item" and "generator" not in style:
+        raise HookTypeError(f"{who} would never run: {label} is not a generator and yields no items; use post")
+    if kind == "on" and site.signature.emission is None:
+        raise HookTypeError(
+            f"{who} would never run: {label} is not an event; use pre or post, or declare it with @event"
+        )
+    if flavour in ("async", "async generator") and style in ("function", "generator"):
+        raise HookTypeError(
+            f"{who} is async, but {label} is a sync {style}, which cannot await it; make the hook a plain function"
+        )
+    if kind == "around":
+        _check_around(function, flavour, any(what == "proceed" for _, what in asks), site, who)
+    elif flavour in ("generator", "async generator"):
+        raise HookTypeError(
+            f"{who} contains a yield, so calling it would run nothing; only an around hook may be a generator"
+        )
+
+
+def _check_around(function: Callable[..., object], flavour: Flavour, proceeds: bool, site: Site, who: object) -> None:
+    style, label = site.signature.style, site.label
+    generator = flavour in ("generator", "async generator")
+    if flavour == "async" and style == "async generator":
+        raise HookTypeError(
+            f"{who} is a coroutine function around the async generator {label}, which needs a stream; write an "
+            f"async generator function (`async for item in proceed(): yield item`), or return proceed()"
+        )
+    if flavour == "plain" and proceeds and style == "coroutine" and not hands_on(function):
+        raise HookTypeError(
+            f"{who} asks for `proceed` and is sync, but {label} is async: nothing has run yet when proceed() "
+            f"returns, so nothing could be caught or timed; write `async def` with `await proceed()`, or a "
+            f"generator function with one `yield`, which works for both"
+        )
+    if not proceeds and not generator:
+        raise HookTypeError(
+            f"{who} neither asks for `proceed` nor yields, so {label} would never run; ask for `proceed` and call it, "
+            f"or write a generator function with one `yield`"
+        )
+    if proceeds and generator and flavour != style:
+        raise HookTypeError(
+            f"{who} both asks for `proceed` and contains a yield, on a {style}; do one of the two: call `proceed()` "
+            f"and return, or yield once"
         )

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import CodeType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._errors import described
+from aspecthook._hints import TYPE_CHECKING, Any, Protocol, final
 
-from .signature import Emission, Signature
+from .signature import Emission, Shown, Signature
 
 if TYPE_CHECKING:
-    from .shown import Shown
-
     # Checks the answer of a subscriber: called with the site, the function that answered, its answer and the value that
     # is folded, it returns the answer to use.
     Fits = Callable[["Site", Any, Any, Any], Any]

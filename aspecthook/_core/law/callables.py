@@ -1,17 +1,16 @@
-"""What a callable is: its parameters, its code, its name, what is inside it, and whether two are the same."""
+"""What a callable is: its parameters, its code, its name and identity, what is inside it, what calling it returns."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FunctionType, MethodType
 
-from aspecthook._errors import printable
+from aspecthook._errors import article, printable
+from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-from .records import NamedTuple
-from .signature import VARARGS, VARKEYWORDS
+from .signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
 
 if TYPE_CHECKING:
     import inspect
@@ -167,3 +166,53 @@ def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
     finally:
         if bare:  # evaluating the defaults of a C function puts it into the module
             space.pop("__builtins__", None)
+
+
+# Flavours: what calling it returns.
+
+Flavour: TypeAlias = Literal["plain", "async", "generator", "async generator"]
+
+# Marks a sync around hook that returns what `proceed()` returns, awaitable or not: those of the kit serve every target.
+HANDS_ON = "__aspecthook_hands_on__"
+
+
+def flavour_of(function: Callable[..., object]) -> Flavour:
+    """Return whether calling this returns a value, an awaitable, a generator or an async generator."""
+    inner = function if type(function) is FunctionType else unwrap(function)
+    if type(inner) is not FunctionType:
+        return "plain" if isinstance(inner, (type, BuiltinFunctionType)) else _flavour_of_object(inner)
+    flags = inner.__code__.co_flags
+    # `unittest.mock` and `inspect.markcoroutinefunction` mark functions whose calls return coroutines.
+    if flags & COROUTINE or hasattr(inner, "_is_coroutine") or hasattr(inner, "_is_coroutine_mark"):
+        return "async"
+    if flags & ASYNC_GENERATOR:
+        return "async generator"
+    return "generator" if flags & GENERATOR else "plain"
+
+
+def a_function(flavour: Flavour) -> str:
+    """Return a flavour as messages call such a function."""
+    word = {"plain": "plain", "async": "coroutine"}.get(flavour, flavour)
+    return f"{article(word)} {word} function"
+
+
+def _flavour_of_object(value: Any) -> Flavour:
+    import inspect
+
+    if inspect.iscoroutinefunction(value):  # an AsyncMock is marked as one, and so is what wrapt makes
+        return "async"
+    call: Any = getattr(cast("type[object]", type(value)), "__call__", None)  # noqa: B004  # the function, not whether there is one
+    if type(call) is not FunctionType and hasattr(value, "__wrapped__"):
+        return flavour_of(value.__wrapped__)  # a `functools.lru_cache` returns what the function inside it returns
+    known = isinstance(call, (FunctionType, MethodType, partial, staticmethod))
+    return flavour_of(cast("Callable[..., object]", call)) if known else "plain"
+
+
+def hands_on(function: Any) -> bool:
+    """Whether a sync function may return a coroutine of `proceed`: it is marked, or wraps an async function."""
+    inner: Any = function.__func__ if isinstance(function, MethodType) else function
+    if HANDS_ON in getattr(inner, "__dict__", {}):
+        return True
+    while "__wrapped__" in (attributes := getattr(function, "__dict__", {})):
+        function = attributes["__wrapped__"]
+    return callable(function) and flavour_of(function) == "async"

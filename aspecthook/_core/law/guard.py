@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from itertools import count
-from typing import Protocol, final
+
+from aspecthook._hints import Protocol, final
 
 from .variables import Variable, variable
 

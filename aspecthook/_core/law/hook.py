@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import count
 from types import FunctionType
-from typing import Any, Protocol, Self, final
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
+from aspecthook._hints import Any, NamedTuple, Protocol, Self, final
 
-from .asks import Asker, Asks, plain_asks, resolve
+from .asks import Asker, Asks, check_flavour, plain_asks, resolve
 from .call import Site
-from .callables import CODE, code_of, identity, name_of, unwrap, who_is
-from .flavour import check_flavour, flavour_of
+from .callables import CODE, code_of, flavour_of, identity, name_of, unwrap, who_is
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
-from .records import NamedTuple
 from .weak import Mention, is_ending, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 from types import CoroutineType, GeneratorType
-from typing import Any, TypeAlias, cast
 
 from aspecthook._errors import HookSignatureError
+from aspecthook._hints import Any, TypeAlias, cast
 
 from .answers import Args, Return, Values, hook_at, revise, wrong
 from .asks import Asks
@@ -16,8 +16,7 @@ from .callables import type_of
 from .guard import Entry
 from .hook import Hook
 from .kinds import RULES, Form
-from .shown import ABSENT
-from .signature import ITERABLE_COROUTINE
+from .signature import ABSENT, ITERABLE_COROUTINE
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -6,9 +6,8 @@ writes the same as source.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from aspecthook._hints import Literal, NamedTuple, TypeAlias
 
-from .records import NamedTuple
 from .signature import Signature
 
 Kind: TypeAlias = Literal["pre", "around", "on", "item", "exception", "post", "always"]

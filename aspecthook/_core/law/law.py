@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable  # sync: from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any
+
+from aspecthook._hints import Any
 
 from .answers import Args, Return, Values, proceed_with, settled
 from .call import Call
-from .gather import gathered  # sync: drop
 from .hook import Hook
 from .invoke import (
     Hooks,
@@ -39,7 +39,7 @@ from .streams import (
     start,  # sync: drop
     streamed,
 )
-from .tally import Tally
+from .tally import Tally, gathered  # sync: from .tally import Tally
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

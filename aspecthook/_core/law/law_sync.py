@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any
+
+from aspecthook._hints import Any
 
 from .answers import Args, Return, Values, proceed_with, settled
 from .call import Call

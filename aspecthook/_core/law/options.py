@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, cast
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest, printable
+from aspecthook._hints import Any, NamedTuple, TypedDict, cast
 
 from .callables import identity, name_of, who_is
-from .records import NamedTuple, TypedDict
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

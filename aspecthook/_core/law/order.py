@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import TYPE_CHECKING, final
 
 from aspecthook._errors import HookOrderError
+from aspecthook._hints import TYPE_CHECKING, final
 
 from .kinds import KINDS, Kind
 

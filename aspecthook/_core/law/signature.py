@@ -1,17 +1,21 @@
-"""The signature of a target, read from its code object, in the form that hooks and generated code need.
+"""The signature of a target: what its code object takes, and what it shows where that differs.
 
 The invariant: `shape` is all that generated code depends on. The names of the parameters are not in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from keyword import iskeyword
-from types import CodeType
-from typing import Literal, TypeAlias, cast, final
+from types import CodeType, FunctionType
 
 from aspecthook._errors import MountError
+from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, final
 
-from .records import NamedTuple
+if TYPE_CHECKING:
+    import inspect
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 Style: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
 
@@ -142,3 +146,129 @@ class Signature:
 
 _MOST = 1024
 _known: dict[object, Signature] = {}
+
+
+# The parameters that a wrapper shows, where they differ from those of its code. `functools.wraps`, pydantic and
+# beartype make functions that take ``*args, **kwargs`` and show, to `inspect.signature`, the parameters of what they
+# wrap. Hooks ask for those. The invariant: a call is not bound to them. It runs as it would without hooks; only a hook
+# that asks for an argument which the call does not have fails.
+
+Values = tuple[object, ...]
+
+# Stands for the argument of a parameter without a default that a call leaves out.
+ABSENT: Any = object()
+
+
+@final
+class Shown:
+    """The parameters that a wrapper shows, and where their arguments are among those that its code takes."""
+
+    __slots__ = ("_own", "_places", "_signature", "names", "ordinary")
+
+    def __init__(self, shown: inspect.Signature, own: Signature) -> None:
+        # Without annotations, which would keep alive what they refer to.
+        parameters = [one.replace(annotation=one.empty) for one in shown.parameters.values()]
+        self._signature = shown.replace(parameters=parameters, return_annotation=shown.empty)
+        self._own = own
+        self.names = tuple(shown.parameters)
+        self.ordinary = frozenset(
+            one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        )
+        by_place = [one.name for one in parameters if one.kind < one.KEYWORD_ONLY]  # the last may be ``*rest``
+        self._places = {name: place for place, name in enumerate(by_place)}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._signature.parameters
+
+    def get(self, name: str, values: Values) -> Any:
+        """Return one argument of a call, or its default; `ABSENT` if there is neither."""
+        parameter, place = self._signature.parameters[name], self._places.get(name)
+        args, kwargs = self._own.split(values)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return args[place:]
+        if parameter.kind is parameter.VAR_KEYWORD:
+            return {key: value for key, value in self._passed(kwargs).items() if key not in self.ordinary}
+        if place is not None and place < len(args):
+            return args[place]
+        if parameter.kind is not parameter.POSITIONAL_ONLY and name in kwargs:
+            return kwargs[name]
+        return ABSENT if parameter.default is parameter.empty else parameter.default
+
+    def arguments(self, values: Values) -> dict[str, Any] | None:
+        """Return the arguments of a call by the names that are shown; None if they do not fit."""
+        args, kwargs = self._own.split(values)
+        try:
+            bound = self._signature.bind_partial(*args, **self._passed(kwargs))
+        except TypeError:
+            return None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _passed(self, kwargs: Mapping[str, object]) -> dict[str, Any]:
+        """Return the keyword arguments without those of parameters that the wrapper hides, as beartype does."""
+        hidden = self._own.names[self._own.positional : self._own.regular]
+        return {name: value for name, value in kwargs.items() if name not in hidden or name in self}
+
+    def replace(self, name: str, value: Any, revised: list[Any]) -> bool:
+        """Replace an argument in `revised`, or add it; return whether there is a place for it."""
+        own, parameter, place = self._own, self._signature.parameters[name], self._places.get(name)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            if own.varkw is None or not isinstance(value, dict):
+                return False
+            kept = {key: one for key, one in revised[own.varkw].items() if key in self.ordinary}
+            revised[own.varkw] = kept | value
+            return True
+        rest: tuple[Any, ...] = () if own.varargs is None else revised[own.varargs]
+        behind = None if place is None else place - own.positional
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            if behind is None or not isinstance(value, (tuple, list)):
+                return False
+            return self._put(revised, (*self._filled(rest, behind), *cast("tuple[Any, ...]", value)))
+        if place is not None and place < own.positional:
+            revised[place] = value
+            return True
+        if behind is not None and behind < len(rest):
+            return self._put(revised, (*rest[:behind], value, *rest[behind + 1 :]))
+        if own.varkw is not None and parameter.kind is not parameter.POSITIONAL_ONLY:
+            revised[own.varkw] = {**revised[own.varkw], name: value}
+            return True
+        return behind is not None and self._put(revised, (*self._filled(rest, behind), value))
+
+    def _put(self, revised: list[Any], rest: tuple[Any, ...]) -> bool:
+        """Replace the ``*args`` of the wrapper, if it takes any and none is missing; return whether it did."""
+        if self._own.varargs is None or any(one is ABSENT for one in rest):
+            return False
+        revised[self._own.varargs] = rest
+        return True
+
+    def _filled(self, rest: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+        """Return the first `count` of the wrapper's ``*args``, with defaults for those that the call leaves out."""
+        first = self._own.positional
+        left_out = list(self._signature.parameters.values())[first + len(rest) : first + max(count, 0)]
+        return rest[: max(count, 0)] + tuple([ABSENT if one.default is one.empty else one.default for one in left_out])
+
+
+def shown_by(
+    function: FunctionType | None,
+    own: Signature,
+    original: object,
+    read: Callable[[Callable[..., object]], inspect.Signature | None],
+) -> Shown | None:
+    """Return the parameters that a function shows; None if they are those of its code.
+
+    Args:
+        function: The function; None: it is gone.
+        own: The parameters of its code.
+        original: The function without hooks, which a mounted function has as its ``__wrapped__``.
+        read: Returns the signature of a callable (`callables.signature_of`).
+    """
+    space: Mapping[str, object] = {} if function is None else function.__dict__
+    if function is None or ("__signature__" not in space and space.get("__wrapped__") in (None, original)):
+        return None
+    signature = read(function)
+    if signature is None:
+        return None
+    shown = Shown(signature, own)
+    ordinary = own.names[: own.regular]
+    new = [name for name in shown.names if name not in (ordinary if name in shown.ordinary else own.names)]
+    return shown if new else None

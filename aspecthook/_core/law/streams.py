@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from typing import Any, cast
 
 from aspecthook._errors import HookAnswerError, described
+from aspecthook._hints import Any, cast
 
 from .answers import Values, hook_at, proceed_with, settled
 from .call import Call, Site

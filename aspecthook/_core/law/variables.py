@@ -8,9 +8,10 @@ thread does not run in the other.
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import _local as local  # for the reason in `mount.lock`
 from contextvars import ContextVar
-from typing import Generic, Protocol, TypeVar, final
+
+from aspecthook._hints import Generic, Protocol, TypeVar, final
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ class Variable(Protocol[T]):
         ...
 
 
-class _Here(threading.local):
+class _Here(local):
     """The identity of the current thread: an object, since the numbers of threads that have ended are used again."""
 
     def __init__(self) -> None:

@@ -10,12 +10,11 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import BuiltinMethodType, ClassMethodDescriptorType, CodeType, MethodDescriptorType, MethodType, ModuleType
-from typing import Any, final
 
 from aspecthook._errors import HookTypeError
+from aspecthook._hints import Any, final
 
 from .callables import CODE
-from .records import NamedTuple
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -27,20 +26,13 @@ def is_ending(finalizing: Callable[[], bool] = sys.is_finalizing, system: Module
     return finalizing() or getattr(system, "meta_path", None) is None
 
 
-class Weak(NamedTuple):
-    """A callable that is not kept alive: its parts, for compiled calls, and a function that calls it."""
-
-    # Returns the object whose method it is, or the callable itself; None once that is gone.
-    ref: Callable[[], Any]
-    # For a method, the function that is called with the object.
-    inner: Callable[..., Any] | None
-    call: Callable[..., Any]
-
-
 def weakly(
     function: Callable[..., Any], name: str, code: CodeType | None, who: object, gone: Callable[[object], None]
-) -> Weak:
-    """Return a callable in weak form.
+) -> tuple[Callable[[], Any], Callable[..., Any] | None, Callable[..., Any]]:
+    """Return a callable in weak form: its parts, for compiled calls, and a function that calls it.
+
+    The first part returns the object whose method it is, or the callable itself; None once that is gone. The second is,
+    for a method, the function that is called with the object.
 
     Args:
         function: The callable.
@@ -60,7 +52,7 @@ def weakly(
             f"{who} cannot be held weakly: {type(owner).__name__} objects do not support weak references; remove "
             f"weak=True, or add '__weakref__' to the __slots__ of the class"
         ) from None
-    return Weak(ref, inner, _named(_method(ref, inner) if inner is not None else _function(ref), name, code))
+    return ref, inner, _named(_method(ref, inner) if inner is not None else _function(ref), name, code)
 
 
 def weak_predicate(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
 from aspecthook._core.law.callables import name_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Adding, key_of
 from aspecthook._errors import HookTypeError, brief, entrance
+from aspecthook._hints import Any, Protocol, Self, TypeAlias, TypeVar, Unpack, cast, final, overload
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from typing import final
 
 from aspecthook._core.law.kinds import KINDS
+from aspecthook._hints import final
 
 from .table import Row
 

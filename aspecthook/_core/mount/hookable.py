@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from types import FunctionType, MethodType
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from aspecthook._core.compile.copies import MARK, Attribute, Attributes, carried_by
 from aspecthook._core.law.kinds import KINDS, RESERVED, Kind
 from aspecthook._core.law.options import Adding
 from aspecthook._core.law.signature import Signature, is_plain
 from aspecthook._errors import HookLookupError, MountError, brief, entrance, printable, qualified, warn
+from aspecthook._hints import IO, TYPE_CHECKING, Any, TypeAlias, cast, final, overload
 
 from .adding import attach
 from .instance import for_instance

@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import Any, cast, final
 
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import type_of
@@ -19,6 +18,7 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError, warn
+from aspecthook._hints import Any, cast, final
 
 from .lock import under_lock
 from .place import Place

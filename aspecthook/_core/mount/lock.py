@@ -7,10 +7,11 @@ own. The invariant: whatever interrupts a change (Ctrl-C, a signal handler, `for
 from __future__ import annotations
 
 import os
+from _thread import RLock  # as in `functools`: `threading` would be a tenth of the time to import the package
 from collections.abc import Callable
 from functools import wraps
-from threading import RLock
-from typing import ParamSpec, TypeVar
+
+from aspecthook._hints import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")

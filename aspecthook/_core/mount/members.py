@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from aspecthook._core.compile.copies import Attribute
 from aspecthook._core.law.call import NOTHING_PROVIDED, Site
@@ -34,6 +33,7 @@ from aspecthook._errors import (
     printable,
     warn,
 )
+from aspecthook._hints import TYPE_CHECKING, Any, Unpack, cast
 
 from .adding import KindHooks, check_types
 from .lock import under_lock

@@ -8,7 +8,8 @@ place is *stranded*, and the next look at it restores what was there before.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+
+from aspecthook._hints import Any
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Codes, Linker, template
@@ -18,6 +17,7 @@ from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hid
 from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import MountError
+from aspecthook._hints import Any, Protocol, final
 
 from .lock import under_lock
 from .occupancy import GONE, Occupancy

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
@@ -20,9 +19,9 @@ from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.shown import Shown, shown_by
-from aspecthook._core.law.signature import Emission, Signature
+from aspecthook._core.law.signature import Emission, Shown, Signature, shown_by
 from aspecthook._errors import HookLookupError, plural, printable, qualified
+from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
 
 from .lock import under_lock
 from .members import Members
@@ -31,8 +30,6 @@ from .unloading import is_lasting, module_of, watch, watch_hook
 
 if TYPE_CHECKING:
     from aspecthook._core.law.call import Record
-
-    from .diagram import Diagram
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -142,7 +139,7 @@ class MountPoint(Members):
         table = as_text(self._title(len(acting)), self.rows(acting))
         return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
 
-    def diagram(self) -> Diagram:
+    def diagram(self) -> str:
         """Return a diagram of a call as it is now, from the caller to the target and back: SVG, as text.
 
         Notebooks show it as an image. It is light or dark as its reader's screen is, and needs nothing else.

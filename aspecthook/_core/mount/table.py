@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from os.path import relpath
-from typing import TypeAlias
 
 from aspecthook._core.law.callables import code_of, name_of
 from aspecthook._core.law.hook import EXCEPTION, Hook
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Priority
-from aspecthook._core.law.records import NamedTuple
 from aspecthook._errors import printable
+from aspecthook._hints import NamedTuple, TypeAlias
 
 from .adding import shown_name
 

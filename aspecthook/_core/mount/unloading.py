@@ -17,11 +17,11 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Protocol, final
 
 from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.weak import is_ending
+from aspecthook._hints import Protocol, final
 
 from .lock import under_lock
 

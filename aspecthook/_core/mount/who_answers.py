@@ -10,10 +10,10 @@ import copy
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import FunctionType
-from typing import Any, cast, final
 
 from aspecthook._core.law.call import Described, Site
 from aspecthook._core.law.hook import Hook
+from aspecthook._hints import Any, cast, final
 
 from .instance import InstanceMountPoint
 from .lock import under_lock
