@@ -1,4 +1,4 @@
-"""How recorded values are shown: shortened texts, in which nothing redacted appears.
+"""How values of a program are shown: shortened texts, in which nothing redacted appears.
 
 The invariant: no text is made of something huge, no `repr` that raises reaches the program, and a redacted string is in
 no text, wherever else the program passes it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import islice
 from reprlib import Repr
 from typing import Any, TypeAlias, cast, final
@@ -18,7 +19,8 @@ from aspecthook._errors import HookOptionError, brief, printable
 Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
 
 _SHORTEST_SECRET = 4  # shorter strings are everywhere, and would make every text unreadable
-_MOST_SECRETS = 10_000
+_MOST_SECRETS = 1_000
+_MOST_NAMES = 10_000
 
 
 @final
@@ -35,11 +37,34 @@ REDACTED = Shown("<redacted>")
 
 
 @final
+class _Secret:
+    """A string that is masked, however often a `repr` has escaped it."""
+
+    def __init__(self, text: str) -> None:
+        self.core = max(re.split(r"[^A-Za-z0-9]+", text), key=len)  # what no escaping changes
+        self._text = text
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds it in a text."""
+        return re.compile("".join(map(_escaped, self._text)))
+
+
+def _escaped(character: str) -> str:
+    """Return a pattern for a character with any number of backslashes before it."""
+    if character == "\\":
+        return r"\\+"
+    forms = {character, printable(character)}
+    forms |= {form(character)[1:-1].lstrip("\\") for form in (repr, ascii)}
+    return rf"\\*(?:{'|'.join(map(re.escape, sorted(forms)))})"
+
+
+@final
 class Redaction:
     """Which values are redacted: by the names of arguments, which may be globs, or by a predicate on name and value.
 
-    Strings that were redacted once are masked in all texts: where a function passes its ``token`` on as ``value``,
-    returns it, or raises an exception that has it in its message.
+    Strings that were redacted are masked in all texts: where a function passes its ``token`` on as ``value``, returns
+    it, or raises an exception that has it in its message. The latest thousand are known, of four characters or more.
     """
 
     def __init__(self, redact: Redact) -> None:
@@ -57,9 +82,10 @@ class Redaction:
             self._globs = tuple(name.lower() for name in names)
         self.active = bool(self._globs) or self._predicate is not None
         self._known: dict[str, bool] = {}
-        self._secrets: dict[str, None] = {}
-        self._pattern: re.Pattern[str] | None = None
+        self._secrets: dict[str, _Secret] = {}
         self._longest = 0
+        # Makes the texts of values.
+        self.shortener = Shortener(self)
 
     def hides(self, name: str, value: object) -> bool:
         """Whether a value is redacted."""
@@ -73,17 +99,40 @@ class Redaction:
         hidden = self._known.get(name)
         if hidden is None:
             hidden = any(fnmatchcase(name.lower(), glob) for glob in self._globs)
-            if len(self._known) < _MOST_SECRETS:
+            if len(self._known) < _MOST_NAMES:
                 self._known[name] = hidden
         return hidden
 
     def redacted(self, name: str, value: Any) -> Any:
-        """Return a value, or what stands for it if it is redacted."""
+        """Return a value, or what stands for it if it is redacted; what it holds under such a name is noted."""
+        if not self.active:
+            return value
         if not self.hides(name, value):
+            try:
+                self._look_into(value, 3)
+            except Exception:  # a container that cannot be looked into; neither can its text be made
+                pass
             return value
         for secret in _strings(value):
             self._keep(secret)
         return REDACTED
+
+    def _look_into(self, value: Any, depth: int) -> None:
+        """Note the strings that a value holds under names that are redacted, before any text is made."""
+        if isinstance(value, Mapping):
+            named: Any = list(islice(value.items(), 100))
+        elif "__dataclass_fields__" in vars(type(value)):
+            named = [(field, getattr(value, field, None)) for field in value.__dataclass_fields__]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            named = [(None, one) for one in islice(value, 100)]
+        else:
+            return
+        for name, one in named:
+            if isinstance(name, str) and self.hides(name, one):
+                for secret in _strings(one):
+                    self._keep(secret)
+            elif depth:
+                self._look_into(one, depth - 1)
 
     def arguments(self, arguments: Mapping[str, Any], extra: str | None = None) -> dict[str, Any]:
         """Return arguments without what is redacted; `extra` is the name of the ``**kwargs``, whose names count too."""
@@ -95,20 +144,18 @@ class Redaction:
         return shown
 
     def _keep(self, secret: str) -> None:
-        if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets and len(self._secrets) < _MOST_SECRETS:
-            for form in (secret, repr(secret)[1:-1], ascii(secret)[1:-1], printable(secret)):
-                self._secrets[form] = None
-                self._longest = max(self._longest, len(form))
-            self._pattern = None
+        if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
+            self._secrets[secret] = _Secret(secret)
+            self._longest = max(self._longest, 4 * len(secret))
+            while len(self._secrets) > _MOST_SECRETS:
+                self._secrets.pop(next(iter(self._secrets)), None)
 
     def masked(self, text: str) -> str:
         """Return a text in which the strings that were redacted are masked."""
-        if not self._secrets:
-            return text
-        if self._pattern is None:
-            forms = sorted(self._secrets.copy(), key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, forms)))
-        return self._pattern.sub(REDACTED, text)
+        for secret in self._secrets.copy().values() if self._secrets else ():
+            if secret.core in text:
+                text = secret.pattern.sub(REDACTED, text)
+        return text
 
     @property
     def margin(self) -> int:
@@ -142,6 +189,13 @@ class Shortener(Repr):
 
     def text(self, value: object) -> str:
         """Return the shortened text of a value in one line, or what kept it from being made."""
+        kind = type(value)
+        if kind in _PLAIN_TYPES and not self._redaction.active:
+            if kind is str:
+                if len(cast("str", value)) < self.maxstring - 1 and cast("str", value).isprintable():
+                    return repr(value)
+            elif kind is not int or -_BIG < cast("int", value) < _BIG:
+                return repr(value)
         try:
             text = self.repr(value)
         except Exception as error:  # a repr that fails must not hide what happened
@@ -151,7 +205,8 @@ class Shortener(Repr):
     def message(self, error: BaseException) -> str:
         """Return the shortened message of an exception."""
         try:
-            text = self._redaction.masked(str(error))
+            plain = type(error).__str__ is BaseException.__str__ and len(error.args) != 1
+            text = self.repr1(error.args, self.maxlevel) if plain and error.args else self._redaction.masked(str(error))
         except Exception as other:
             return f"<whose str raised {printable(type(other).__name__)}>"
         return printable(_cut(" ".join([line.strip() for line in text.splitlines()]), 200))
@@ -218,6 +273,10 @@ class Shortener(Repr):
         return _cut(self._redaction.masked(repr(x)), self.maxother)
 
 
+# Of these most texts are short and plain; that is seen at once.
+_PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
+_BIG = 10**30
+
 _SHOWS: dict[object, str] = {
     str.__repr__: "repr_str",
     bytes.__repr__: "repr_bytes",
@@ -238,4 +297,7 @@ def _cut(text: str, longest: int) -> str:
     return f"{text[:first]}...{text[first + 3 - longest :]}"
 
 
-PLAIN = Shortener(Redaction(None))
+PLAIN = Redaction(None)
+
+# Return the shortened text of a value, whatever its `repr` does.
+shortened = PLAIN.shortener.text

@@ -20,6 +20,25 @@ __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 
 @final
+class HookForEach:
+    """A hook that is made for each mount point by itself, and that knows what it is on.
+
+    Args:
+        make: Makes the hook of a mount point, or returns None where none is needed.
+        priority: Where it goes in the chain; it may be before or after all that users can name.
+    """
+
+    __slots__ = ("make", "priority")
+
+    def __init__(self, make: Callable[[MountPoint], Callable[..., Any] | None], *, priority: int | None = None) -> None:
+        self.make = make
+        self.priority = priority
+
+    def __call__(self) -> None:
+        """Do nothing: what `make` returns is the hook."""
+
+
+@final
 class Wanted:
     """One hook that is to be woven. Two with an equal `key` are one hook on a mount point."""
 
@@ -35,6 +54,10 @@ class Wanted:
         compared = frozenset((name, _comparable(name, value)) for name, value in options.items())
         chosen = frozenset(types or (Exception,)) if kind == "exception" else None
         self.key: object = (kind, identity(function), chosen, compared)
+
+    def function_for(self, mount: MountPoint) -> Callable[..., Any] | None:
+        """Return the function that goes on a mount point; None if there is none for it."""
+        return self.function.make(mount) if isinstance(self.function, HookForEach) else self.function
 
 
 def _comparable(name: str, value: Any) -> object:
@@ -146,15 +169,16 @@ def acquire(
     *,
     again: bool,
     put: Callable[[], Hook] | None = None,
-) -> SharedHook:
+) -> SharedHook | None:
     """Put a hook on a mount point for one weaving, or add its claim to the hook that is there; under the lock.
 
-    The hook is made, unless `put` puts one there that exists already.
+    None: there is no hook for this mount point. The hook is made, unless `put` puts one there that exists already.
 
     Raises:
         AspecthookError: The hook is refused.
     """
     key = (wanted.key, object()) if again else wanted.key
+    function: Callable[..., Any] | None = wanted.function
     before = mount.members
     woven: dict[object, SharedHook] = {}
     if mount.woven is None:
@@ -166,7 +190,12 @@ def acquire(
             if put is not None:
                 hook = put()
             else:
-                hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
+                function = wanted.function_for(mount)
+                if function is None:
+                    return None
+                hook = mount.add_hook(wanted.kind, function, wanted.types, wanted.options, closed)
+                if isinstance(wanted.function, HookForEach) and wanted.function.priority is not None:
+                    hook.priority = wanted.function.priority
             found = mount.woven[key] = SharedHook(key, mount, hook)
         else:
             mount.ensure()
@@ -176,7 +205,7 @@ def acquire(
         found = mount.woven.get(key)
         if found is not None:
             found.release(claim)
-        made = identity(mount.unbound(wanted.function))
+        made = identity(mount.unbound(function))
         for hook in mount.members:
             if hook not in before and hook.kind == wanted.kind and hook.identity == made:
                 hook.remove()

@@ -367,7 +367,8 @@ class Weaving:
     ) -> None:
         claim = self._claim if spot.heir is None else Claim(spot.heir, self._blocks, paused=self._paused)
         shared = acquire(mount, wanted, claim, again=self._again, put=put)
-        self._pieces[key] = _Piece(shared, claim, mount if spot.loose else None)
+        if shared is not None:
+            self._pieces[key] = _Piece(shared, claim, mount if spot.loose else None)
 
     def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
         """Replay past calls to a subscriber, without the lock, and then add it."""

@@ -1,0 +1,238 @@
+"""The hooks that record: one pre and one always hook for each function, which note a begin and an end.
+
+They are made for one function each, so that they need not find out which it is; the cheapest that will do. Around
+coroutines and generators there is a third, which notes their turns.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, final
+
+from aspecthook._core.law.call import Call
+from aspecthook._core.mount.point import MountPoint
+from aspecthook.weave._shared_hooks import HookForEach
+
+from ._calls import Function
+from ._driving import adriven, awaited, driven
+from ._recorder import End, RecordedTurns, Recorder, current
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+@final
+class Hooks:
+    """Makes the hooks of one recorder.
+
+    Args:
+        recorder: Where they note what happens.
+        arguments: Whether arguments and results are kept.
+    """
+
+    def __init__(self, recorder: Recorder, *, arguments: bool) -> None:
+        self._recorder = recorder
+        self._arguments = arguments
+        self._functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
+        # The mount points whose hooks share the calls they record through `call.state`, and those with faster ones.
+        self._exact: weakref.WeakSet[MountPoint] = weakref.WeakSet()
+        self._plain: weakref.WeakSet[MountPoint] = weakref.WeakSet()
+        self._key = f"tape {id(recorder)}"
+        self.pre = HookForEach(self._begin, priority=-1)
+        self.around = HookForEach(self._turns, priority=-1)
+        self.always = HookForEach(self._end, priority=101)
+        self.pre_if = HookForEach(self._begin_if)
+        self.always_if = HookForEach(self._end_if, priority=101)
+
+    def function(self, mount: MountPoint) -> Function:
+        """Return what is known of a function."""
+        found = self._functions.get(mount)
+        if found is None:
+            site = mount.site()
+            target = site.function()
+            code = getattr(target, "__code__", None)
+            file, line = (site.model.co_filename, site.model.co_firstlineno) if code is not None else (None, None)
+            found = self._functions[mount] = Function(site.label, file, line, site)
+        return found
+
+    def _is_exact(self, mount: MountPoint) -> bool:
+        if mount not in self._exact and mount.site().signature.style == "function":
+            self._plain.add(mount)
+            return False
+        self._exact.add(mount)
+        return True
+
+    def _begin_if(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._plain:
+            return _recorded_already
+        self._exact.add(mount)
+        return self._exact_begin(mount)
+
+    def _end_if(self, mount: MountPoint) -> Callable[..., None]:
+        return _recorded_already if mount in self._plain else self._exact_end(mount, conditional=True)
+
+    def _begin(self, mount: MountPoint) -> Callable[..., None]:
+        if self._is_exact(mount):
+            return self._exact_begin(mount)
+        function, signature = self.function(mount), mount.site().signature
+        named = signature.regular > signature.positional or signature.varkw is not None
+        if self._recorder.live:
+            return _live_begin(self._recorder, function, arguments=self._arguments)
+        if not self._arguments:
+            return _timed_begin(self._recorder, function)
+        return (_begin_named if named else _begin)(self._recorder, function)
+
+    def _end(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._exact:
+            return self._exact_end(mount, conditional=False)
+        end = End(self.function(mount))
+        if self._recorder.live:
+            return _live_end(self._recorder, end, arguments=self._arguments)
+        return (_end if self._arguments else _timed_end)(self._recorder, end)
+
+    # Hooks that find their call in `call.state`
+
+    def _exact_begin(self, mount: MountPoint) -> Callable[[Call], None]:
+        recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
+        plain = function.site is not None and function.site.signature.style == "function"
+
+        def begin(call: Call) -> None:
+            strand = recorder.here.strand
+            if key in call.state or strand.busy:
+                return
+            recorded = recorder.new(function, call.args, call.kwargs, keep=keep)
+            call.state[key] = recorded
+            recorder.note_turn(strand, recorded, "begin")
+            if plain:
+                recorder.note_turn(strand, recorded, "enter")
+
+        return begin
+
+    def _exact_end(self, mount: MountPoint, *, conditional: bool) -> Callable[..., None]:
+        recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
+
+        def end(call: Call, result: object, exc: BaseException | None) -> None:
+            strand = recorder.here.strand
+            recorded = call.state.get(key)
+            if strand.busy or (recorded is None and conditional):
+                return
+            if recorded is None:
+                recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
+                recorder.note_turn(strand, recorded, "begin")
+            if not recorded.ended:
+                recorder.note_turn(strand, recorded, "end")
+                recorder.note_end(strand, recorded, result if keep else None, exc)
+
+        return end
+
+    def _turns(self, mount: MountPoint) -> Callable[..., Any] | None:
+        style = mount.site().signature.style
+        if style == "function":
+            return None
+        recorder, key = self._recorder, self._key
+
+        async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+            recorded = call.state.get(key)
+            source = proceed()
+            return await (source if recorded is None else awaited(RecordedTurns(recorder, recorded), source))
+
+        def of_generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            recorded = call.state.get(key)
+            source = proceed()
+            return source if recorded is None else driven(RecordedTurns(recorder, recorded), source)
+
+        def of_async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            recorded = call.state.get(key)
+            source = proceed()
+            return source if recorded is None else adriven(RecordedTurns(recorder, recorded), source)
+
+        if style == "coroutine":
+            return of_coroutine
+        return of_generator if style == "generator" else of_async_generator
+
+
+def _recorded_already() -> None:
+    """Do nothing: every call of the function is recorded."""
+
+
+# The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.
+
+
+def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
+    here, clock, outer = recorder.here, perf_counter, current.get
+
+    def begin(*args: Any) -> None:
+        here.note((function, clock(), args, None, outer()))
+
+    return begin
+
+
+def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
+    here, clock, outer = recorder.here, perf_counter, current.get
+
+    def begin(*args: Any, **kwargs: Any) -> None:
+        here.note((function, clock(), args, kwargs, outer()))
+
+    return begin
+
+
+def _end(recorder: Recorder, about: End) -> Callable[..., None]:
+    here, clock = recorder.here, perf_counter
+
+    def end(result: object, exc: BaseException | None) -> None:
+        here.note((about, clock(), result, exc))
+
+    return end
+
+
+def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
+    here, clock = recorder.here, perf_counter
+
+    def begin() -> None:
+        note = here.note
+        note(function)
+        note(clock())
+
+    return begin
+
+
+def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
+    here, clock = recorder.here, perf_counter
+
+    def end(exc: BaseException | None) -> None:
+        note = here.note
+        if exc is None:
+            note(about)
+            note(clock())
+        else:
+            note((about, clock(), None, exc))
+
+    return end
+
+
+def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> Callable[..., None]:
+    here, clock, outer = recorder.here, perf_counter, current.get
+
+    def begin(*args: Any, **kwargs: Any) -> None:
+        strand = here.strand
+        if not strand.busy:
+            recorder.take_now(strand, (function, clock(), args, kwargs, outer()))
+
+    def timed() -> None:
+        strand = here.strand
+        if not strand.busy:
+            recorder.take_now(strand, (function, clock(), None, None, outer()))
+
+    return begin if arguments else timed
+
+
+def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..., None]:
+    here, clock = recorder.here, perf_counter
+
+    def end(result: object, exc: BaseException | None) -> None:
+        strand = here.strand
+        if not strand.busy:
+            recorder.take_now(strand, (about, clock(), result if arguments else None, exc))
+
+    return end
