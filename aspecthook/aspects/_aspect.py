@@ -167,12 +167,18 @@ class Place(NamedTuple):
 def caller(site: Site) -> Place:
     """Return the line that called the woven function; if only a thread or an event loop did, where the function is."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_inner(frame):
+    while frame is not None and (is_inner(frame) or _is_between(frame)):
         frame = frame.f_back
     if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
         space = getattr(site.function(), "__globals__", {})
         return Place(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
     return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
+
+
+def _is_between(frame: FrameType) -> bool:
+    """Whether a frame runs a library by which another aspect makes the call."""
+    name = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return name == "tenacity" or frame.f_code.co_filename.startswith("<@beartype(")
 
 
 def is_inner(frame: FrameType) -> bool:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import weave
-from aspecthook.aspects import log
+from aspecthook.aspects import checked, circuit, log, retry
 from tests.aspects.conftest import Targets, run
 
 
@@ -114,11 +114,23 @@ def test_an_entry_names_the_line_of_the_caller_for_every_kind_of_function(logger
 
 
 def test_an_entry_names_the_line_of_the_caller_inside_other_aspects(logger: Logged) -> None:
-    target, _ = Targets().all["function"]
-    with weave(target, aspect=log(logger)), weave(target, around=lambda proceed: proceed()):
-        target(1)
+    calls: list[int] = []
+
+    def price(n: int) -> int:
+        calls.append(n)
+        if len(calls) < 2:
+            raise ConnectionError
+        return n
+
+    with (
+        weave(price, aspect=retry(sleep=lambda seconds: None)),
+        weave(price, aspect=checked()),
+        weave(price, aspect=circuit()),
+        weave(price, aspect=log(logger)),
+    ):
+        price(1)
         line = line_here() - 1
-    assert [(record.pathname, record.lineno) for record in logger.kept.records] == [(__file__, line)]
+    assert [(record.pathname, record.lineno) for record in logger.kept.records] == [(__file__, line)] * 2
 
 
 SECRET = "pa$$w\\ord'✓"
