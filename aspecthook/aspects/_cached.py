@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, MutableMapping
 from threading import Lock
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 from weakref import WeakSet
 
 from aspecthook._core.law.call import Site
-from aspecthook._errors import HookOptionError, HookTypeError, described, nearest
+from aspecthook._errors import HookOptionError, HookTypeError, brief, described, nearest
 
 from ._aspect import AnyHook, Aspect, count, is_async, is_generator, needed, number, refused
 
@@ -98,7 +98,7 @@ def cached(
     library = needed("cachetools", "cached")
     size = float("inf") if maxsize is None else count("cached", "maxsize", maxsize)
     ttl = None if ttl is None else number("cached", "ttl", ttl)
-    names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    names = None if key is None else _names(key)
     caches: WeakSet[_Cache] = WeakSet()
 
     def make(site: Site) -> AnyHook:
@@ -119,6 +119,14 @@ def cached(
         return call_async if is_async(site) else call
 
     return Cached(make, caches, ttl=ttl, maxsize=maxsize, key=key)
+
+
+def _names(key: object) -> tuple[str, ...]:
+    given = cast("tuple[object, ...]", key if isinstance(key, (tuple, list)) else (key,))
+    names = tuple([name for name in given if isinstance(name, str)])
+    if len(names) < len(given):
+        raise HookTypeError(f"cached: key={brief(given)}; give names of arguments")
+    return names
 
 
 @final

@@ -56,8 +56,16 @@ def faults(
     if error is None and not most:
         raise HookOptionError("faults: nothing would happen; give error= or latency=, or both")
     raised = named("faults", "error", error)
-    if raised is not None and not callable(raised):
+    fits = issubclass(raised, BaseException) if isinstance(raised, type) else callable(raised)
+    if raised is not None and not fits:
         raise HookTypeError(f"faults: error={brief(error)}; give an exception type, or a function that makes one")
+    if isinstance(raised, type):
+        try:
+            raised()
+        except TypeError as exc:
+            raise HookTypeError(
+                f"faults: error={brief(error)} needs arguments ({exc}); give a function that makes one"
+            ) from exc
     make_error = cast("Callable[[], BaseException] | None", raised)
     random = Random(seed)
 

@@ -104,4 +104,7 @@ def write(
     if error is not None:
         more["exception"] = error
     method = getattr(to, logging.getLevelName(level).lower(), to.info)
-    method(event, **fields, **more, pathname=at.file, lineno=at.line, func_name=at.function)
+    try:
+        method(event, **fields, **more, pathname=at.file, lineno=at.line, func_name=at.function)
+    except Exception as failure:  # as `logging` does, which lets no failure of a handler reach the program
+        logging.getLogger("aspecthook").error("%s: the entry of a call was lost", site.label, exc_info=failure)

@@ -100,7 +100,7 @@ def span(
 
             def end(self, _: Any, exc: BaseException | None) -> None:
                 if isinstance(exc, Exception):
-                    message = redaction.masked(str(exc))
+                    message = shortener.message(exc)
                     event = {
                         "exception.type": f"{type(exc).__module__}.{type(exc).__qualname__}",
                         "exception.message": message,

@@ -239,6 +239,17 @@ def test_structlog_gets_failures_with_their_traceback() -> None:
     assert entry["exception"].endswith("PermissionError: <redacted> is wrong") and SECRET not in str(entry)
 
 
+def test_a_logger_that_fails_does_not_reach_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    class Full:
+        def info(self, event: str, **fields: object) -> None:
+            raise OSError("no space left on device")
+
+    with weave(login, aspect=log(Full())):
+        assert login("ann", "x") == "welcome ann"
+    [record] = caplog.records
+    assert record.name == "aspecthook" and record.getMessage().endswith(":login: the entry of a call was lost")
+
+
 def test_an_entry_of_a_function_that_is_all_a_thread_runs_names_the_function(logger: Logged) -> None:
     target, _ = Targets().all["function"]
     code = target.__code__

@@ -128,6 +128,19 @@ def test_arguments_are_attributes_and_secrets_are_nowhere(spans: Spans) -> None:
     assert "hunter22" not in one.to_json() and "<redacted> is wrong" in one.to_json()
 
 
+def test_an_exception_whose_text_cannot_be_made_reaches_the_caller(spans: Spans) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def fails() -> None:
+        raise Mute
+
+    with weave(fails, aspect=span(tracer=spans.tracer)), pytest.raises(Mute):
+        fails()
+    assert spans.ended[0].status.status_code is trace.StatusCode.ERROR
+
+
 def points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
     data: Any = reader.get_metrics_data()
     [resource] = data.resource_metrics

@@ -38,6 +38,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: faults(KeyError, probability=1.5), "faults: probability=1.5; give a number from 0 to 1"),
     (lambda: faults(latency=(1, 2, 3)), "faults: latency=(1, 2, 3); give seconds, or the least and the most"),  # type: ignore[arg-type]
     (lambda: faults(KeyError("x")), "faults: error=KeyError('x'); give an exception type, or a function that makes"),  # type: ignore[arg-type]
+    (lambda: faults(int), "faults: error=<class 'int'>; give an exception type, or a function that makes"),  # type: ignore[arg-type]
+    (lambda: faults(UnicodeDecodeError), "faults: error=<class 'UnicodeDecodeError'> needs arguments"),
+    (lambda: cached(key=3), "cached: key=(3,); give names of arguments"),  # type: ignore[arg-type]
+    (lambda: cached(key=[3]), "cached: key=[3]; give names of arguments"),  # type: ignore[list-item]
     (lambda: limited(), "limited: give a rate, as in limited(10, per=1), or concurrency=, or both"),
     (lambda: limited(2.5), "limited: rate=2.5; give a whole number"),  # type: ignore[arg-type]
     (lambda: limited(1, per=0), "limited: per=0; give a number above 0"),
