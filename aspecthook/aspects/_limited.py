@@ -9,7 +9,7 @@ from threading import BoundedSemaphore, Lock
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
-from aspecthook._errors import HookOptionError
+from aspecthook._errors import HookOptionError, plural
 
 from ._aspect import AnyHook, Aspect, count, is_async, needed, number, wait_by
 from ._errors import LimitError
@@ -49,7 +49,7 @@ def limited(
         ...     search("tea"), search("mate"), search("coffee")
         Traceback (most recent call last):
           ...
-        aspecthook.aspects.LimitError: ...:search is called more than 2 times in 60 s; try again in ... s
+        aspecthook.aspects.LimitError: ...:search is limited to 2 calls in 60 s; try again in ... s
     """
     if rate is None and concurrency is None:
         raise HookOptionError("limited: give a rate, as in limited(10, per=1), or concurrency=, or both")
@@ -60,7 +60,7 @@ def limited(
 
     def make(site: Site) -> AnyHook:
         window = None if rate is None else _Window(site.label, rate, per, clock)
-        busy = f"{site.label} runs {slots} times at once already"
+        busy = f"{site.label} is limited to {plural(slots or 0, 'call')} at once"
 
         def take() -> float:
             return 0.0 if window is None else window.take(wait=wait)
@@ -122,7 +122,7 @@ class _Window:
                 begin = max(now, self._begun[0] + self._per)
             if begin > now and not wait:
                 raise LimitError(
-                    f"{self._label} is called more than {self._rate} times in {self._per:g} s; try again in "
+                    f"{self._label} is limited to {plural(self._rate, 'call')} in {self._per:g} s; try again in "
                     f"{begin - now:.3g} s",
                     begin - now,
                 )

@@ -33,7 +33,8 @@ def retry(
     begun again only as long as it has yielded nothing.
 
     Args:
-        on: The exceptions that are worth another attempt: types, their names as ``"module:Name"``, or a predicate.
+        on: The exceptions that are worth another attempt: types or a predicate, or their names as
+            ``"module:Name"``.
         attempts: How many in all, the first one included; None: as many as `timeout` allows.
         wait: Seconds before the second attempt. It is doubled before each further one.
         max_wait: The most seconds between two attempts.
@@ -94,6 +95,7 @@ def retry(
 
 
 def _worth(on: object) -> Callable[[BaseException], bool]:
+    on = named("retry", "on", on)
     if callable(on) and not isinstance(on, type):
         return cast("Callable[[BaseException], bool]", on)
     types = exceptions("retry", "on", on)

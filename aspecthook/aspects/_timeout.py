@@ -129,6 +129,6 @@ def _in_thread(function: Callable[[], Any], seconds: float, message: str) -> Any
     try:
         return outcome.result(seconds)
     except TimeoutError:
-        if outcome.done():  # the function's own
-            raise
-        raise TimeoutError(message) from None
+        if not outcome.done():
+            raise TimeoutError(message) from None
+        return outcome.result()  # the function's own, or it has just ended

@@ -50,7 +50,7 @@ def test_calls_that_may_not_wait_are_refused_and_take_no_place(style: str, clock
         call(1)
         clock.now += 4
         for _ in range(2):
-            with pytest.raises(LimitError, match="is called more than 1 times in 10 s; try again in 6 s") as caught:
+            with pytest.raises(LimitError, match="is limited to 1 call in 10 s; try again in 6 s") as caught:
                 call(2)
             assert caught.value.retry_after == 6
         clock.now += 6
