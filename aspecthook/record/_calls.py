@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
@@ -133,11 +134,12 @@ class RecordedCall:
         self.exc: BaseException | None = None
         self._end: float | None = None
         self.parent: RecordedCall | None = None
-        self.children: list[RecordedCall] = []
+        # Most calls have neither children nor turns.
+        self.children: Sequence[RecordedCall] = ()
         self.thread = ""
         self.task: str | None = None
         self.process = 0
-        self.turns: list[tuple[float, float]] = []
+        self.turns: Sequence[tuple[float, float]] = ()
         # Whether the call is on the tape; else a limit has left it out, and all that it calls.
         self.kept = True
         # The recorder's own: what runs now, when its turn began, and what ran in this context before.
@@ -266,8 +268,16 @@ class RecordedCall:
 
     def add_turn(self, begin: float, end: float) -> None:
         """Record a turn of a generator or a coroutine."""
-        if len(self.turns) < _MOST_TURNS:
-            self.turns.append((begin, max(0.0, end - begin)))
+        turns = self.turns = self.turns if isinstance(self.turns, list) else []
+        if len(turns) < _MOST_TURNS:
+            turns.append((begin, max(0.0, end - begin)))
         else:
-            first, length = self.turns[-1]
-            self.turns[-1] = (first, length + max(0.0, end - begin))
+            first, length = turns[-1]
+            turns[-1] = (first, length + max(0.0, end - begin))
+
+    def add_child(self, call: RecordedCall) -> None:
+        """Record a call that this one has made."""
+        if isinstance(self.children, list):
+            self.children.append(call)
+        else:
+            self.children = [call]

@@ -81,7 +81,7 @@ class _Reader:
         calls = sorted([row[0] for row in self._found.values()], key=lambda call: call.begin)
         for call in calls:
             if call.parent is not None:
-                call.parent.children.append(call)
+                call.parent.add_child(call)
         return calls
 
     def read(self, path: Path) -> None:

@@ -275,7 +275,7 @@ class Recorder:
         if self.keeps:
             self.calls.append(call)
             if parent is not None:
-                parent.children.append(call)
+                parent.add_child(call)
         elif self.sinks:
             self.open[call.number] = call
             self._send("begin", call)

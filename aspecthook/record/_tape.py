@@ -134,8 +134,11 @@ class Tape:
             if _fits(call, name, arguments):
                 return call
         wanted = f"{name or 'a call'}({', '.join([f'{word}={brief(value)}' for word, value in arguments.items()])})"
-        names = ", ".join(dict.fromkeys(call.name for call in self)) or "nothing"
-        raise LookupError(f"{wanted} is not on the tape, which has {plural(len(self), 'call')}, of {brief(names, 200)}")
+        names = list(dict.fromkeys(call.name for call in self))
+        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        raise LookupError(
+            f"{wanted} is not on the tape, which has {plural(len(self), 'call')}, of {known or 'nothing'}"
+        )
 
     @property
     def last(self) -> RecordedCall:

@@ -158,8 +158,9 @@ class _Inside:
         chain, site = mount.chain(), mount.site()
         values = _joined(site.signature, args, kwargs)
         call, own = Call(site, values), self.hook()
-        place = next((place for place, hook in enumerate(chain.around, 1) if hook.function is own), 0)
-        inner, target = chain.around[place:], mount.inner()
+        places = [place for place, hook in enumerate(chain.around, 1) if hook.function is own]
+        inner = chain.around[places[0] :] if places else ()  # a hook that was removed meanwhile has nothing inside
+        target = mount.inner()
         if "generator" in site.signature.style:
             return streamed(inner, call, target, values)
         room: Any = law if site.signature.style == "coroutine" else law_sync

@@ -75,10 +75,10 @@ def _comparable(name: str, value: Any) -> object:
 class SharedHook:
     """One hook on a mount point, and the claims of the weavings that want it there."""
 
-    __slots__ = ("__weakref__", "_claims", "_key", "_mount", "hook")
+    __slots__ = ("__weakref__", "_claims", "_mount", "hook", "key")
 
     def __init__(self, key: object, mount: MountPoint, hook: Hook) -> None:
-        self._key = key
+        self.key = key
         self._mount = weakref.ref(mount)
         self.hook = hook
         self._claims: tuple[Claim, ...] = ()
@@ -97,7 +97,7 @@ class SharedHook:
 
     def hold(self, claim: Claim) -> None:
         """Add the claim of one more weaving; under the lock."""
-        self._claims = (*self._claims, claim)
+        self._claims = (*self._claims, claim) if self._claims else claim.alone
         cls = claim.heir.cls() if claim.heir is not None else None
         if cls is not None:
             shared: weakref.ref[SharedHook] = weakref.ref(self)
@@ -130,8 +130,7 @@ class SharedHook:
         self.hook.remove()
         if mount is not None:
             mount.tidy()
-            if mount.woven and mount.woven.get(self._key) is self:
-                del mount.woven[self._key]
+            _replace(mount, self)
         self._claims = ()  # last, so that an interrupted release can be repeated
 
     def release_gone(self, watch: object) -> None:
@@ -158,8 +157,23 @@ def _release(shared: weakref.ref[SharedHook], watch: object) -> None:
 
 def is_woven(mount: MountPoint, wanted: Wanted, *, again: bool) -> bool:
     """Whether a hook is on a mount point already; under the lock."""
-    found = None if again or not mount.woven else mount.woven.get(wanted.key)
-    return found is not None and bool(found.attached)
+    found = None if again else _found(mount, wanted.key)
+    return found is not None and found.attached
+
+
+def _found(mount: MountPoint, key: object) -> SharedHook | None:
+    woven: tuple[SharedHook, ...] = mount.woven
+    return next((shared for shared in woven if shared.key == key), None)
+
+
+def _replace(mount: MountPoint, older: SharedHook | None, *newer: SharedHook) -> None:
+    """Store a shared hook in place of another; a finalizer may store one meanwhile."""
+    while True:
+        before = mount.woven
+        after = (*[shared for shared in before if shared is not older], *newer)
+        if mount.woven is before:
+            mount.woven = after
+            return
 
 
 def acquire(
@@ -180,11 +194,8 @@ def acquire(
     key = (wanted.key, object()) if again else wanted.key
     function: Callable[..., Any] | None = wanted.function
     before = mount.members
-    woven: dict[object, SharedHook] = {}
-    if mount.woven is None:
-        mount.woven = woven
     try:
-        found = mount.woven.get(key)
+        found = _found(mount, key)
         if found is None or not found.attached:
             closed = gate([claim], mount.site().signature)
             if put is not None:
@@ -196,13 +207,14 @@ def acquire(
                 hook = mount.add_hook(wanted.kind, function, wanted.types, wanted.options, closed)
                 if isinstance(wanted.function, HookForEach) and wanted.function.priority is not None:
                     hook.priority = wanted.function.priority
-            found = mount.woven[key] = SharedHook(key, mount, hook)
+            shared = SharedHook(key, mount, hook)
+            _replace(mount, found, shared)
         else:
+            shared = found
             mount.ensure()
-        shared = cast("SharedHook", found)
         shared.hold(claim)
     except BaseException:  # an interrupt may come between any two steps
-        found = mount.woven.get(key)
+        found = _found(mount, key)
         if found is not None:
             found.release(claim)
         made = identity(mount.unbound(function))

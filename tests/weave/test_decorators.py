@@ -396,6 +396,20 @@ def test_what_a_decorator_returned_can_be_called_outside_of_a_call_and_runs_what
     assert inner == ["inside"]
 
 
+def test_what_a_decorator_returned_runs_the_target_alone_once_its_hook_is_removed() -> None:
+    @hookable
+    def double(n: int) -> int:
+        return 2 * n
+
+    hook = around.wrap(lambda function: function)
+    double.around(hook)
+    double.around(lambda proceed: -proceed())
+    kept = hook.decorated(double)
+    assert kept(2) == double(2) == -4
+    hooks(double).remove(hook)
+    assert kept(2) == 4 and double(2) == -4
+
+
 def test_classmethods_foreign_callables_and_waiting_weavings() -> None:
     class Shop:
         @hookable

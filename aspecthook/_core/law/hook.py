@@ -229,7 +229,7 @@ class Hook(Handle):
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
         # The key of its callable.
-        self.identity = identity(self.function)
+        self.identity = _shared(identity(self.function))
         of_instance = self.function is not function
         self.function = self._made(self.function, mount, who)
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
@@ -445,9 +445,9 @@ class Hook(Handle):
 
 
 @lru_cache(1024)
-def _shared(shape: tuple[object, ...]) -> tuple[object, ...]:
-    """Return one tuple for all that are equal, since most hooks have one of a few shapes."""
-    return shape
+def _shared(key: object) -> Any:
+    """Return one object for all that are equal: most hooks have one of a few shapes, and many the same callable."""
+    return key
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:

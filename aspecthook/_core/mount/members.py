@@ -20,7 +20,7 @@ from aspecthook._core.law.call import NOTHING_PROVIDED, Site
 from aspecthook._core.law.hook import EXCEPTION, Gate, Hook
 from aspecthook._core.law.kinds import KINDS, RULES, Kind
 from aspecthook._core.law.options import Adding, Options, key_of
-from aspecthook._core.law.order import Chain, Mentions, arrange
+from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import (
     HookLookupError,
@@ -67,15 +67,15 @@ class Members(Attribute):
     def __init__(self, name: str, emission: Emission | None) -> None:
         self.name = name
         self._members: tuple[Hook, ...] = ()
-        self.mentions = Mentions()
+        self.mentions = NO_MENTIONS
         # One object for each `paused()` block that is open.
         self.pauses = _NO_PAUSES
         # Of an event: what it does with its subscribers.
         self.emission = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
-        # What weavings share at this mount point; kept here, so that all of it dies together. None: nothing yet.
-        self.woven: dict[object, Any] | None = None
+        # What weavings share at this mount point; kept here, so that all of it dies together.
+        self.woven: tuple[Any, ...] = ()
 
     # What a subclass decides.
 
@@ -296,7 +296,7 @@ class Members(Attribute):
             return older
         if self.mentions.may_close_cycle(hook):
             self.check_order(hook)
-        self.mentions.count(hook, 1)
+        self.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
         self.watch(hook)
         return hook
@@ -339,6 +339,17 @@ class Members(Attribute):
                 self._members = after
                 return
 
+    def count(self, hook: Hook, step: int) -> None:
+        """Count what a hook mentions in (1) or out (-1); under the lock."""
+        if not hook.again or hook.before or hook.after:
+            self.own_mentions().count(hook, step)
+
+    def own_mentions(self) -> Mentions:
+        """Return the counts to write to; under the lock."""
+        if self.mentions is NO_MENTIONS:
+            self.mentions = Mentions()
+        return self.mentions
+
     def announce(self, hook: Hook) -> None:
         """Notify whoever observes hooks of a new one, and the pytest plugin, if pytest has loaded it."""
         # It imports modules, so this is not under the lock. It is itself loaded into every run of pytest and must not
@@ -378,7 +389,7 @@ class Members(Attribute):
         if off:
             self._change(lambda: self._store(lambda members: tuple([hook for hook in members if hook not in gone])))
         for hook in off:
-            self.mentions.count(hook, -1)
+            self.count(hook, -1)
 
     def clear(self) -> None:
         """Remove all hooks."""
