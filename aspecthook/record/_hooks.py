@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, final
 
 from aspecthook._core.law.call import Call
@@ -17,7 +16,7 @@ from aspecthook.weave._shared_hooks import HookForEach
 
 from ._calls import Function
 from ._driving import adriven, awaited, driven
-from ._recorder import End, RecordedTurns, Recorder, current
+from ._recorder import CLOCK, End, RecordedTurns, Recorder, current
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -160,7 +159,7 @@ def _recorded_already() -> None:
 
 
 def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock, outer = recorder.here, perf_counter, current.get
+    here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any) -> None:
         here.note((function, clock(), args, None, outer()))
@@ -169,7 +168,7 @@ def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock, outer = recorder.here, perf_counter, current.get
+    here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any, **kwargs: Any) -> None:
         here.note((function, clock(), args, kwargs, outer()))
@@ -178,7 +177,7 @@ def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _end(recorder: Recorder, about: End) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, clock = recorder.here, CLOCK[0]
 
     def end(result: object, exc: BaseException | None) -> None:
         here.note((about, clock(), result, exc))
@@ -187,7 +186,7 @@ def _end(recorder: Recorder, about: End) -> Callable[..., None]:
 
 
 def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, clock = recorder.here, CLOCK[0]
 
     def begin() -> None:
         note = here.note
@@ -198,7 +197,7 @@ def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, clock = recorder.here, CLOCK[0]
 
     def end(exc: BaseException | None) -> None:
         note = here.note
@@ -212,7 +211,7 @@ def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
 
 
 def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> Callable[..., None]:
-    here, clock, outer = recorder.here, perf_counter, current.get
+    here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any, **kwargs: Any) -> None:
         strand = here.strand
@@ -228,7 +227,7 @@ def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> C
 
 
 def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, clock = recorder.here, CLOCK[0]
 
     def end(result: object, exc: BaseException | None) -> None:
         strand = here.strand

@@ -82,8 +82,11 @@ class Tape:
 
         Raises:
             WeaveError: The target cannot be woven, or is not there.
+            HookOptionError: The tape has stopped, and its files are closed.
         """
         hooks = self._hooks
+        if self._recorder.is_closed:
+            raise HookOptionError("this tape has stopped, and where its calls went is closed; make a new one")
         with ExitStack() as stack:  # all hooks, or none
             if options:
                 begin: Options = {"name": "tape", "priority": "HIGHEST", **options}
@@ -107,7 +110,7 @@ class Tape:
         return self._recorder.collect()
 
     def __iter__(self) -> Iterator[RecordedCall]:
-        return iter(self._all().copy())
+        return iter(self._all())
 
     def __len__(self) -> int:
         return len(self._all())
