@@ -186,10 +186,13 @@ def _end(recorder: Recorder, about: End) -> Callable[..., None]:
 
 
 def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock = recorder.here, CLOCK[0]
+    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
 
     def begin() -> None:
-        note = here.note
+        try:
+            note = quick.note
+        except AttributeError:  # the first call in this thread
+            note = quick.note = here.note
         note(function)
         note(clock())
 
@@ -197,10 +200,13 @@ def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
-    here, clock = recorder.here, CLOCK[0]
+    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
 
     def end(exc: BaseException | None) -> None:
-        note = here.note
+        try:
+            note = quick.note
+        except AttributeError:
+            note = quick.note = here.note
         if exc is None:
             note(about)
             note(clock())

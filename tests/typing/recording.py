@@ -22,7 +22,7 @@ class Names:
     def close(self) -> None: ...
 
 
-with record(price, "shop:*", redact=("token", "*secret*"), max_depth=3) as tape:
+with record(price, redact=("token", "*secret*"), max_depth=3) as tape:
     price("tea")
 assert_type(tape, Tape)
 assert_type(tape.find("price", item="tea"), RecordedCall)
@@ -35,15 +35,20 @@ for call in tape:
     assert_type(call.exc, BaseException | None)
 for row in tape.functions():
     assert_type(row.p99, float)
-record(price, to=Names(), redact=lambda name, value: name == "token" and bool(value))
-record(price, to=[Names(), Path("calls.jsonl"), "calls.jsonl"])
-assert_type(read("calls.jsonl", Path("more")), Tape)
 with profile() as costs:
     price("tea")
 assert_type(costs, Costs)
 for cost in costs:
     assert_type(cost, Cost)
 
-record(price, to=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-record(price, redact=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-record(price, sample="all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+def files() -> None:
+    record(price, "shop:*", to=Names(), redact=lambda name, value: name == "token" and bool(value))
+    record(price, to=[Names(), Path("calls.jsonl"), "calls.jsonl"])
+    assert_type(read("calls.jsonl", Path("more")), Tape)
+
+
+def wrong() -> None:
+    record(price, to=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    record(price, redact=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    record(price, sample="all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
