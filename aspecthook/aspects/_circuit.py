@@ -100,7 +100,7 @@ def circuit(on: Types = Exception, *, failures: int = 5, reset: float = 30.0) ->
             except BaseException as exc:
                 if isinstance(exc, counted):
                     with counting:
-                        breaker.__exit__(type(exc), exc, None)
+                        breaker.__exit__(type(exc), None, None)  # not the exception, which it would keep alive
                 raise
             else:
                 with counting:

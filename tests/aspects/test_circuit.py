@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -146,6 +148,22 @@ def test_a_call_that_began_before_a_breaker_was_opened_does_not_close_it(clock: 
         breakers.reset()
         assert list(breakers.states().values()) == ["closed"]
     assert breakers.states() == {}
+
+
+def test_the_last_failure_is_not_kept_alive(clock: Clock) -> None:
+    class Failure(Exception):
+        pass
+
+    def fetch() -> None:
+        raise Failure
+
+    with weave(fetch, aspect=circuit(failures=1)):
+        try:
+            fetch()
+        except Failure as error:
+            kept = weakref.ref(error)
+        gc.collect()
+        assert kept() is None
 
 
 def test_each_mount_point_has_a_breaker_of_its_own(clock: Clock) -> None:
