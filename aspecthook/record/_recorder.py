@@ -24,9 +24,9 @@ from typing import Any, Protocol, TypeAlias, final
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import warn
+from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
-from ._values import Redaction
 
 # The innermost coroutine or generator that any tape records and that runs in this context.
 current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)

@@ -11,13 +11,13 @@ from typing import Any, Self, TypeAlias, Unpack, cast, final
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, brief, entrance, plural
+from aspecthook._values import Redact, Redaction
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
 from ._functions import Table, table
 from ._hooks import Hooks
 from ._recorder import Limits, Recorder, Sink
-from ._values import Redact, Redaction
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -1,4 +1,4 @@
-"""How recorded values are shown: shortened texts, in which nothing redacted appears.
+"""How values of a program are shown: shortened texts, in which nothing redacted appears.
 
 The invariant: no text is made of something huge, no `repr` that raises reaches the program, and a redacted string is in
 no text, wherever else the program passes it.
