@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -52,21 +52,20 @@ class JsonLines:
         self._parent: int | None = None
         self._functions: dict[Function, int] = {}
         self._numbers = count()
-        self._file = -1
+        self._file: _File | None = None
         self._open(self._path / f"{os.getpid()}.jsonl" if self._folder else self._path)
 
     def _open(self, path: Path) -> None:
         self.path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        self._file = os.open(path, flags, 0o600)
+        self._file = _File(path)
         self._functions, self._numbers = {}, count()
         self._write(_line(_header(os.getpid(), self._parent, self._started)))
 
     def _write(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
-        written = os.write(self._file, data)
-        while written < len(data):  # a full disk raises at the next attempt
-            written += os.write(self._file, data[written:])
+        file = self._file
+        while file is not None and data:  # a full disk raises at the next attempt
+            data = data[os.write(file.number, data) :]
 
     def write(self, call: RecordedCall) -> None:
         """Write one call."""
@@ -84,18 +83,30 @@ class JsonLines:
 
     def forked(self) -> None:
         """Go on in a file of its own, in the child of a fork."""
-        if self._file < 0:
+        if self._file is None:
             return
-        os.close(self._file)
         self._parent = os.getppid()
         name = f"{os.getpid()}.jsonl" if self._folder else f"{self._path.stem}.{os.getpid()}{self._path.suffix}"
         self._open(self.path.with_name(name))
 
     def close(self) -> None:
         """Close the file."""
-        file, self._file = self._file, -1
-        if file >= 0:
-            os.close(file)
+        self._file = None
+
+
+@final
+class _File:
+    """An open file, closed when no thread writes to it any more: from then on another file may have its number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self.number = os.open(path, flags, 0o600)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        if hasattr(self, "number"):  # otherwise it could not be opened
+            close(self.number)
 
 
 def _header(process: int, parent: int | None, started: float) -> dict[str, Any]:

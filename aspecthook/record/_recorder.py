@@ -223,7 +223,7 @@ class Recorder:
         """Return the calls, in the order in which they began."""
         with self._collecting:
             for strand in list(self.strands):
-                ended = strand.thread is not None and not strand.thread.is_alive()
+                ended = strand.thread is not None and not _is_alive(strand.thread)
                 notes = strand.notes[:]
                 del strand.notes[: len(notes)]
                 for note in notes:
@@ -408,6 +408,10 @@ class Recorder:
         if sink in self.sinks:
             self.sinks.remove(sink)
             complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
+            try:
+                sink.close()
+            except Exception:  # that it does not work any more has been said
+                pass
 
     @property
     def is_closed(self) -> bool:
@@ -494,6 +498,13 @@ def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCal
             return outer
         inner = inner.parent
     return top
+
+
+def _is_alive(thread: threading.Thread) -> bool:
+    try:
+        return thread.is_alive()
+    except RuntimeError:  # a thread that `threading` has not started; from 3.13 on its object says so when it has ended
+        return False
 
 
 def _begin(call: RecordedCall) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import itertools
 import json
@@ -212,7 +213,7 @@ def test_a_full_disk_is_one_warning(monkeypatch, tmp_path):
     price("tea")
     full = os.open("/dev/full", os.O_WRONLY)
     (sink,) = tape._recorder.sinks
-    os.dup2(full, sink._file)
+    os.dup2(full, sink._file.number)
     os.close(full)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -395,3 +396,63 @@ def test_a_json_lines_sink_can_be_given_itself(tmp_path):
         "item": "'tea'",
         "qty": "1",
     }
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_recording_that_a_thread_unknown_to_threading_has_begun_goes_on_in_a_child(tmp_path):
+    tapes, begun = [], _thread.allocate_lock()
+
+    def begin():
+        tapes.append(record(price, to=tmp_path / "calls.jsonl"))
+        begun.release()
+
+    begun.acquire()
+    _thread.start_new_thread(begin, ())
+    begun.acquire()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that thread may be there still
+        child = os.fork()
+    if not child:
+        price("tea")  # `threading` raised when it was asked, in the child, whether that thread lives
+        os._exit(0)
+    os.waitpid(child, 0)
+    tapes[0].stop()
+    assert [call.process for call in read(tmp_path).calls(item="'tea'")] == [child]
+
+
+def test_a_thread_that_writes_as_the_file_is_closed_writes_to_no_other_file(tmp_path, monkeypatch):
+    opened, write = [], os.write
+
+    def close_first(number, data):
+        tape.stop()
+        opened.append(os.open(tmp_path / "of the program", os.O_CREAT | os.O_WRONLY))  # it may get the same number
+        return write(number, data)
+
+    tape = record(price, to=tmp_path / "calls.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", close_first)
+        price("tea")
+    for one in opened:
+        os.close(one)
+    assert opened and (tmp_path / "of the program").read_bytes() == b""
+    assert len(read(tmp_path / "calls.jsonl")) >= 1
+
+
+def test_a_sink_that_is_dropped_is_closed():
+    class Sink:
+        closed = 0
+
+        def write(self, call):
+            raise OSError(errno.ENOSPC, "no space left")
+
+        def close(self):
+            self.closed += 1
+            raise OSError(errno.ENOSPC, "no space left")
+
+    sink = Sink()
+    tape = record(price, to=sink)
+    with pytest.warns(RecordWarning, match="has stopped"):
+        price("tea")
+    price("tea")
+    tape.stop()
+    assert sink.closed == 1
