@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -157,6 +158,82 @@ def _trace(
     }
     files = [path for path in outputs.values() if path is not None]
     return end_as(trace(_program(), options, lines=lines, outputs=files, otlp=otlp))
+
+
+class _Time(click.ParamType[float]):
+    """A time, such as ``30s``, ``1.5m`` or ``500ms``; without a unit in seconds."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return it in seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value)
+        if found is None:
+            self.fail(f"{value!r} is no time; write 30s, 500ms, 5m or 1h", param, ctx)
+        return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
+
+
+_of_process = click.argument("process", metavar="PID", type=int)
+_wait_option = click.option("--wait", type=_Time(), default="30s", help="How long to wait for the process [30s].")
+
+
+@_aspecthook.command("attach", short_help="Trace a running process, or weave what a file names into it.")
+@_of_process
+@click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
+@click.option("--for", "seconds", type=_Time(), help="Detach after this time, such as 30s; otherwise Ctrl-C does.")
+@_config_option(help="A file for `run`: it is woven until `aspecthook detach`, or for the time of --for.")
+@_wait_option
+def _attach(
+    process: int,
+    targets: tuple[str, ...],
+    seconds: float | None,
+    config: str | None,
+    wait: float,
+    lines: int,
+    otlp: str | None,
+    *,
+    no_arguments: bool,
+    **more: Any,
+) -> int:
+    """Trace a running process, or weave what a file names into it. It needs Python 3.14 or later, here and there.
+
+    The program is neither changed nor restarted, and when it is detached nothing is left in it.
+
+    \b
+    examples:
+      aspecthook attach 4711 'shop.*:*' --for 30s
+      aspecthook attach 4711 'shop.*:*' --redact '*token*' --html calls.html
+      aspecthook attach 4711 --config aspects.toml
+      aspecthook detach 4711
+    """
+    from ._attach import attach
+
+    if not targets and config is None:
+        raise click.UsageError("there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE")
+    recorded = {name: more.pop(name) for name in ("redact", "sample", "max_depth", "max_calls")}
+    options = {**recorded, "arguments": not no_arguments}
+    files = [path for path in more.values() if path is not None]
+    return attach(
+        process, targets, options, config=config, seconds=seconds, wait=wait, lines=lines, outputs=files, otlp=otlp
+    )
+
+
+_attach.params += [one for one in _trace.params if isinstance(one, click.Option)]
+
+
+@_aspecthook.command("detach", short_help="Remove what was attached to a running process.")
+@_of_process
+@_wait_option
+def _detach(process: int, wait: float) -> int:
+    """Remove from a running process whatever was attached to it.
+
+    \b
+    example:
+      aspecthook detach 4711
+    """
+    from ._attach import detach
+
+    return detach(process, wait=wait)
 
 
 @_aspecthook.command("run", short_help="Run a program with what a file names woven into it.", cls=_OfProgram)

@@ -30,20 +30,21 @@ def trace(
         otlp: The address of a collector of OpenTelemetry.
     """
     with TemporaryDirectory(prefix="aspecthook-") as folder:
-        view = _View(LiveTree(Path(folder)), lines)
+        view = View(LiveTree(Path(folder)), lines)
         status = program.watch({"trace": {**options, "to": folder}}, view.look)
-        view.look(final=True)
-        from aspecthook.record import read  # the program has ended, and need not have waited for it
-
         if any(Path(folder).glob("*.jsonl")):  # there is none if the program did not start
-            tape = read(Path(folder))
-            _report(tape, view, options["targets"], outputs)
-            if otlp is not None:
-                _send(tape, view, otlp, program.name)
+            report(Path(folder), view, options["targets"], outputs=outputs, otlp=otlp, service=program.name)
     return status
 
 
-def _report(tape: Tape, view: _View, targets: Iterable[str], outputs: Iterable[Path]) -> None:
+def report(
+    folder: Path, view: View, targets: Iterable[str], *, outputs: Iterable[Path], otlp: str | None, service: str
+) -> None:
+    """Show the rest of the tree and the table, and save the calls; ``service`` is what a collector knows them by."""
+    view.look(final=True)
+    from aspecthook.record import read  # the program has ended, and need not have waited for it
+
+    tape = read(folder)
     if len(tape):
         view.say(f"\n{tape.functions()}")
     else:
@@ -53,9 +54,11 @@ def _report(tape: Tape, view: _View, targets: Iterable[str], outputs: Iterable[P
     for path in outputs:
         tape.save(path)
         view.say(f"written: {path}")
+    if otlp is not None:
+        _send(tape, view, otlp, service)
 
 
-def _send(tape: Tape, view: _View, url: str, service: str) -> None:
+def _send(tape: Tape, view: View, url: str, service: str) -> None:
     from ._otlp import send
 
     taken = send(tape, url, service)
@@ -63,7 +66,7 @@ def _send(tape: Tape, view: _View, url: str, service: str) -> None:
 
 
 @final
-class _View:
+class View:
     """What is shown on standard error, which the program has too; it may be closed at any time."""
 
     def __init__(self, tree: LiveTree, most: int) -> None:
