@@ -503,7 +503,7 @@ def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCal
 def _is_alive(thread: threading.Thread) -> bool:
     try:
         return thread.is_alive()
-    except RuntimeError:  # a thread that `threading` has not started; from 3.13 on its object says so when it has ended
+    except (AssertionError, RuntimeError):  # it has ended, and was not started by `threading`; the first one up to 3.12
         return False
 
 
