@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import warn
+from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
-from ._values import Redaction
 
 if TYPE_CHECKING:
     from random import Random
@@ -157,6 +157,8 @@ class Recorder:
         self._random: Random | None = None
         self._kept = 0
         self.here = Here(self)
+        # Its `note` again: a plain `local` is read faster than one with an `__init__`.
+        self.quick: Any = threading.local()
         _recorders.add(self)
 
     def open_sinks(self, sinks: Iterable[Sink]) -> None:
@@ -353,7 +355,8 @@ class Recorder:
         call.ends(at, result, exc)
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
-        if self.sinks and call.kept:
+        # In the child of a fork, what had begun before is for the parent to write.
+        if self.sinks and call.kept and call.process == self.process:
             self.open.pop(call.number, None)
             self._send("write", call)
 
@@ -405,6 +408,11 @@ class Recorder:
         if sink in self.sinks:
             self.sinks.remove(sink)
             complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its calls go nowhere any more."""
+        return not self.keeps and not self.sinks
 
     def close(self) -> None:
         """Write what has not ended, and close the sinks."""

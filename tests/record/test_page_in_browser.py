@@ -8,7 +8,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from aspecthook.record import record
@@ -17,6 +17,9 @@ from .browser import names, opened, search, shown, started
 from .test_page import NAMES
 
 pytestmark = pytest.mark.wide
+
+# To shrink a failure would take minutes: each example opens a page.
+IN_BROWSER = settings(max_examples=10, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 
 HEADER = {"aspecthook": "calls", "version": 1, "process": 7, "parent": None, "command": ["app.py"], "started": 1764e6}
 
@@ -69,7 +72,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("pages")
 
 
-@settings(max_examples=10)
+@IN_BROWSER
 @given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=5))
 def test_every_name_and_value_is_found_and_none_is_run(browser, folder, recorded):
     rows: list[dict[str, object]] = [{**HEADER, "command": [recorded[0][0]]}]
@@ -131,7 +134,7 @@ def recordings(draw):
     return [HEADER, *[function(of, f"shop:{of}") for of in range(4)], *rows], times
 
 
-@settings(max_examples=10)
+@IN_BROWSER
 @given(recordings())
 def test_the_table_has_the_times_of_the_calls(browser, folder, recording):
     rows, times = recording
@@ -166,7 +169,7 @@ def test_the_table_has_the_times_of_the_calls(browser, folder, recording):
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
-@settings(max_examples=10)
+@IN_BROWSER
 @given(recordings())
 def test_the_flame_graph_adds_up_the_calls_of_each_path(browser, folder, recording):
     rows, _ = recording

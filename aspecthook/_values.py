@@ -1,4 +1,4 @@
-"""How recorded values are shown: shortened texts, in which nothing redacted appears.
+"""How values of a program are shown: shortened texts, in which nothing redacted appears.
 
 The invariant: no text is made of something huge, no `repr` that raises reaches the program, and a redacted string is in
 no text, wherever else the program passes it.
@@ -108,15 +108,16 @@ class Redaction:
         """Return a value, or what stands for it if it is redacted; what it holds under such a name is noted."""
         if not self.active:
             return value
-        if not self.hides(name, value):
-            try:
+        hidden = self.hides(name, value)
+        try:
+            if not hidden:
                 self._look_into(value, 3)
-            except Exception:  # a container that cannot be looked into; neither can its text be made
-                pass
-            return value
-        for secret in _strings(value):
-            self._keep(secret)
-        return REDACTED
+            else:
+                for secret in _strings(value):
+                    self._keep(secret)
+        except Exception:  # a container that cannot be looked into; neither can its text be made
+            pass
+        return REDACTED if hidden else value
 
     def _look_into(self, value: Any, depth: int) -> None:
         """Note the strings that a value holds under names that are redacted, before any text is made."""
