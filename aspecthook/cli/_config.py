@@ -166,13 +166,10 @@ def _named(name: str, who: str) -> Any:
 
 def ready_made() -> list[str]:
     """Return the names of the aspects that come with the package."""
-    from importlib.util import find_spec
-
-    if find_spec("aspecthook.aspects") is None:
-        return []
     from importlib import import_module
 
-    return sorted(import_module("aspecthook.aspects").__all__)
+    names: list[str] = import_module("aspecthook.aspects").__all__
+    return [name for name in names if name.islower()]  # the functions; classes are what they return and raise
 
 
 def _value(value: Any, who: str) -> Any:

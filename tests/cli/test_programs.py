@@ -350,7 +350,7 @@ every = 2
     )
     listed = aspecthook("list", "--config", "config/aspects.toml", "--", "app.py")
     assert listed.returncode == 3
-    assert "__main__:price, 2 hooks" in listed.stderr and "  noted  " in listed.stderr
+    assert "__main__:price, 2 hooks" in listed.stderr and " noted " in listed.stderr
     assert listed.stderr.endswith("\n1 mount point\n")
 
 
@@ -381,6 +381,13 @@ def test_a_config_that_is_wrong_is_refused_in_one_line(aspecthook: Run, app: Pat
     assert said in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_run_weaves_ready_made_aspects(aspecthook: Run, app: Path) -> None:
+    pytest.importorskip("cachetools")
+    (app.parent / "a.toml").write_text("[[weave]]\ntarget = 'app:price'\naspect = 'cached'\n")
+    done = aspecthook("list", "--config", "a.toml", "--", "app.py")
+    assert done.returncode == 3 and "__main__:price, 1 hook\n" in done.stderr and "cached" in done.stderr
+
+
 def test_run_is_the_program_and_no_process_beside_it(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[[weave]]\ntarget = 'json:dumps'\npre = 'builtins:print'\n")
     command = [
@@ -407,7 +414,7 @@ def test_list_prints_the_mount_points_of_a_program(aspecthook: Run, tmp_path: Pa
     done = aspecthook("list", "--", "app.py")
     assert done.returncode == 0 and done.stdout == ""
     assert "__main__:price, 0 hooks" in done.stderr and "json:dumps, 1 hook" in done.stderr
-    assert "  note  " in done.stderr and done.stderr.endswith("2 mount points\n")
+    assert " note " in done.stderr and done.stderr.endswith("2 mount points\n")
 
 
 def test_spans_are_sent_to_a_collector(aspecthook: Run, app: Path) -> None:
