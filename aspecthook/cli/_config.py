@@ -130,6 +130,8 @@ def _aspect(entry: Entry, redact: tuple[str, ...]) -> object:
         aspect: Any = made(**arguments)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{entry.who}: {entry.aspect!r} does not take these arguments: {error}") from error
+    except ImportError as error:  # the aspect says what to install
+        raise ConfigError(f"{entry.who}: {error}") from error
     if not marked(aspect):
         raise ConfigError(
             f"{entry.who}: {entry.aspect!r} makes {described(aspect)}, which is no aspect; it needs methods marked "
