@@ -19,7 +19,6 @@ from aspecthook.training._options import optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._state import preserved
 from aspecthook.training.loop._steps import VAL, Means, validation_numbers, without_validation
 
 from ._checkpoint import CheckpointHook
@@ -155,9 +154,8 @@ class EvalHook(Hook):
     # How
 
     def _validate(self, runner: Run) -> None:
-        with preserved(runner):
-            runner.logs = without_validation(runner.logs)  # those of the last validation
-            validated = self._run(runner)
+        runner.logs = without_validation(runner.logs)  # those of the last validation
+        validated = self._run(runner)
         if self.saver is not None and validated:
             self.saver.after_val_epoch(runner)
 

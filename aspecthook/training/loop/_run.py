@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import length_of, positive, workflow_of
+from ._checks import positive, workflow_of
 from ._interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Progress:
 
     # Of the current epoch, and not in checkpoints:
     due: str | None = None  # the mode of the epoch that the workflow has begun, until the body of the epoch begins
-    length: int | None = None  # the number of batches, if it is known
+    length: int | None = None  # the number of batches when its body began, if it is known
     until: int | None = None  # the iteration that ends the row of the workflow
     accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
 
@@ -59,7 +59,7 @@ class Progress:
 
 
 _SLOTS = """
-__dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch by_epoch data_loader done epoch
+__dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
 hooks inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer outputs
 predictions rank resumed running seed step stopping work_dir workflow world_size
 """
@@ -134,6 +134,7 @@ class Run:
         self.by_epoch = max_iters is None
         self.workflow = workflow_of(workflow)
         self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
+        self.busy = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
         self.running = False  # whether the stage `run` has begun and not ended
         self.stopping = False  # whether `request_stop` was called
         self.interrupts = Interrupts()
@@ -172,16 +173,14 @@ class Run:
             function()
 
     def leave(self) -> None:
-        """Set `running` to False, and drop the functions that `after_stage` was to call."""
-        self.running = False
+        """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
+        self.busy = self.running = False
         self.later.clear()
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""
         self.mode = mode
         self.data_loader = self.loaders[mode]
-        if mode == "train":
-            self.done.length = length_of(self.data_loader)
         switch = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(switch):
             switch()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import check_loader, length_of
+from ._checks import check_loader
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
@@ -32,6 +33,7 @@ from ._steps import (
     evaluate,
     group_of,
     next_epoch,
+    note_length,
     take_step,
     trained,
 )
@@ -175,6 +177,7 @@ class Runner(Run):
         if trained(self) >= end_of(self):
             self.logger.warning("the run has made its %d %s already; fit has nothing to do", trained(self), self.unit)
         with self.interrupts:
+            self.busy = True
             try:
                 self.run()
             except BaseException as error:
@@ -201,9 +204,7 @@ class Runner(Run):
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
-        if self.by_epoch and self.max_epochs is not None:
-            length = length_of(train)
-            self.max_iters = None if length is None else length * self.max_epochs
+        note_length(self, train)
         if self.seed is not None and not self.resumed and not self._seeded:
             self._seeded = True
             random.seed(self.seed)
@@ -211,27 +212,37 @@ class Runner(Run):
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        self._switch_to("val", loader)
-        self.val_loop()
+        with self._switched("val", loader):
+            self.val_loop()
         return dict(self.logs)
 
     def test(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        self._switch_to("test", loader)
-        self.test_loop()
+        with self._switched("test", loader):
+            self.test_loop()
         return dict(self.logs)
 
     def predict(self, loader: Any) -> list[Any]:
         """Return what the model computes for each batch."""
-        self.predictions = []
-        self._switch_to("predict", loader)
-        self.predict_loop()
-        return self.predictions
+        with self._switched("predict", loader):
+            self.predictions = []
+            self.predict_loop()
+            return self.predictions
 
-    def _switch_to(self, mode: str, loader: Any) -> None:
+    @contextmanager
+    def _switched(self, mode: str, loader: Any) -> Generator[None]:
+        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
+        from ._state import preserved
+
         check_loader(loader, f"the data for {mode}")
-        self.loaders[mode] = loader
-        self.set_mode(mode)
+        with preserved(self, "predictions") if self.busy else nullcontext():
+            self.loaders[mode] = loader
+            self.set_mode(mode)
+            outermost, self.busy = not self.busy, True
+            try:
+                yield
+            finally:
+                self.busy = not outermost
 
     # Stages
 

@@ -116,7 +116,7 @@ class MonitoredTrainingSession:
             self.runner.resume(saved)
             self.runner.logger.info("resumed from %s, after step %d", saved, self.runner.step)
         state = self._state
-        state.entered, state.quiet = True, None
+        state.entered, state.quiet, self.runner.busy = True, None, True
         state.checkpoint_dir, state.grace = self._folder, grace
         self.runner.interrupts.take()
         self._drive = Drive(self.runner, state)
