@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from aspecthook.training.schedules._mmcv import Config
 
 
+_INTERRUPTED = "interrupted.ckpt"
+
+
 class Runner(Run):
     """The training of a model, with stages on which hooks see and change everything.
 
@@ -180,6 +183,8 @@ class Runner(Run):
             self.busy = True
             try:
                 self.run()
+                self.interrupts.raise_noted()  # of a signal after the last epoch
+                self.remove_interrupted(self.work_dir)
             except BaseException as error:
                 cause = self.save_interrupted(error, self.work_dir)
                 if cause is not error:
@@ -410,9 +415,17 @@ class Runner(Run):
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
         try:
-            path = self.save_checkpoint(folder / "interrupted.ckpt")
+            path = self.save_checkpoint(folder / _INTERRUPTED)
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:
             self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
         return cause
+
+    def remove_interrupted(self, folder: Path | None) -> None:
+        """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
+        if folder is not None and self.rank == 0:
+            try:
+                (folder / _INTERRUPTED).unlink(missing_ok=True)
+            except OSError as error:  # the run is complete all the same
+                self.logger.warning("%s could not be removed: %s", folder / _INTERRUPTED, error)

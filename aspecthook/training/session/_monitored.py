@@ -12,6 +12,7 @@ from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._runner import Runner
+from aspecthook.training.loop._steps import end_of, trained
 
 from ._bindings import list_of_hooks
 from ._drive import Drive
@@ -188,9 +189,11 @@ class MonitoredTrainingSession:
         interrupts = self.runner.interrupts
         self._in_step, interrupts.at_once = True, False
         try:
-            next(self._drive.pauses)
-        except StopIteration:
-            self._leave()
+            if next(self._drive.pauses, self) is self:
+                interrupts.raise_noted()  # of a signal after the last step
+                if trained(self.runner) >= end_of(self.runner):
+                    self.runner.remove_interrupted(self._folder or self.runner.work_dir)
+                self._leave()
         except BaseException as error:
             cause = self._save_interrupted(error)
             self._leave()
