@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from aspecthook._core.law.call import Site
-
-from ._values import PLAIN, Redaction, Shortener, Shown
+from aspecthook._values import PLAIN, Redaction, Shortener, Shown
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
 _MOST_TURNS = 1_000

@@ -8,18 +8,45 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from time import perf_counter
-from typing import Any, final
+from typing import Any, cast, final
 
 from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Maker, Owner
+from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
-from aspecthook.weave._shared_hooks import HookForEach
 
 from ._calls import Function
 from ._driving import adriven, awaited, driven
-from ._recorder import End, RecordedTurns, Recorder, current
+from ._recorder import CLOCK, End, RecordedTurns, Recorder, current
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+# Before and after all hooks that users add.
+_FIRST, _LAST = -1, 101
+
+
+class _Recording(Maker):
+    """A hook that is made for each function."""
+
+    def __init__(self, kind: Kind, make: Callable[[MountPoint], Callable[..., Any]], priority: int | None) -> None:
+        super().__init__(make)
+        self.kind = kind
+        self.priority = priority
+        self._make = make
+
+    def make(self, mount: Owner, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
+        """Make the hook of one function."""
+        return self._make(cast("MountPoint", mount))
+
+
+@final
+class _Turns(_Recording):
+    """A hook of functions that run in turns."""
+
+    def fits(self, mount: Owner) -> bool:
+        """Whether it is the mount point of a coroutine or a generator."""
+        return mount.site().signature.style != "function"
 
 
 @final
@@ -39,11 +66,11 @@ class Hooks:
         self._exact: weakref.WeakSet[MountPoint] = weakref.WeakSet()
         self._plain: weakref.WeakSet[MountPoint] = weakref.WeakSet()
         self._key = f"tape {id(recorder)}"
-        self.pre = HookForEach(self._begin, priority=-1)
-        self.around = HookForEach(self._turns, priority=-1)
-        self.always = HookForEach(self._end, priority=101)
-        self.pre_if = HookForEach(self._begin_if)
-        self.always_if = HookForEach(self._end_if, priority=101)
+        self.pre = _Recording("pre", self._begin, _FIRST)
+        self.around = _Turns("around", self._turns, _FIRST)
+        self.always = _Recording("always", self._end, _LAST)
+        self.pre_if = _Recording("pre", self._begin_if, None)
+        self.always_if = _Recording("always", self._end_if, _LAST)
 
     def function(self, mount: MountPoint) -> Function:
         """Return what is known of a function."""
@@ -126,10 +153,8 @@ class Hooks:
 
         return end
 
-    def _turns(self, mount: MountPoint) -> Callable[..., Any] | None:
+    def _turns(self, mount: MountPoint) -> Callable[..., Any]:
         style = mount.site().signature.style
-        if style == "function":
-            return None
         recorder, key = self._recorder, self._key
 
         async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
@@ -160,7 +185,7 @@ def _recorded_already() -> None:
 
 
 def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock, outer = recorder.here, perf_counter, current.get
+    here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any) -> None:
         here.note((function, clock(), args, None, outer()))
@@ -169,7 +194,7 @@ def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock, outer = recorder.here, perf_counter, current.get
+    here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any, **kwargs: Any) -> None:
         here.note((function, clock(), args, kwargs, outer()))
@@ -178,7 +203,7 @@ def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _end(recorder: Recorder, about: End) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, clock = recorder.here, CLOCK[0]
 
     def end(result: object, exc: BaseException | None) -> None:
         here.note((about, clock(), result, exc))
@@ -187,10 +212,13 @@ def _end(recorder: Recorder, about: End) -> Callable[..., None]:
 
 
 def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
 
     def begin() -> None:
-        note = here.note
+        try:
+            note = quick.note
+        except AttributeError:  # the first call in this thread
+            note = quick.note = here.note
         note(function)
         note(clock())
 
@@ -198,10 +226,13 @@ def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
 
 
 def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
 
     def end(exc: BaseException | None) -> None:
-        note = here.note
+        try:
+            note = quick.note
+        except AttributeError:
+            note = quick.note = here.note
         if exc is None:
             note(about)
             note(clock())
@@ -212,7 +243,7 @@ def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
 
 
 def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> Callable[..., None]:
-    here, clock, outer = recorder.here, perf_counter, current.get
+    here, clock, outer = recorder.here, CLOCK[0], current.get
 
     def begin(*args: Any, **kwargs: Any) -> None:
         strand = here.strand
@@ -228,7 +259,7 @@ def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> C
 
 
 def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..., None]:
-    here, clock = recorder.here, perf_counter
+    here, clock = recorder.here, CLOCK[0]
 
     def end(result: object, exc: BaseException | None) -> None:
         strand = here.strand

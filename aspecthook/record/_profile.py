@@ -10,13 +10,11 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial, update_wrapper
-from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple, Self, final
 
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import Kind
-from aspecthook._core.law.signature import Style
 from aspecthook._core.mount import members, unloading
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.members import Members
@@ -24,6 +22,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
 
 from ._driving import Turns, adriven, awaited, driven
+from ._recorder import CLOCK
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -173,12 +172,12 @@ class Timer:
     def enter(self) -> None:
         """Begin to measure."""
         self.running = True
-        self._begun = perf_counter()
+        self._begun = CLOCK[0]()
 
     def leave(self) -> None:
         """Stop measuring."""
         self.running = False
-        self._cell[1] += perf_counter() - self._begun
+        self._cell[1] += CLOCK[0]() - self._begun
 
 
 @final
@@ -215,7 +214,7 @@ _DRIVES: dict[str, Callable[[Turns, Any], Any]] = {
 }
 
 
-def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook, style: Style) -> Callable[..., Any]:
+def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook, style: str) -> Callable[..., Any]:
     """Return a function that runs a hook and measures it."""
     place = next((place for place, (how, what) in enumerate(hook.asks) if what == "proceed" and not how), None)
     name = next((how.removeprefix("=") for how, what in hook.asks if what == "proceed" and how), None)
@@ -237,7 +236,7 @@ def _timed(function: Callable[..., Any], cells: _Cells, number: int, hook: Hook,
     return update_wrapper(timed, function)
 
 
-def _inside(proceed: Callable[..., Any], timer: Timer, style: Style) -> Callable[..., Any]:
+def _inside(proceed: Callable[..., Any], timer: Timer, style: str) -> Callable[..., Any]:
     """Return a `proceed` during which the around hook is not measured."""
     pause = _Pause(timer)
     drive = _DRIVES.get(style)

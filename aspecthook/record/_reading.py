@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast, final
 
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import AspecthookError, brief
 
 from ._calls import Function, RecordedCall, RecordedError
@@ -149,7 +150,8 @@ def _call(entry: dict[str, Any], function: Function, process: int) -> tuple[Reco
         call.ends(call.begin + entry["duration"] / 1e9, None, exc)
     if "arguments" in entry or "result" in entry:
         call.shows(entry.get("arguments", {}), entry.get("result"))
-    parent = entry["parent"]
+    parent: Any = entry["parent"]
     if parent is None:
         return call, None
-    return call, (int(parent[0]), int(parent[1])) if isinstance(parent, list) else (process, int(parent))
+    of_process, number = parent if type_of(parent) is list else (process, parent)
+    return call, (int(of_process), int(number))

@@ -21,14 +21,18 @@ from itertools import count
 from time import perf_counter, time
 from typing import Any, Protocol, TypeAlias, final
 
+from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import warn
+from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
-from ._values import Redaction
 
 # The innermost coroutine or generator that any tape records and that runs in this context.
 current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)
+
+# In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
+CLOCK: tuple[Callable[[], float]] = (perf_counter,)
 
 # A note is a tuple that begins with what it is about. Where nothing but times is kept, two entries of the list take its
 # place: a `Function` or an `End`, and the time; a list of floats is cheaper than a list of tuples.
@@ -89,21 +93,26 @@ class Limits:
 class Strand:
     """What a recorder knows of one thread: the notes that are not read yet, and the calls that run."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        thread = threading.current_thread()
+    def __init__(self) -> None:
         self.notes: list[Any] = []
         self.note = self.notes.append
         self.stack: list[RecordedCall] = []
-        self.thread = thread
+        self.thread: threading.Thread | None = None
+        self.name = ""
+        # Whether a sink, or a `repr` for it, runs in this thread: what they call is not recorded.
+        self.busy = True
+        # The entries of a pair of which the second is not read yet.
+        self.pending: Any = None
+
+    def open(self, recorder: Recorder) -> None:
+        """Find out which thread this is."""
+        thread = self.thread = threading.current_thread()
         # Unlike that of any other thread that runs.
         self.name = f"{thread.name} ({thread.ident})" if thread.name in recorder.names else thread.name
         recorder.names[self.name] = self
-        # Whether a sink, or a `repr` for it, runs in this thread: what they call is not recorded.
-        self.busy = False
-        # The entries of a pair of which the second is not read yet.
-        self.pending: Any = None
         if not recorder.live:
             recorder.strands.append(self)
+        self.busy = False
 
 
 @final
@@ -111,7 +120,10 @@ class Here(threading.local):
     """The strand of the current thread."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.strand = Strand(recorder)
+        self.strand = Strand()
+        # What finds out which thread this is may be recorded too: these calls are left out.
+        self.note = list[Any]().append
+        self.strand.open(recorder)
         self.note = self.strand.note
 
 
@@ -121,7 +133,7 @@ class Recorder:
 
     def __init__(self, redaction: Redaction, limits: Limits) -> None:
         self.started = time()
-        self.epoch = perf_counter()
+        self.epoch = CLOCK[0]()
         self.process = os.getpid()
         self.redaction = redaction
         self.limits = limits
@@ -132,6 +144,8 @@ class Recorder:
         self.live = limits.active
         self.keeps = True
         self.calls: list[RecordedCall] = []
+        self._fresh: list[RecordedCall] = []  # not among `calls` yet
+        self._collecting = threading.RLock()
         self.open: dict[int, RecordedCall] = {}
         self.left_out: Counter[str] = Counter()
         # Of recordings that were read: what they say of each process.
@@ -142,6 +156,8 @@ class Recorder:
         self._random = random.Random()
         self._kept = 0
         self.here = Here(self)
+        # Its `note` again: a plain `local` is read faster than one with an `__init__`.
+        self.quick: Any = threading.local()
         _recorders.add(self)
 
     def open_sinks(self, sinks: Iterable[Sink]) -> None:
@@ -176,7 +192,7 @@ class Recorder:
 
     def note_turn(self, strand: Strand, call: RecordedCall, what: str) -> None:
         """Note that a call is begun, entered, left or ended."""
-        note = (call, _clock(), what)
+        note = (call, CLOCK[0](), what)
         if self.live:
             self.take_now(strand, note)
         else:
@@ -193,7 +209,7 @@ class Recorder:
 
     def now(self) -> float:
         """Return the time since the tape began."""
-        return _clock() - self.epoch
+        return CLOCK[0]() - self.epoch
 
     def innermost(self) -> RecordedCall | None:
         """Return the innermost coroutine or generator of this recorder that runs in this context."""
@@ -204,21 +220,27 @@ class Recorder:
 
     def collect(self) -> list[RecordedCall]:
         """Return the calls, in the order in which they began."""
-        fresh = False
-        for strand in list(self.strands):
-            notes = strand.notes[:]
-            del strand.notes[: len(notes)]
-            fresh = fresh or bool(notes)
-            for note in notes:
-                self._read(strand, note)
-            if not strand.notes and not strand.thread.is_alive():
-                self.strands.remove(strand)
-        if fresh:
-            self.calls.sort(key=_begin)
-        return self.calls
+        with self._collecting:
+            for strand in list(self.strands):
+                ended = strand.thread is not None and not strand.thread.is_alive()
+                notes = strand.notes[:]
+                del strand.notes[: len(notes)]
+                for note in notes:
+                    self._read(strand, note)
+                if ended:
+                    self.strands.remove(strand)
+            fresh = self._fresh[:]
+            del self._fresh[: len(fresh)]
+            for call in sorted(fresh, key=_begin):
+                self.calls.append(call)
+                if call.parent is not None:
+                    call.parent.add_child(call)
+            if fresh:
+                self.calls.sort(key=_begin)
+            return self.calls.copy()
 
     def _read(self, strand: Strand, note: Any) -> None:
-        kind = type(note)
+        kind = type_of(note)
         if kind is tuple:
             self.take(strand, note)
         elif kind is float:
@@ -273,9 +295,7 @@ class Recorder:
         if self.redaction.active:
             call.arguments  # noqa: B018  # what is redacted is known before any text is made
         if self.keeps:
-            self.calls.append(call)
-            if parent is not None:
-                parent.add_child(call)
+            self._fresh.append(call)
         elif self.sinks:
             self.open[call.number] = call
             self._send("begin", call)
@@ -328,7 +348,8 @@ class Recorder:
         call.ends(at, result, exc)
         if self.redaction.active:
             call.result  # noqa: B018  # likewise
-        if self.sinks and call.kept:
+        # In the child of a fork, what had begun before is for the parent to write.
+        if self.sinks and call.kept and call.process == self.process:
             self.open.pop(call.number, None)
             self._send("write", call)
 
@@ -381,6 +402,11 @@ class Recorder:
             self.sinks.remove(sink)
             complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether its calls go nowhere any more."""
+        return not self.keeps and not self.sinks
+
     def close(self) -> None:
         """Write what has not ended, and close the sinks."""
         self.here.strand.busy = True
@@ -406,6 +432,7 @@ class Recorder:
 
     def forked(self) -> None:
         """Go on in the child of a fork, in which only this thread is left."""
+        self._collecting = threading.RLock()  # another thread may have held it
         self.collect()
         self.process = os.getpid()
         own = self.here.strand
@@ -492,9 +519,6 @@ def complain(message: str) -> None:
     except RecordWarning:
         logging.getLogger("aspecthook").warning(message)
 
-
-# Kept apart from the module's names: weaving `time.perf_counter` puts proxies in the place of those.
-_clock: Callable[[], float] = perf_counter
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 

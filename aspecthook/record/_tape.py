@@ -11,13 +11,13 @@ from typing import Any, Self, TypeAlias, Unpack, cast, final
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, brief, entrance, plural
+from aspecthook._values import Redact, Redaction
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
 from ._functions import Table, table
 from ._hooks import Hooks
 from ._recorder import Limits, Recorder, Sink
-from ._values import Redact, Redaction
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -82,8 +82,11 @@ class Tape:
 
         Raises:
             WeaveError: The target cannot be woven, or is not there.
+            HookOptionError: The tape has stopped, and its files are closed.
         """
         hooks = self._hooks
+        if self._recorder.is_closed:
+            raise HookOptionError("this tape has stopped, and where its calls went is closed; make a new one")
         with ExitStack() as stack:  # all hooks, or none
             if options:
                 begin: Options = {"name": "tape", "priority": "HIGHEST", **options}
@@ -107,7 +110,7 @@ class Tape:
         return self._recorder.collect()
 
     def __iter__(self) -> Iterator[RecordedCall]:
-        return iter(self._all().copy())
+        return iter(self._all())
 
     def __len__(self) -> int:
         return len(self._all())

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
-from aspecthook.record._values import shortened
+from aspecthook._values import shortened
 
 from ._guests import Guest
 

@@ -15,7 +15,7 @@ from aspecthook._core.law.callables import HANDS_ON
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import HookOptionError, HookTypeError
-from aspecthook.record._values import shortened
+from aspecthook._values import shortened
 from aspecthook.weave import Weaving
 
 

@@ -15,7 +15,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError
-from aspecthook.record._values import shortened
+from aspecthook._values import shortened
 
 from ._calls import Given, blank_of, bound_of, code_in, run_to_end
 from ._model import differs

@@ -22,7 +22,7 @@ from aspecthook._core.law.kinds import RESERVED
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
-from aspecthook.record._values import shortened
+from aspecthook._values import shortened
 
 from ._calls import Given, values_of
 from ._noting import mapped

@@ -9,7 +9,7 @@ from typing import Any, final
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookLookupError, nearest
-from aspecthook.record._values import shortened
+from aspecthook._values import shortened
 
 from ._streams import Resumption
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, TypeAlias, final
 
+from aspecthook._values import shortened
 from aspecthook.record._calls import RecordedCall
 from aspecthook.record._tape import Tape, same
-from aspecthook.record._values import shortened
 
 __all__ = ["Tape", "assert_calls", "called"]
 

@@ -22,7 +22,7 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.place import Place
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import nearest, plural
-from aspecthook.record._values import shortened
+from aspecthook._values import shortened
 
 from ._calls import Given, bound_of, values_of
 from ._drives import AT_ONCE, cancelled_after, reading

@@ -187,7 +187,12 @@ def marks_of(value: Any) -> tuple[Mark, ...]:
 
 
 def marked(aspect: object) -> list[tuple[Mark, Callable[..., Any]]]:
-    """Return the marked methods of an aspect in the order in which they are written, those of base classes first."""
+    """Return the marked methods of an aspect in the order in which they are written, those of base classes first.
+
+    A hook that is made for each mount point, such as one of `aspecthook.aspects`, is an aspect by itself.
+    """
+    if isinstance(aspect, Maker):
+        return [(Mark(aspect.kind, None, (), {}), aspect)]
     return [
         (mark, getattr(aspect, name))
         for name in attribute_names(aspect)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast, final
 
 from aspecthook._core.law.callables import identity
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import Hook, Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
@@ -17,25 +17,6 @@ from aspecthook._errors import AspecthookError
 from ._gates import Claim, gate
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
-
-
-@final
-class HookForEach:
-    """A hook that is made for each mount point by itself, and that knows what it is on.
-
-    Args:
-        make: Makes the hook of a mount point, or returns None where none is needed.
-        priority: Where it goes in the chain; it may be before or after all that users can name.
-    """
-
-    __slots__ = ("make", "priority")
-
-    def __init__(self, make: Callable[[MountPoint], Callable[..., Any] | None], *, priority: int | None = None) -> None:
-        self.make = make
-        self.priority = priority
-
-    def __call__(self) -> None:
-        """Do nothing: what `make` returns is the hook."""
 
 
 @final
@@ -54,10 +35,6 @@ class Wanted:
         compared = frozenset((name, _comparable(name, value)) for name, value in options.items())
         chosen = frozenset(types or (Exception,)) if kind == "exception" else None
         self.key: object = (kind, identity(function), chosen, compared)
-
-    def function_for(self, mount: MountPoint) -> Callable[..., Any] | None:
-        """Return the function that goes on a mount point; None if there is none for it."""
-        return self.function.make(mount) if isinstance(self.function, HookForEach) else self.function
 
 
 def _comparable(name: str, value: Any) -> object:
@@ -192,7 +169,6 @@ def acquire(
         AspecthookError: The hook is refused.
     """
     key = (wanted.key, object()) if again else wanted.key
-    function: Callable[..., Any] | None = wanted.function
     before = mount.members
     try:
         found = _found(mount, key)
@@ -201,12 +177,9 @@ def acquire(
             if put is not None:
                 hook = put()
             else:
-                function = wanted.function_for(mount)
-                if function is None:
+                if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
                     return None
-                hook = mount.add_hook(wanted.kind, function, wanted.types, wanted.options, closed)
-                if isinstance(wanted.function, HookForEach) and wanted.function.priority is not None:
-                    hook.priority = wanted.function.priority
+                hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
             shared = SharedHook(key, mount, hook)
             _replace(mount, found, shared)
         else:
@@ -217,7 +190,7 @@ def acquire(
         found = _found(mount, key)
         if found is not None:
             found.release(claim)
-        made = identity(mount.unbound(function))
+        made = identity(mount.unbound(wanted.function))
         for hook in mount.members:
             if hook not in before and hook.kind == wanted.kind and hook.identity == made:
                 hook.remove()

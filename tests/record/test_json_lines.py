@@ -284,7 +284,8 @@ print(os.getpid(), child)
     names = {f"{parent}.jsonl", f"{child}.jsonl"} if folder else {"calls.jsonl", f"calls.{child}.jsonl"}
     assert {path.name for path in tmp_path.iterdir()} == names
     tape = read(tmp_path)
-    outer = next(call for call in tape.calls("outer") if call.process == parent)
+    (outer,) = tape.calls("outer")  # in the child it had begun already
+    assert outer.process == parent
     assert [(call.process == parent, call.arguments["n"]) for call in outer.children] in (
         [(True, "1"), (True, "2"), (False, "3")],
         [(True, "1"), (False, "3"), (True, "2")],
@@ -377,6 +378,13 @@ def test_threads_that_have_ended_leave_nothing_behind(tmp_path):
             one.join()
         assert len(tape._recorder.strands) <= 2
     assert len(read(tmp_path)) == 30
+
+
+def test_a_tape_whose_file_is_closed_records_nothing_more(tmp_path):
+    tape = record(price, to=tmp_path / "calls.jsonl")
+    tape.stop()
+    with pytest.raises(HookOptionError, match="this tape has stopped"):
+        tape.record(checkout)
 
 
 def test_a_json_lines_sink_can_be_given_itself(tmp_path):

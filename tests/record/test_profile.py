@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 
 import pytest
@@ -25,7 +26,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(_profile, "perf_counter", made)
+    monkeypatch.setattr(_profile, "CLOCK", (made,))
     return made
 
 
@@ -194,6 +195,24 @@ def test_weak_hooks_hooks_of_instances_and_hooks_added_meanwhile_are_measured(cl
     del listener
     gc.collect()
     assert len(hooks(Cart.add)) == 0
+
+
+def of_a_module(n):
+    return n
+
+
+def test_hooks_that_gc_freeze_has_hidden_are_measured():
+    with weave(of_a_module, pre=lambda: None, name="hidden"):
+        of_a_module(1)
+        gc.freeze()
+        try:
+            with profile() as costs:
+                of_a_module(1)
+        finally:
+            gc.unfreeze()
+    measured = [cost.hook for cost in costs]
+    # Without the GIL, nobody keeps a list of what is hidden.
+    assert measured == ["hidden"] or not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def test_nothing_is_left_of_a_profile(total):

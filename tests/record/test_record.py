@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -308,6 +309,52 @@ def test_many_threads_at_once():
     assert lengths == sorted(lengths) and len(tape) == 8 * 100 * 3
     assert all([child.name for child in call.children] == ["price"] * 2 for call in tape.calls("twice"))
     assert all(child.thread == call.thread for call in tape for child in call.children)
+
+
+# What recording itself is made of
+
+
+INSIDE = ("threading:*", "threading:Thread.*", "json.*:*", "re:*", "logging:*", "reprlib:*", "fnmatch:*", "weakref:*")
+
+
+@pytest.mark.parametrize("options", [{}, {"arguments": False}, {"max_depth": 5}, {"redact": "token"}, {"to": "file"}])
+def test_what_recording_needs_can_be_recorded(options, tmp_path):
+    # A program of its own: what goes wrong here goes wrong in every call.
+    program = """
+import asyncio, json, sys, threading, warnings
+from aspecthook.record import read, record
+warnings.simplefilter("error")
+options = json.loads(sys.argv[1])
+def work(n):
+    return json.loads(json.dumps({"n": n}))
+async def main():
+    await asyncio.gather(*[asyncio.to_thread(work, n) for n in range(3)])
+with record("__main__:work", *sys.argv[2:], "asyncio.*:*", **options) as tape:
+    asyncio.run(main())
+    thread = threading.Thread(target=work, args=(3,))
+    thread.start()
+    thread.join()
+tape = read(options["to"]) if "to" in options else tape
+str(tape), tape.functions()
+assert len(tape.calls("work")) + tape.left_out.get("max_depth", 0) >= 4, str(tape)
+"""
+    given = {"to": str(tmp_path / "calls.jsonl")} if "to" in options else options
+    command = [sys.executable, "-c", program, json.dumps(given), *INSIDE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "target", ["time:perf_counter", "time:time", "threading:current_thread", "os:write", "os:getpid"]
+)
+def test_functions_that_recording_calls_itself_can_be_recorded(target, tmp_path):
+    module, name = target.split(":")
+    arguments = (1, b"") if name == "write" else ()
+    with record(target) as tape, record(target, price, to=tmp_path / "calls.jsonl"):
+        getattr(sys.modules[module], name)(*arguments)
+        price("tea")
+    assert name in {call.name for call in tape}
+    assert {call.name for call in read(tmp_path)} >= {name, "price"}
 
 
 # What is left behind

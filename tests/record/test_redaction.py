@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aspecthook import HookOptionError
+from aspecthook._values import Redaction, Shortener
 from aspecthook.record import read, record
-from aspecthook.record._values import Redaction, Shortener
 
 FORMATS = (".jsonl", ".json", ".speedscope.json", ".folded")
 

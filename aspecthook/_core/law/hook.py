@@ -70,6 +70,8 @@ class Maker:
     """The base of what is added as a hook and makes the function that runs, for each mount point anew."""
 
     kind: Kind = "around"
+    # Where its hooks go in the chain; it may be before or after all that users can name.
+    priority: int | None = None
     __name__: str
 
     def __init__(self, given: object) -> None:
@@ -79,6 +81,10 @@ class Maker:
             # Of what `retry(...)` returns, the function that made it: its own is `retry.<locals>.wrap`.
             self.__name__ = printable(path.partition(".<locals>")[0].rpartition(".")[2])
         self.__dict__[CODE] = code_of(given)
+
+    def fits(self, mount: Owner) -> bool:  # noqa: ARG002  # for those that a weaving may leave out
+        """Whether a mount point that is woven gets this hook."""
+        return True
 
     def make(self, mount: Owner, who: object) -> Callable[..., Any]:
         """Return the function that runs as the hook at a mount point; `who` names it in messages.
@@ -97,12 +103,12 @@ class Maker:
 
     def __call__(self, *_: object, **__: object) -> Any:
         raise HookTypeError(
-            f"{self.__name__!r} is an around hook and no decorator; add it to a mount point, as in f.around(hook) or "
-            f"weave('shop:price', around=hook)"
+            f"{self.__name__!r} is {article(self.kind)} {self.kind} hook and no decorator; add it to a mount point, as "
+            f"in f.{self.kind}(hook) or weave('shop:price', {self.kind}=hook)"
         )
 
     def __repr__(self) -> str:
-        return f"<around hook {self.__name__!r}>"
+        return f"<{self.kind} hook {self.__name__!r}>"
 
 
 _MAKER = "__aspecthook_maker__"
@@ -231,9 +237,9 @@ class Hook(Handle):
         # The key of its callable.
         self.identity = _shared(identity(self.function))
         of_instance = self.function is not function
+        self.priority = conditions.priority
         self.function = self._made(self.function, mount, who)
         self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
-        self.priority = conditions.priority
         self.before, self.after = conditions.before, conditions.after
         self.isolate = conditions.isolate
         self.when = conditions.when
@@ -264,7 +270,10 @@ class Hook(Handle):
         if not isinstance(function, Maker):
             return function
         if self.kind != function.kind:
-            raise HookTypeError(f"{who} is made to be an around hook; add it with .around(...) or around=")
+            kind = function.kind
+            raise HookTypeError(f"{who} is made to be {article(kind)} {kind} hook; add it with .{kind}(...) or {kind}=")
+        if function.priority is not None:
+            self.priority = function.priority
         return function.make(mount, who)
 
     def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:

@@ -1,4 +1,4 @@
-"""How recorded values are shown: shortened texts, in which nothing redacted appears.
+"""How values of a program are shown: shortened texts, in which nothing redacted appears.
 
 The invariant: no text is made of something huge, no `repr` that raises reaches the program, and a redacted string is in
 no text, wherever else the program passes it.
@@ -14,6 +14,7 @@ from itertools import islice
 from reprlib import Repr
 from typing import Any, TypeAlias, cast, final
 
+from aspecthook._core.law.callables import type_of
 from aspecthook._errors import HookOptionError, brief, printable
 
 Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
@@ -107,24 +108,27 @@ class Redaction:
         """Return a value, or what stands for it if it is redacted; what it holds under such a name is noted."""
         if not self.active:
             return value
-        if not self.hides(name, value):
-            try:
+        hidden = self.hides(name, value)
+        try:
+            if not hidden:
                 self._look_into(value, 3)
-            except Exception:  # a container that cannot be looked into; neither can its text be made
-                pass
-            return value
-        for secret in _strings(value):
-            self._keep(secret)
-        return REDACTED
+            else:
+                for secret in _strings(value):
+                    self._keep(secret)
+        except Exception:  # a container that cannot be looked into; neither can its text be made
+            pass
+        return REDACTED if hidden else value
 
     def _look_into(self, value: Any, depth: int) -> None:
         """Note the strings that a value holds under names that are redacted, before any text is made."""
+        named: list[tuple[Any, Any]]
+        held = value
         if isinstance(value, Mapping):
-            named: Any = list(islice(value.items(), 100))
-        elif "__dataclass_fields__" in vars(type(value)):
-            named = [(field, getattr(value, field, None)) for field in value.__dataclass_fields__]
+            named = list(islice(held.items(), 100))
+        elif "__dataclass_fields__" in vars(type_of(value)):
+            named = [(field, getattr(value, field, None)) for field in held.__dataclass_fields__]
         elif isinstance(value, (list, tuple, set, frozenset)):
-            named = [(None, one) for one in islice(value, 100)]
+            named = [(None, one) for one in islice(held, 100)]
         else:
             return
         for name, one in named:
@@ -163,18 +167,19 @@ class Redaction:
         return self._longest
 
 
-def _strings(value: object, depth: int = 3) -> Iterator[str]:
+def _strings(value: Any, depth: int = 3) -> Iterator[str]:
     """Yield the strings in a value."""
+    held = value
     if isinstance(value, str):
         yield str(value)
     elif isinstance(value, (bytes, bytearray)):
         yield bytes(value).decode("utf-8", "backslashreplace")
         yield repr(bytes(value))[2:-1]
     elif depth and isinstance(value, Mapping):
-        for one in islice(value.values(), 100):
+        for one in islice(held.values(), 100):
             yield from _strings(one, depth - 1)
     elif depth and isinstance(value, (list, tuple, set, frozenset)):
-        for one in islice(cast("Iterable[Any]", value), 100):
+        for one in islice(held, 100):
             yield from _strings(one, depth - 1)
 
 
@@ -213,7 +218,7 @@ class Shortener(Repr):
 
     def repr1(self, x: Any, level: int) -> str:
         """Return the text of a value; subclasses of containers are shown as those are, unless they show themselves."""
-        kind = type(x)
+        kind = type_of(x)
         if kind is Shown:
             return str(x)
         own: object = kind.__repr__
@@ -256,7 +261,7 @@ class Shortener(Repr):
         parts = [
             f"{self.repr1(key, level - 1)}: "
             f"{self.repr1(self._redaction.redacted(key, value) if isinstance(key, str) else value, level - 1)}"
-            for key, value in islice(dict.items(x), self.maxdict)
+            for key, value in islice(x.items(), self.maxdict)
         ]
         return f"{{{', '.join(parts)}{', ...' if len(x) > self.maxdict else ''}}}"
 
@@ -277,17 +282,18 @@ class Shortener(Repr):
 _PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
 _BIG = 10**30
 
-_SHOWS: dict[object, str] = {
-    str.__repr__: "repr_str",
-    bytes.__repr__: "repr_bytes",
-    bytearray.__repr__: "repr_bytes",
-    int.__repr__: "repr_int",
-    list.__repr__: "repr_list",
-    tuple.__repr__: "repr_tuple",
-    dict.__repr__: "repr_dict",
-    set.__repr__: "repr_set",
-    frozenset.__repr__: "repr_set",
-}
+_BASES: list[tuple[type[Any], str]] = [
+    (str, "repr_str"),
+    (bytes, "repr_bytes"),
+    (bytearray, "repr_bytes"),
+    (int, "repr_int"),
+    (list, "repr_list"),
+    (tuple, "repr_tuple"),
+    (dict, "repr_dict"),
+    (set, "repr_set"),
+    (frozenset, "repr_set"),
+]
+_SHOWS: dict[object, str] = {base.__repr__: show for base, show in _BASES}
 
 
 def _cut(text: str, longest: int) -> str:
