@@ -68,9 +68,15 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = ()) -
 
 
 def _read(path: Path) -> Settings:
-    if path.suffix != ".json":
-        return load_toml(path)
-    shown, raw = shown_path(path), read_config(path)
+    shown = shown_path(path)
+    try:
+        if path.suffix != ".json":
+            return load_toml(path)
+        raw = read_config(path)
+    except OSError as error:
+        raise ConfigError(
+            f"the config {shown} cannot be read: {error.strerror}; give a TOML file, or the config.json of a run"
+        ) from error
     try:
         found = json.loads(raw)
         check_depth(found)

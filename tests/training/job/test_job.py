@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import pytest
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError
-from aspecthook.training.checkpoint import load
+from aspecthook.training.checkpoint import load, save
 from aspecthook.training.job import load_settings, train
+from aspecthook.training.job._build import DATA
 from aspecthook.training.job._settings import default_text, with_policy_defaults
 
 QUIET = ["progress=false", "plot=false", "report=false"]
@@ -236,6 +238,38 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
     done = run("--resume", "--epochs", stood["epoch"] + 1, "--work-dir", folder)
     assert done.returncode == 0, done.stderr
     assert load(folder / f"epoch_{stood['epoch'] + 1}.safetensors")["progress"]["epoch"] == stood["epoch"] + 1
+
+
+@pytest.mark.parametrize("name", ["nope.toml", "nope.json", "."])
+def test_a_config_that_cannot_be_read_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert aspecthook(["train", "--config", name]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"the config {name} cannot be read: " in said and "--resume" not in said
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize(("error", "status"), [(OSError(5, "Input/output error"), 1), (KeyboardInterrupt(), 130)])
+def test_an_error_names_a_checkpoint_only_if_there_is_one(
+    error: BaseException, status: int, saved: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, error = tmp_path / "a run", copy(error)
+
+    def fail(**_: object) -> None:
+        if saved:
+            save(folder / "epoch_1.safetensors", {"epoch": 1})
+        raise error
+
+    DATA.register(fail, name="failing")
+    try:
+        assert aspecthook(["train", "--work-dir", str(folder), "--set", "data.type=failing"]) == status
+    finally:
+        DATA.unregister("failing")
+    said = capsys.readouterr().err
+    assert ("interrupted" if status == 130 else "Input/output error") in said and "intact" not in said
+    assert ("--resume" in said) == saved and (f"--resume --work-dir '{folder}'" in said) == saved
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

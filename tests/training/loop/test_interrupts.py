@@ -64,7 +64,7 @@ def test_an_interrupt_after_the_last_iteration_is_raised_when_the_run_has_ended(
 def test_an_interrupt_of_a_run_with_nothing_to_do_is_raised(tmp_path: Path) -> None:
     runner = run_of("numpy", work_dir=tmp_path)
 
-    def interrupt() -> Return:
+    def interrupt() -> Return[None]:
         os.kill(os.getpid(), signal.SIGINT)
         return Return(None)
 
