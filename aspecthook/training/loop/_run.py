@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.law.hook import Hook as Handle
+from aspecthook._errors import ConfigError
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import positive, workflow_of
+from ._checks import check_parts, positive, seed_of, workflow_of
 from ._interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ class Run:
     ) -> None:
         from aspecthook.training.backends._choose import backend_of
 
+        if max_epochs is not None and max_iters is not None:
+            raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
+        check_parts(model, optimizer, loss)
         # What is trained
         self.model = model
         self.optimizer = optimizer
@@ -120,7 +124,7 @@ class Run:
         self.backend.place(model, device)
         self.amp: Any = self.backend.amp(True, model) if amp else None
         self.accumulate = positive("accumulate", accumulate) or 1
-        self.seed = seed
+        self.seed = seed_of(seed)
         self.meta = dict(meta or {})
         # Where it is
         self.done = Progress()

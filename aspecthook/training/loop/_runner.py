@@ -19,7 +19,7 @@ from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import check_loader
+from ._checks import check_loader, check_trains
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
@@ -174,6 +174,7 @@ class Runner(Run):
         Raises:
             TrainingError: There is nothing to do, or it cannot be done.
         """
+        self.check_idle("fit")
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.prepare(train, val)
@@ -193,10 +194,19 @@ class Runner(Run):
             finally:
                 self.leave()
 
+    def check_idle(self, what: str) -> None:
+        """Refuse to begin a run inside another one of the same runner."""
+        if self.busy:
+            raise TrainingError(
+                f"{what} was called while this runner is fitting, validating, testing or predicting; use another "
+                "runner, or wait until it has ended"
+            )
+
     def prepare(self, train: Any, val: Any) -> None:
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
+        check_trains(self.model, self.optimizer, self.backend.parameters(self.model).values())
         if self._val_row:  # of the last fit
             self.workflow, self._val_row = self.workflow[:-1], False
         validates = any(mode == "val" for mode, _ in self.workflow)
@@ -374,7 +384,9 @@ class Runner(Run):
     @hookable(provides=STATE)
     def save_checkpoint(self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
         """Save everything that is needed to resume the run, and return the path. Rank 0 writes."""
-        return self.write_checkpoint(Path(path), self.state_dict(meta))
+        from aspecthook.training.checkpoint._files import path_of
+
+        return self.write_checkpoint(path_of("save_checkpoint", path), self.state_dict(meta))
 
     @hookable(provides=STATE)
     def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
@@ -388,9 +400,10 @@ class Runner(Run):
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False) -> None:
         """Load the model's parameters from a file; with `resume`, everything else too."""
+        from aspecthook.training.checkpoint._files import path_of
         from aspecthook.training.checkpoint._format import load
 
-        self.restore(load(path), resume=resume)
+        self.restore(load(path_of("load_checkpoint", path)), resume=resume)
 
     @hookable(provides=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False) -> None:
@@ -401,7 +414,9 @@ class Runner(Run):
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Continue from a checkpoint, as if the run had never ended."""
-        self.load_checkpoint(path, resume=True)
+        from aspecthook.training.checkpoint._files import path_of
+
+        self.load_checkpoint(path_of("resume", path), resume=True)
 
     def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays."""

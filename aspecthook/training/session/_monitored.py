@@ -98,6 +98,7 @@ class MonitoredTrainingSession:
         self._in_step = False
         if self._state.entered:
             raise TrainingError("this runner has a session already; close it first")
+        self.runner.check_idle("MonitoredTrainingSession")
         saving = _interval(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
         summing = _interval(save_summaries_steps, save_summaries_secs, 100, None)
         own = _default_hooks(self._folder, summary_dir, saving, summing, log_step_count_steps)

@@ -117,6 +117,17 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
         ("checkpoint.intervall=1", "did you mean 'interval'"),
         ("clip.max_nrom=1", "did you mean 'max_norm'"),
+        ("run.seed=-1", "seed=-1: give a whole number from 0 up"),
+        ("optimizer.lr=fast", "lr is 'fast'; give a number"),
+        ("optimizer.lr=true", "lr is True; give a number"),
+        ("optimizer.lr=-1", "lr=-1.*from 0 up"),
+        ("optimizer.weight_decay=x", "weight_decay='x'.*from 0 up"),
+        ("optimizer.betas=3", "give two numbers"),
+        ("model.hidden=abc", "hidden is 'abc'; give a list of whole numbers from 1 up"),
+        ("model.hidden=[0]", "give a list of whole numbers from 1 up"),
+        ("model.hidden=[1.5]", "give a list of whole numbers from 1 up"),
+        ("model.dropout=x", r"\[model\]: .*; correct the value"),
+        ("checkpoint.save_best=val_accurracy", "save_best='val_accurracy'.* did you mean 'val_accuracy'"),
     ],
 )
 def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
@@ -126,6 +137,24 @@ def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=message):
         train(settings(folder, change))
     assert not folder.exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "change", ["optimizer.lr=-1", "optimizer.betas=3", "optimizer.weight_decay=x", "model.dropout=2"]
+)
+def test_what_pytorch_refuses_is_an_error_of_the_config(change: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ConfigError, match=r"^\[(model|optimizer)\]: .*; correct the value$"):
+        train(settings(tmp_path / "run", "run.backend=torch", change))
+
+
+def test_save_best_can_be_switched_off_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[checkpoint]\nsave_best = false\n")
+    changes = [f"run.work_dir='{tmp_path / 'run'}'", *BARE, "run.max_epochs=1", "model.hidden=[]"]
+    assert train(load_settings(path, changes)).checkpoint is None
+    assert not list((tmp_path / "run").glob("best*")) and (tmp_path / "run" / "epoch_1.safetensors").exists()
 
 
 def test_a_file_that_is_not_a_config_is_refused(tmp_path: Path) -> None:
