@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._base import Array, Arrays, Backend
@@ -34,6 +35,14 @@ class TorchBackend(Backend):
 
     def place(self, model: Any, device: str | None = None) -> None:
         """Move a model that is on the CPU to the device; to the GPU of this process, if there is one, unless given."""
+        try:
+            known = torch.device(device or "cpu")
+            torch.empty(0, device=known)
+        except (RuntimeError, TypeError, AssertionError) as error:
+            why = str(error).partition("\n")[0]
+            raise TrainingError(
+                f"device={brief(device)}: {why}; give 'cpu', or 'cuda:0' where there is a GPU"
+            ) from error
         if self._device(model).type != "cpu":
             return
         if device is None and torch.cuda.is_available():

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from aspecthook._core.law.answers import Args
 from aspecthook._errors import HookOptionError, HookTypeError, brief
@@ -66,7 +66,7 @@ class CheckpointHook(Hook):
         *,
         by_epoch: bool = True,
         max_keep: int | None = None,
-        save_best: str | None = None,
+        save_best: str | Literal[False] | None = None,
         rule: Rule | None = None,
         save_optimizer: bool = True,
         out_dir: str | os.PathLike[str] | None = None,
@@ -77,6 +77,7 @@ class CheckpointHook(Hook):
         self.interval = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
         self.max_keep = optional_number(who, "max_keep", max_keep, 1)
+        save_best = None if save_best is False else save_best  # TOML has no None
         if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: save_best={brief(save_best)} is not the name of a score, 'auto' or None")
         self.save_best = save_best

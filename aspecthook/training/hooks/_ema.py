@@ -157,6 +157,14 @@ class EMAHook(Hook):
         """Refuse a second hook of this class."""
         if sum(isinstance(hook, EMAHook) for hook in runner.hooks) > 1:
             raise TrainingError("the run has two EMAHooks, and a model is validated with one average; leave one out")
+        for name, begin, end in (
+            ("begin_epoch", self.begin_epoch, runner.max_epochs),
+            ("begin_step", self.begin_step, None if runner.by_epoch else runner.max_iters),
+        ):
+            if end is not None and begin > end:
+                raise TrainingError(
+                    f"EMAHook({name}={begin}) would never begin: the run has {end} {runner.unit}; begin earlier"
+                )
 
     def before_train_epoch(self, runner: Run) -> None:
         """Put the parameters into the model, to be trained."""

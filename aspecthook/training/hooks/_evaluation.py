@@ -10,16 +10,15 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias, cast, final
+from typing import Any, Literal, TypeAlias, cast, final
 
 from aspecthook import hooks
-from aspecthook._errors import described
+from aspecthook._errors import HookTypeError, brief, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._state import preserved
 from aspecthook.training.loop._steps import VAL, Means, validation_numbers, without_validation
 
 from ._checkpoint import CheckpointHook
@@ -75,12 +74,14 @@ class EvalHook(Hook):
         start: int | None = None,
         interval: int = 1,
         by_epoch: bool = True,
-        save_best: str | None = None,
+        save_best: str | Literal[False] | None = None,
         rule: Rule | None = None,
         out_dir: str | os.PathLike[str] | None = None,
         evaluate: Evaluate | None = None,
     ) -> None:
         who = type(self).__name__
+        if not hasattr(loader, "__iter__"):
+            raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader = loader
         self.start = optional_number(who, "start", start, 0)
         self.interval = whole_number(who, "interval", interval, 1)
@@ -88,7 +89,7 @@ class EvalHook(Hook):
         self.evaluate = evaluate
         self.metrics: dict[str, float] = {}
         self.saver: CheckpointHook | None = None
-        if save_best is not None:
+        if save_best is not None and save_best is not False:
             self.saver = CheckpointHook(
                 0, by_epoch=by_epoch, save_best=save_best, rule=rule, out_dir=out_dir, save_last=False
             )
@@ -155,9 +156,8 @@ class EvalHook(Hook):
     # How
 
     def _validate(self, runner: Run) -> None:
-        with preserved(runner):
-            runner.logs = without_validation(runner.logs)  # those of the last validation
-            validated = self._run(runner)
+        runner.logs = without_validation(runner.logs)  # those of the last validation
+        validated = self._run(runner)
         if self.saver is not None and validated:
             self.saver.after_val_epoch(runner)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
 from aspecthook.plugins._registry import Registry
+from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import GENERAL, NAMES, WORDS
@@ -88,7 +89,8 @@ class Hook:
 
     def end_of_epoch(self, runner: Run) -> bool:
         """Whether this iteration is the last of its epoch."""
-        return bool(runner.inner_iter + 1 == len(runner.data_loader))
+        length = runner.done.length if runner.mode == "train" else length_of(runner.data_loader)
+        return runner.inner_iter + 1 == length
 
     def is_last_epoch(self, runner: Run) -> bool:
         """Whether this epoch is the last of the run."""

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from aspecthook._errors import ConfigError
+from aspecthook._errors import ConfigError, brief
 from aspecthook.plugins._registry import Registry
 from aspecthook.training import numpy as ours
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 from aspecthook.training.data._digits import load_digits
 from aspecthook.training.data._loading import permutation
 
@@ -95,14 +96,14 @@ def build_model(settings: dict[str, Any], backend: str, shape: Sequence[int], cl
         layers, loss = torch.nn, torch.nn.functional.cross_entropy
         registry.register(partial(_cnn, layers, shape, classes), name="cnn")
     registry.register(partial(_mlp, layers, int(np.prod(shape)), classes), name="mlp")
-    return Classifier(registry.build_from_config(settings), loss)
+    return Classifier(_built(registry, settings, "model"), loss)
 
 
 # Any: the layers of either library, which have the same names.
 def _mlp(nn: Any, size: int, classes: int, hidden: Iterable[int] = (256, 128), dropout: float = 0.3) -> Any:
     """Return fully connected layers."""
     layers: list[Any] = [nn.Flatten()]
-    for width in hidden:
+    for width in _sizes("hidden", hidden, "[256, 128]"):
         layers += [nn.Linear(size, width), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
         size = width
     return nn.Sequential(*layers, nn.Linear(size, classes))
@@ -113,10 +114,29 @@ def _cnn(nn: Any, shape: Sequence[int], classes: int, channels: Iterable[int] = 
     height, width = shape
     layers: list[Any] = [nn.Unflatten(1, (1, height))]
     depth = 1
-    for more in channels:
+    for more in _sizes("channels", channels, "[32, 64]"):
         layers += [nn.Conv2d(depth, more, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         depth, height, width = more, height // 2, width // 2
     return nn.Sequential(*layers, nn.Flatten(), nn.Dropout(dropout), nn.Linear(depth * height * width, classes))
+
+
+def _sizes(name: str, given: Any, example: str) -> list[int]:
+    sizes: list[Any] = [*given] if is_any(given, list, tuple) else [None]
+    if not all(type(size) is int and size > 0 for size in sizes):
+        raise ConfigError(
+            f"[model]: {name} is {brief(given)}; give a list of whole numbers from 1 up, such as {example}"
+        )
+    return sizes
+
+
+def _built(registry: Registry, config: dict[str, Any], section: str) -> Any:
+    """Build from a section; what a library says about a value that it does not take becomes one line."""
+    try:
+        return registry.build_from_config(config)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, TrainingError) as error:
+        raise ConfigError(f"[{section}]: {error}; correct the value") from error
 
 
 def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> Any:
@@ -125,7 +145,7 @@ def build_optimizer(settings: dict[str, Any], backend: str, parameters: Any) -> 
     home: Any = ours if backend == "numpy" else load_torch().optim
     for name in ("SGD", "Adam", "AdamW"):
         registry.register(getattr(home, name), name=name)
-    return registry.build_from_config({**settings, "params": parameters})
+    return _built(registry, {**settings, "params": parameters}, "optimizer")
 
 
 def load_torch() -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -86,9 +88,9 @@ def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> i
     """Run the command. Return its exit status: 0, 1 if the training fails, 2 if it cannot begin, 130 on Ctrl-C."""
     options = parser(prog).parse_args(argv)
     try:
-        return _run(options)
-    except KeyboardInterrupt:
-        print(f"\ninterrupted; continue with: {prog} --resume{_work_dir_option(options)}", file=sys.stderr)
+        return _run(options, prog)
+    except KeyboardInterrupt as interrupt:
+        print("\n" + "\n  ".join(["interrupted", *getattr(interrupt, "__notes__", ())]), file=sys.stderr)
         return 128 + signal.SIGINT
     except (AspecthookError, ModuleNotFoundError, OSError) as error:
         if options.traceback:
@@ -97,19 +99,26 @@ def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> i
         return 2 if isinstance(error, (ValueError, ModuleNotFoundError)) else 1
 
 
-def _work_dir_option(options: argparse.Namespace) -> str:
-    return f" --work-dir {options.work_dir}" if options.work_dir else ""
-
-
 def _message_of(error: Exception) -> str:
     """Return the message of an error with its notes."""
+    message = str(error)
     if isinstance(error, OSError) and error.strerror:
-        what = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-        return f"{what}; earlier checkpoints are intact: continue with --resume when the folder can be written again"
-    return "\n  ".join([str(error), *getattr(error, "__notes__", ())])
+        message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return "\n  ".join([message, *getattr(error, "__notes__", ())])
 
 
-def _run(options: argparse.Namespace) -> int:
+def _note_checkpoint(error: BaseException, folder: Path, prog: str) -> None:
+    """Add to an error how to continue, if there is a checkpoint to continue from."""
+    from aspecthook.training.checkpoint._format import newest
+
+    with suppress(AspecthookError, OSError):
+        saved = newest(folder)
+        if saved is not None:
+            command = f"{prog} --resume --work-dir {shlex.quote(str(folder))}"
+            error.add_note(f"the newest checkpoint is {saved}; continue with: {command}")
+
+
+def _run(options: argparse.Namespace, prog: str) -> int:
     for name in _REQUIRED:
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"{name} is not installed: pip install 'aspecthook[train]'", name=name)
@@ -125,8 +134,12 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     from ._train import train
 
-    outcome = train(settings, resume=options.resume, overwrite=options.overwrite)
     folder = Path(settings["run"]["work_dir"])
+    try:
+        outcome = train(settings, resume=options.resume, overwrite=options.overwrite)
+    except (OSError, KeyboardInterrupt) as error:
+        _note_checkpoint(error, folder, prog)
+        raise
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
     print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}, after {outcome.seconds:.1f} s")
     print(

@@ -68,9 +68,15 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = ()) -
 
 
 def _read(path: Path) -> Settings:
-    if path.suffix != ".json":
-        return load_toml(path)
-    shown, raw = shown_path(path), read_config(path)
+    shown = shown_path(path)
+    try:
+        if path.suffix != ".json":
+            return load_toml(path)
+        raw = read_config(path)
+    except OSError as error:
+        raise ConfigError(
+            f"the config {shown} cannot be read: {error.strerror}; give a TOML file, or the config.json of a run"
+        ) from error
     try:
         found = json.loads(raw)
         check_depth(found)
@@ -183,8 +189,10 @@ def with_policy_defaults(settings: Settings) -> Settings:
     lr = settings.get("lr")
     if not lr or "policy" not in lr:
         return settings
-    epochs = int(settings["run"]["max_epochs"])
-    needs = _policy_defaults(epochs, float(settings["optimizer"].get("lr", 1e-3)))
+    epochs, rate = int(settings["run"]["max_epochs"]), settings["optimizer"].get("lr", 1e-3)
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
+        raise ConfigError(f"[optimizer]: lr is {brief(rate)}; give a number, such as 0.001")
+    needs = _policy_defaults(epochs, rate)
     policy = "".join(filter(str.isalpha, str(lr["policy"]))).lower()
     given = {key: value for key, value in needs.get(policy, {}).items() if key not in lr}
     if "min_lr_ratio" in lr:

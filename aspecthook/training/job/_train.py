@@ -12,6 +12,7 @@ from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.data._loading import ArrayDataset, DataLoader
+from aspecthook.training.loop._checks import seed_of
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.numpy import manual_seed
 
@@ -20,6 +21,8 @@ from ._settings import Settings, with_policy_defaults
 
 _BACKENDS = ("numpy", "torch")
 _CONFIG = "config.json"
+# What `Classifier` logs, by which the best checkpoint can be chosen.
+_SCORES = ("val_accuracy", "val_loss", "accuracy", "loss", "auto")
 
 # Sections that are one hook each, in addition to those that register_training_hooks knows.
 _OTHERS = {"guard": "NanGuardHook", "progress": "ProgressHook", "plot": "PlotHook", "report": "ReportHook"}
@@ -93,7 +96,7 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
 
 def build(settings: Settings) -> Job:
     """Build a runner and its data from settings, without writing anything."""
-    run, seed = settings["run"], int(settings["run"]["seed"])
+    run, seed = settings["run"], seed_of(settings["run"]["seed"]) or 0
     backend = run["backend"]
     if backend not in _BACKENDS:
         raise ConfigError(
@@ -136,6 +139,12 @@ def _register(runner: Runner, settings: Settings, *, validates: bool) -> None:
     clip, checkpoint = _hook_config(settings, "clip"), _hook_config(settings, "checkpoint")
     if checkpoint is not None and not validates and str(checkpoint.get("save_best", "")).startswith("val_"):
         checkpoint = {**checkpoint, "save_best": None}
+    wanted = None if checkpoint is None else checkpoint.get("save_best")
+    if isinstance(wanted, str) and wanted not in _SCORES and not settings.get("hooks"):  # hooks may log other scores
+        raise ConfigError(
+            f"[checkpoint]: save_best={brief(wanted)}, which the model does not log; give one of {', '.join(_SCORES)}"
+            f"{nearest(wanted, [*_SCORES])}"
+        )
     others = [(_hook_config(settings, name), kind) for name, kind in _OTHERS.items()]
     runner.register_training_hooks(
         lr_config=_hook_config(settings, "lr", "LrUpdaterHook"),

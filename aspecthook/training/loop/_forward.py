@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
+from aspecthook._errors import described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 
@@ -27,9 +29,17 @@ def loss_of(run: Run, batch: Any) -> Any:
     run.outputs = made
     log_vars = made.get("log_vars")
     if log_vars is None:  # only then: reading a number from a GPU waits until the GPU has computed it
+        _check_single(made["loss"])
         log_vars = {"loss": run.backend.item(made["loss"])}
     run.logs = {**run.logs, **log_vars}
     return made["loss"]
+
+
+def _check_single(loss: Any) -> None:
+    size = prod(getattr(loss, "shape", ()))
+    if loss is None or size != 1 or not any(hasattr(loss, name) for name in ("item", "__float__")):
+        what = "None" if loss is None else f"{size} numbers" if size != 1 else described(loss)
+        raise TrainingError(f"the loss is {what}; return a single number that has backward(), such as a mean")
 
 
 def outputs_of(run: Run, batch: Any) -> Any:

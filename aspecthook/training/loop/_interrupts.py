@@ -67,4 +67,6 @@ class Interrupts:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self.release()
-        self.end_process(error)
+        self.end_process(self.came if error is None else error)
+        if error is None:  # a signal that was noted since the run has last looked
+            self.raise_noted()

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.law.hook import Hook as Handle
+from aspecthook._errors import ConfigError
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import length_of, positive, workflow_of
+from ._checks import check_parts, positive, seed_of, workflow_of
 from ._interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Progress:
 
     # Of the current epoch, and not in checkpoints:
     due: str | None = None  # the mode of the epoch that the workflow has begun, until the body of the epoch begins
-    length: int | None = None  # the number of batches, if it is known
+    length: int | None = None  # the number of batches when its body began, if it is known
     until: int | None = None  # the iteration that ends the row of the workflow
     accumulated: bool = False  # whether there are gradients that the optimizer has not used yet
 
@@ -59,7 +60,7 @@ class Progress:
 
 
 _SLOTS = """
-__dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch by_epoch data_loader done epoch
+__dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
 hooks inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer outputs
 predictions rank resumed running seed step stopping work_dir workflow world_size
 """
@@ -112,6 +113,9 @@ class Run:
     ) -> None:
         from aspecthook.training.backends._choose import backend_of
 
+        if max_epochs is not None and max_iters is not None:
+            raise ConfigError("Runner(max_epochs=..., max_iters=...): give one of the two")
+        check_parts(model, optimizer, loss)
         # What is trained
         self.model = model
         self.optimizer = optimizer
@@ -120,7 +124,7 @@ class Run:
         self.backend.place(model, device)
         self.amp: Any = self.backend.amp(True, model) if amp else None
         self.accumulate = positive("accumulate", accumulate) or 1
-        self.seed = seed
+        self.seed = seed_of(seed)
         self.meta = dict(meta or {})
         # Where it is
         self.done = Progress()
@@ -134,6 +138,7 @@ class Run:
         self.by_epoch = max_iters is None
         self.workflow = workflow_of(workflow)
         self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
+        self.busy = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
         self.running = False  # whether the stage `run` has begun and not ended
         self.stopping = False  # whether `request_stop` was called
         self.interrupts = Interrupts()
@@ -172,16 +177,14 @@ class Run:
             function()
 
     def leave(self) -> None:
-        """Set `running` to False, and drop the functions that `after_stage` was to call."""
-        self.running = False
+        """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
+        self.busy = self.running = False
         self.later.clear()
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""
         self.mode = mode
         self.data_loader = self.loaders[mode]
-        if mode == "train":
-            self.done.length = length_of(self.data_loader)
         switch = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(switch):
             switch()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import check_loader, length_of
+from ._checks import check_loader, check_trains
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
@@ -32,12 +33,16 @@ from ._steps import (
     evaluate,
     group_of,
     next_epoch,
+    note_length,
     take_step,
     trained,
 )
 
 if TYPE_CHECKING:
     from aspecthook.training.schedules._mmcv import Config
+
+
+_INTERRUPTED = "interrupted.ckpt"
 
 
 class Runner(Run):
@@ -169,14 +174,18 @@ class Runner(Run):
         Raises:
             TrainingError: There is nothing to do, or it cannot be done.
         """
+        self.check_idle("fit")
         if self.max_epochs is None and self.max_iters is None:
             raise TrainingError("a runner must know when to stop; give Runner(..., max_epochs=...) or max_iters=...")
         self.prepare(train, val)
         if trained(self) >= end_of(self):
             self.logger.warning("the run has made its %d %s already; fit has nothing to do", trained(self), self.unit)
         with self.interrupts:
+            self.busy = True
             try:
                 self.run()
+                self.interrupts.raise_noted()  # of a signal after the last epoch
+                self.remove_interrupted(self.work_dir)
             except BaseException as error:
                 cause = self.save_interrupted(error, self.work_dir)
                 if cause is not error:
@@ -185,10 +194,19 @@ class Runner(Run):
             finally:
                 self.leave()
 
+    def check_idle(self, what: str) -> None:
+        """Refuse to begin a run inside another one of the same runner."""
+        if self.busy:
+            raise TrainingError(
+                f"{what} was called while this runner is fitting, validating, testing or predicting; use another "
+                "runner, or wait until it has ended"
+            )
+
     def prepare(self, train: Any, val: Any) -> None:
         """Check the data, and seed the generators of random numbers: for `fit`, and for a session."""
         if self.optimizer is None:
             raise TrainingError("a runner without an optimizer cannot train; give Runner(..., optimizer=...)")
+        check_trains(self.model, self.optimizer, self.backend.parameters(self.model).values())
         if self._val_row:  # of the last fit
             self.workflow, self._val_row = self.workflow[:-1], False
         validates = any(mode == "val" for mode, _ in self.workflow)
@@ -201,9 +219,7 @@ class Runner(Run):
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
-        if self.by_epoch and self.max_epochs is not None:
-            length = length_of(train)
-            self.max_iters = None if length is None else length * self.max_epochs
+        note_length(self, train)
         if self.seed is not None and not self.resumed and not self._seeded:
             self._seeded = True
             random.seed(self.seed)
@@ -211,27 +227,37 @@ class Runner(Run):
 
     def validate(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of validation, and return the numbers of the run."""
-        self._switch_to("val", loader)
-        self.val_loop()
+        with self._switched("val", loader):
+            self.val_loop()
         return dict(self.logs)
 
     def test(self, loader: Any) -> dict[str, Any]:
         """Run one epoch of testing, and return the numbers of the run."""
-        self._switch_to("test", loader)
-        self.test_loop()
+        with self._switched("test", loader):
+            self.test_loop()
         return dict(self.logs)
 
     def predict(self, loader: Any) -> list[Any]:
         """Return what the model computes for each batch."""
-        self.predictions = []
-        self._switch_to("predict", loader)
-        self.predict_loop()
-        return self.predictions
+        with self._switched("predict", loader):
+            self.predictions = []
+            self.predict_loop()
+            return self.predictions
 
-    def _switch_to(self, mode: str, loader: Any) -> None:
+    @contextmanager
+    def _switched(self, mode: str, loader: Any) -> Generator[None]:
+        """Switch to a mode and its data inside ``with``; inside a stage, the run is as it was afterwards."""
+        from ._state import preserved
+
         check_loader(loader, f"the data for {mode}")
-        self.loaders[mode] = loader
-        self.set_mode(mode)
+        with preserved(self, "predictions") if self.busy else nullcontext():
+            self.loaders[mode] = loader
+            self.set_mode(mode)
+            outermost, self.busy = not self.busy, True
+            try:
+                yield
+            finally:
+                self.busy = not outermost
 
     # Stages
 
@@ -358,7 +384,9 @@ class Runner(Run):
     @hookable(provides=STATE)
     def save_checkpoint(self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
         """Save everything that is needed to resume the run, and return the path. Rank 0 writes."""
-        return self.write_checkpoint(Path(path), self.state_dict(meta))
+        from aspecthook.training.checkpoint._files import path_of
+
+        return self.write_checkpoint(path_of("save_checkpoint", path), self.state_dict(meta))
 
     @hookable(provides=STATE)
     def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
@@ -372,9 +400,10 @@ class Runner(Run):
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False) -> None:
         """Load the model's parameters from a file; with `resume`, everything else too."""
+        from aspecthook.training.checkpoint._files import path_of
         from aspecthook.training.checkpoint._format import load
 
-        self.restore(load(path), resume=resume)
+        self.restore(load(path_of("load_checkpoint", path)), resume=resume)
 
     @hookable(provides=STATE)
     def restore(self, checkpoint: dict[str, Any], *, resume: bool = False) -> None:
@@ -385,7 +414,9 @@ class Runner(Run):
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Continue from a checkpoint, as if the run had never ended."""
-        self.load_checkpoint(path, resume=True)
+        from aspecthook.training.checkpoint._files import path_of
+
+        self.load_checkpoint(path_of("resume", path), resume=True)
 
     def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays."""
@@ -399,9 +430,17 @@ class Runner(Run):
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
         try:
-            path = self.save_checkpoint(folder / "interrupted.ckpt")
+            path = self.save_checkpoint(folder / _INTERRUPTED)
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:
             self.logger.warning("interrupted after iteration %d; saved %s", self.iter, path)
         return cause
+
+    def remove_interrupted(self, folder: Path | None) -> None:
+        """Remove the checkpoint of an earlier interruption: the run that was resumed from it has finished."""
+        if folder is not None and self.rank == 0:
+            try:
+                (folder / _INTERRUPTED).unlink(missing_ok=True)
+            except OSError as error:  # the run is complete all the same
+                self.logger.warning("%s could not be removed: %s", folder / _INTERRUPTED, error)

@@ -84,19 +84,21 @@ def preserved(run: Run, *more: str) -> Generator[None]:
 
     `more` are other attributes to restore.
 
-    The mode of each module of a PyTorch model is restored, since some of them may be in another mode than the model.
+    The mode of each module of a model is restored, since some of them may be in another mode than the model.
     """
     names = ("mode", "data_loader", "inner_iter", "batch", "outputs", "loaders", *more)
     kept = {name: getattr(run, name) for name in names}
     run.loaders = dict(run.loaders)
-    walk: Any = getattr(run.model, "named_modules", None)
-    modules: list[Any] = [] if walk is None else [module for _, module in walk()]
+    due, run.done.due = run.done.due, None  # so that this is not taken for the validation that the workflow has begun
+    wholes: list[Any] = [run.model, *getattr(run.model, "__dict__", {}).values()]
+    modules = [module for whole in wholes if hasattr(whole, "named_modules") for _, module in whole.named_modules()]
     training = [bool(module.training) for module in modules]
     try:
         yield
     finally:
         for name, value in kept.items():
             setattr(run, name, value)
+        run.done.due = due
         if run.mode == "train" and callable(getattr(run.model, "train", None)):
             run.model.train()
         for module, was_training in zip(modules, training, strict=True):

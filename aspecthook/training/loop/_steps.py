@@ -17,6 +17,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.backends._state import is_any
 
+from ._checks import length_of
 from ._run import Progress, Run
 
 
@@ -156,6 +157,7 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
             if hasattr(loader, "set_epoch"):
                 loader.set_epoch(run.epoch)
             loader = _without_first(loader, start)
+        note_length(run, run.data_loader)
     empty, move = True, run.backend.mover(run.model)
     for run.inner_iter, batch in enumerate(loader, start):
         run.batch = move(batch)
@@ -168,6 +170,18 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
         )
     if mode == "train":
         end_pass(run)
+
+
+def note_length(run: Run, loader: Any) -> None:
+    """Note the length of the epoch that begins or continues; and what it means for the number of iterations of a run.
+
+    The epochs to come are assumed to have the same length: each may have another one, and notes it when it begins.
+    """
+    done = run.done
+    done.length = length_of(loader)
+    if run.by_epoch and run.max_epochs is not None:
+        before, left = done.iter - done.inner_iter, run.max_epochs - run.epoch
+        run.max_iters = None if done.length is None else before + done.length * max(0, left)
 
 
 def _without_first(loader: Any, count: int) -> Iterator[Any]:

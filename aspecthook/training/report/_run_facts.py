@@ -112,8 +112,6 @@ def checkpoints_of(runner: Run) -> list[Saved]:
             if saver.best is not None and saver.watched is not None:
                 found.append(_saved(saver.best, f"the best {saver.watched.name}, {saver.watched.best:g}"))
             found += [_saved(path, "") for path in reversed(saver.kept)]
-    if runner.work_dir is not None and (path := runner.work_dir / "interrupted.ckpt").exists():
-        found.append(_saved(path, "saved when the run was interrupted"))
     return list(dict.fromkeys(found))
 
 

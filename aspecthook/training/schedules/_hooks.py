@@ -117,7 +117,10 @@ class _Updater(Hook):
 
     def _begin(self, runner: Run) -> float:
         """Return the end of the run, after computing the first and the last value, so that errors are raised now."""
-        self._end = end = (runner.max_epochs or inf) if self._by_epoch else _steps(runner, _total(runner))
+        end = (runner.max_epochs or inf) if self._by_epoch else _steps(runner, _total(runner))
+        if end == self._end:
+            return end
+        self._end = end  # it changes with the length of the data
         for place, start in enumerate(self._starts):
             for progress in (0, end - 1) if end < inf else (0,):
                 try:
@@ -139,7 +142,7 @@ class _Updater(Hook):
     def _set(self, runner: Run, factor: float) -> None:
         if self._loaded is not None:
             self._note_starts(runner)
-        end = self._begin(runner) if self._end is None else self._end
+        end = self._begin(runner)
         progress = runner.epoch if self._by_epoch else runner.step
         for place, group in enumerate(runner.optimizer.param_groups):
             regular = self._course(place).policy(self._starts[place], progress, end)

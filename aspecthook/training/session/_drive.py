@@ -137,8 +137,6 @@ class Drive:
                 yield
                 if _is_stopping(run):
                     return
-                if run.mode != "train":  # the user has validated in the pause
-                    run.set_mode("train")
         except QUIET as error:
             self.state.end_quietly(run, error)
 

@@ -12,6 +12,7 @@ from aspecthook import hookable
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._runner import Runner
+from aspecthook.training.loop._steps import end_of, trained
 
 from ._bindings import list_of_hooks
 from ._drive import Drive
@@ -97,6 +98,7 @@ class MonitoredTrainingSession:
         self._in_step = False
         if self._state.entered:
             raise TrainingError("this runner has a session already; close it first")
+        self.runner.check_idle("MonitoredTrainingSession")
         saving = _interval(save_checkpoint_steps, save_checkpoint_secs, None, 600.0)
         summing = _interval(save_summaries_steps, save_summaries_secs, 100, None)
         own = _default_hooks(self._folder, summary_dir, saving, summing, log_step_count_steps)
@@ -116,7 +118,7 @@ class MonitoredTrainingSession:
             self.runner.resume(saved)
             self.runner.logger.info("resumed from %s, after step %d", saved, self.runner.step)
         state = self._state
-        state.entered, state.quiet = True, None
+        state.entered, state.quiet, self.runner.busy = True, None, True
         state.checkpoint_dir, state.grace = self._folder, grace
         self.runner.interrupts.take()
         self._drive = Drive(self.runner, state)
@@ -188,9 +190,11 @@ class MonitoredTrainingSession:
         interrupts = self.runner.interrupts
         self._in_step, interrupts.at_once = True, False
         try:
-            next(self._drive.pauses)
-        except StopIteration:
-            self._leave()
+            if next(self._drive.pauses, self) is self:
+                interrupts.raise_noted()  # of a signal after the last step
+                if trained(self.runner) >= end_of(self.runner):
+                    self.runner.remove_interrupted(self._folder or self.runner.work_dir)
+                self._leave()
         except BaseException as error:
             cause = self._save_interrupted(error)
             self._leave()

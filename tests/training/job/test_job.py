@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import pytest
 from aspecthook import ConfigError
 from aspecthook.cli import main as aspecthook
 from aspecthook.training import TrainingError
-from aspecthook.training.checkpoint import load
+from aspecthook.training.checkpoint import load, save
 from aspecthook.training.job import load_settings, train
+from aspecthook.training.job._build import DATA
 from aspecthook.training.job._settings import default_text, with_policy_defaults
 
 QUIET = ["progress=false", "plot=false", "report=false"]
@@ -115,6 +117,17 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
         ("run.max_epochs=0", "max_epochs=0.*from 1 up"),
         ("checkpoint.intervall=1", "did you mean 'interval'"),
         ("clip.max_nrom=1", "did you mean 'max_norm'"),
+        ("run.seed=-1", "seed=-1: give a whole number from 0 up"),
+        ("optimizer.lr=fast", "lr is 'fast'; give a number"),
+        ("optimizer.lr=true", "lr is True; give a number"),
+        ("optimizer.lr=-1", "lr=-1.*from 0 up"),
+        ("optimizer.weight_decay=x", "weight_decay='x'.*from 0 up"),
+        ("optimizer.betas=3", "give two numbers"),
+        ("model.hidden=abc", "hidden is 'abc'; give a list of whole numbers from 1 up"),
+        ("model.hidden=[0]", "give a list of whole numbers from 1 up"),
+        ("model.hidden=[1.5]", "give a list of whole numbers from 1 up"),
+        ("model.dropout=x", r"\[model\]: .*; correct the value"),
+        ("checkpoint.save_best=val_accurracy", "save_best='val_accurracy'.* did you mean 'val_accuracy'"),
     ],
 )
 def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
@@ -124,6 +137,24 @@ def test_settings_that_cannot_be_built_are_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=message):
         train(settings(folder, change))
     assert not folder.exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "change", ["optimizer.lr=-1", "optimizer.betas=3", "optimizer.weight_decay=x", "model.dropout=2"]
+)
+def test_what_pytorch_refuses_is_an_error_of_the_config(change: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ConfigError, match=r"^\[(model|optimizer)\]: .*; correct the value$"):
+        train(settings(tmp_path / "run", "run.backend=torch", change))
+
+
+def test_save_best_can_be_switched_off_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[checkpoint]\nsave_best = false\n")
+    changes = [f"run.work_dir='{tmp_path / 'run'}'", *BARE, "run.max_epochs=1", "model.hidden=[]"]
+    assert train(load_settings(path, changes)).checkpoint is None
+    assert not list((tmp_path / "run").glob("best*")) and (tmp_path / "run" / "epoch_1.safetensors").exists()
 
 
 def test_a_file_that_is_not_a_config_is_refused(tmp_path: Path) -> None:
@@ -236,6 +267,38 @@ def test_an_interrupted_command_can_be_resumed(number: signal.Signals, tmp_path:
     done = run("--resume", "--epochs", stood["epoch"] + 1, "--work-dir", folder)
     assert done.returncode == 0, done.stderr
     assert load(folder / f"epoch_{stood['epoch'] + 1}.safetensors")["progress"]["epoch"] == stood["epoch"] + 1
+
+
+@pytest.mark.parametrize("name", ["nope.toml", "nope.json", "."])
+def test_a_config_that_cannot_be_read_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert aspecthook(["train", "--config", name]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"the config {name} cannot be read: " in said and "--resume" not in said
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize(("error", "status"), [(OSError(5, "Input/output error"), 1), (KeyboardInterrupt(), 130)])
+def test_an_error_names_a_checkpoint_only_if_there_is_one(
+    error: BaseException, status: int, saved: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, error = tmp_path / "a run", copy(error)
+
+    def fail(**_: object) -> None:
+        if saved:
+            save(folder / "epoch_1.safetensors", {"epoch": 1})
+        raise error
+
+    DATA.register(fail, name="failing")
+    try:
+        assert aspecthook(["train", "--work-dir", str(folder), "--set", "data.type=failing"]) == status
+    finally:
+        DATA.unregister("failing")
+    said = capsys.readouterr().err
+    assert ("interrupted" if status == 130 else "Input/output error") in said and "intact" not in said
+    assert ("--resume" in said) == saved and (f"--resume --work-dir '{folder}'" in said) == saved
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any
 
 from ._values import QUIET, Array, Parameter
 
@@ -58,15 +59,19 @@ class Optimizer:
             held.add(id(parameter))
         made = {**self.defaults, **group, "params": params}
         self._check(made)
+        if "betas" in made:
+            made["betas"] = tuple(made["betas"])  # a config gives a list
         self.param_groups.append(made)
 
     def _check(self, group: dict[str, Any]) -> None:
         for name in ("lr", "momentum", "eps", "weight_decay"):
-            if not group.get(name, 0.0) >= 0:
+            if not _is_number(group.get(name, 0.0)):
                 raise TrainingError(f"{type(self).__name__}({name}={brief(group[name])}): give a number from 0 up")
         if group.get("nesterov") and (group["momentum"] <= 0 or group["dampening"] != 0):
             raise TrainingError(f"{type(self).__name__}(nesterov=True) needs a momentum and no dampening")
-        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
+        betas = group.get("betas", (0.0, 0.0))
+        rows: list[Any] = [*betas] if is_any(betas, tuple, list) else []
+        if len(rows) != 2 or not all(_is_number(beta) and beta < 1 for beta in rows):
             raise TrainingError(
                 f"{type(self).__name__}(betas={brief(group['betas'])}): give two numbers from 0 up and below 1"
             )
@@ -120,6 +125,10 @@ class Optimizer:
     def __repr__(self) -> str:
         groups = ({k: v for k, v in group.items() if k != "params"} for group in self.param_groups)
         return f"{type(self).__name__}({', '.join(map(str, groups))})"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,7 +211,10 @@ class Adam(Optimizer):
         weight_decay: float | None = None,
     ) -> None:
         decay = self._weight_decay if weight_decay is None else weight_decay
-        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": decay})
+        super().__init__(
+            params,
+            {"lr": lr, "betas": betas, "eps": eps, "weight_decay": decay},
+        )
 
     def _decayed(self, parameter: Parameter, gradient: Array, group: dict[str, Any]) -> Array:
         """Apply the weight decay, and return the gradient to use."""

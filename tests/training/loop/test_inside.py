@@ -1,0 +1,252 @@
+"""What runs inside a stage, and data whose length changes: neither disturbs the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import hooks
+from aspecthook.training import Hook, Runner
+from aspecthook.training import numpy as nn
+from aspecthook.training.session import MonitoredTrainingSession
+from tests.training.kit import Loss, Optimizer, both, data, run_of, same, state
+
+STAGES = [
+    ("run", "pre"),
+    ("train_loop", "pre"),
+    ("train_epoch", "pre"),
+    ("train_iter", "pre"),
+    ("forward", "pre"),
+    ("backward", "pre"),
+    ("optimizer_step", "pre"),
+    ("train_iter", "post"),
+    ("train_epoch", "post"),
+    ("val_loop", "pre"),
+    ("val_epoch", "pre"),
+    ("val_iter", "post"),
+    ("val_epoch", "post"),
+    ("run", "post"),
+]
+
+
+def place(runner: Runner) -> list[Any]:
+    """Return where a run is, and the mode of each module."""
+    return [
+        runner.mode,
+        runner.inner_iter,
+        id(runner.data_loader),
+        id(runner.batch),
+        id(runner.outputs),
+        {name: id(loader) for name, loader in runner.loaders.items()},
+        runner.done.due,
+        runner.progress,
+        [module.training for _, module in runner.model.named_modules()],
+    ]
+
+
+@both
+@pytest.mark.parametrize("entry", ["validate", "test", "predict"])
+@pytest.mark.parametrize(("stage", "kind"), STAGES)
+def test_an_evaluation_inside_a_stage_leaves_the_run_as_it_was(library: str, entry: str, stage: str, kind: Any) -> None:
+    undisturbed = run_of(library)
+    undisturbed.fit(data(4), data(2, seed=2))
+    runner = run_of(library)
+    made: list[Any] = []
+
+    def evaluate(runner: Runner) -> None:
+        if len(made) < 20:  # also inside the evaluation's own stages
+            before = place(runner)
+            made.append(None)
+            made[-1] = getattr(runner, entry)(data(3, seed=5))
+            assert place(runner) == before
+
+    hooks(getattr(runner, stage)).add(kind, evaluate, reentrant=False)
+    runner.fit(data(4), data(2, seed=2))
+    assert made and all(made)
+    if entry == "predict":
+        assert {len(found) for found in made} == {3}
+    assert runner.progress == undisturbed.progress and same(state(runner), state(undisturbed))
+
+
+def test_a_prediction_inside_a_prediction_has_its_own_results() -> None:
+    runner = run_of("numpy")
+    inner: list[Any] = []
+    hooks(runner.predict_iter).add("post", lambda runner: inner.append(runner.predict(data(1))), reentrant=False)
+    assert [len(runner.predict(data(3))), *map(len, inner)] == [3, 1, 1, 1]
+
+
+def test_an_evaluation_that_fails_inside_a_stage_leaves_the_run_as_it_was() -> None:
+    runner = run_of("numpy")
+    hooks(runner.test_iter).pre(lambda: 1 / 0)
+
+    def evaluate(runner: Runner) -> None:
+        before = place(runner)
+        with pytest.raises(ZeroDivisionError):
+            runner.test(data(1))
+        assert place(runner) == before
+
+    hooks(runner.train_iter).post(evaluate)
+    runner.fit(data(3))
+    assert runner.iter == 6
+
+
+def test_modules_in_attributes_of_a_model_keep_their_modes() -> None:
+    class Pair:
+        def __init__(self, net: Any) -> None:
+            self.net, self.train, self.eval = net, net.train, net.eval
+
+        def __call__(self, inputs: Any) -> Any:
+            return self.net(inputs)
+
+    net = run_of("numpy").model
+    runner = Runner(Pair(net), optimizer=nn.SGD(net.parameters(), lr=0.1), loss=nn.mse, max_epochs=1)
+    frozen = next(module for name, module in net.named_modules() if name == "1")
+    hooks(runner.train_epoch).pre(lambda: frozen.eval() and None)
+    modes: list[bool] = []
+
+    def evaluate(runner: Runner) -> None:
+        runner.validate(data(1))
+        modes.append(frozen.training)
+
+    hooks(runner.train_iter).post(evaluate)
+    runner.fit(data(2))
+    assert modes == [False, False] and net.training
+
+
+def test_an_evaluation_between_two_steps_of_a_session_leaves_the_run_as_it_was() -> None:
+    runner = run_of("numpy")
+    with MonitoredTrainingSession(runner, data(3)) as session:
+        while not session.should_stop():
+            session.run("loss")
+            before = place(runner)
+            runner.validate(data(2))
+            assert place(runner) == before
+    assert runner.iter == 6
+
+
+def test_an_evaluation_of_its_own_leaves_the_model_in_that_mode() -> None:
+    runner = run_of("numpy")
+    runner.validate(data(1))
+    assert runner.mode == "val" and not runner.model.training
+
+
+# Data whose length changes
+
+
+class Model:
+    """The loss of a batch is the batch."""
+
+    def train_step(self, batch: Any, optimizer: Any) -> dict[str, Any]:
+        return {"loss": Loss(1.0), "log_vars": {"loss": 1.0}, "num_samples": 1, "batch": batch}
+
+
+class Curriculum:
+    """A loader that has another length in each epoch, and counts what is read."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self.lengths, self.epoch = lengths, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.lengths[self.epoch]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter([(self.epoch, number) for number in range(len(self))])
+
+
+def seen(runner: Runner) -> list[Any]:
+    batches: list[Any] = []
+    hooks(runner.train_iter).post(lambda batch: batches.append(batch))
+    return batches
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5), accumulate=st.integers(1, 3))
+def test_every_epoch_has_the_length_that_its_data_have_when_it_begins(lengths: list[int], accumulate: int) -> None:
+    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=len(lengths), accumulate=accumulate)
+    batches, ends = seen(runner), list[int | None]()
+    hooks(runner.train_iter).pre(lambda max_iters: ends.append(max_iters))
+    steps: list[int] = []
+    hooks(runner.optimizer_step).post(lambda iter: steps.append(iter))
+    runner.fit(Curriculum(lengths))
+    assert batches == [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
+    total = sum(lengths)
+    assert runner.max_iters == total and runner.iter == total and ends[-1] == total
+    assert steps == [n for n in range(total) if (n + 1) % accumulate == 0 or n + 1 == total]
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4), data=st.data())
+def test_a_run_on_data_whose_length_changes_is_resumed_where_it_was(lengths: list[int], data: Any) -> None:
+    stop = data.draw(st.integers(1, sum(lengths) - 1))
+    first = Runner(Model(), optimizer=Optimizer(), max_epochs=len(lengths))
+    batches = seen(first)
+    hooks(first.train_iter).post(lambda runner, iter: runner.request_stop() if iter + 1 == stop else None)
+    first.fit(Curriculum(lengths))
+    second = Runner(Model(), optimizer=Optimizer(), max_epochs=len(lengths))
+    rest = seen(second)
+    second.restore(first.state_dict(), resume=True)
+    second.fit(Curriculum(lengths))
+    assert batches + rest == [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
+    assert second.max_iters == sum(lengths)
+
+
+def test_a_hook_may_extend_the_data_before_an_epoch() -> None:
+    class Extend(Hook):
+        def before_train_epoch(self, data_loader: list[int]) -> None:
+            data_loader.extend([len(data_loader)] * 2)
+
+    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
+    runner.register_hook(Extend())
+    batches = seen(runner)
+    runner.fit([0])
+    assert len(batches) == 3 + 5 + 7 == runner.max_iters
+
+
+def test_a_loader_whose_samples_grow_is_read_to_its_end() -> None:
+    samples = list(range(4))
+    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
+    batches = seen(runner)
+    hooks(runner.train_epoch).pre(lambda epoch: samples.extend(range(4)) if epoch else None)
+
+    class Loader:
+        def __len__(self) -> int:
+            return len(samples) // 2
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter(np.array_split(samples, len(self)))
+
+    runner.fit(Loader())
+    assert len(batches) == 2 + 4 + 6
+
+
+def test_the_last_iteration_of_an_epoch_is_that_of_the_length_when_it_began() -> None:
+    lasts: list[bool] = []
+
+    class Ask(Hook):
+        def after_train_iter(self, runner: Runner, data_loader: list[int]) -> None:
+            lasts.append(self.end_of_epoch(runner))
+            data_loader.append(1)
+
+    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=2)
+    runner.register_hook(Ask())
+    runner.fit([0, 0])
+    assert lasts == [False, True, False, False, False, True]
+
+
+@pytest.mark.parametrize("policy", ["linear_annealing", "poly", "cosine_annealing"])
+def test_a_schedule_by_steps_ends_where_data_that_grow_end(policy: str) -> None:
+    rates: list[float] = []
+    runner = Runner(Model(), optimizer=Optimizer(), max_epochs=3)
+    runner.register_hook(
+        {"type": "LrUpdaterHook", "policy": policy, "by_epoch": False, "min_lr": 0.0, "priority": "VERY_HIGH"}
+    )
+    hooks(runner.train_iter).post(lambda optimizer: rates.append(optimizer.param_groups[0]["lr"]))
+    runner.fit(Curriculum([2, 4, 6]))
+    assert len(rates) == 12 and all(isinstance(rate, float) for rate in rates)
+    assert 0 < rates[-1] < rates[-2] < rates[-6] < 0.1

@@ -1,0 +1,153 @@
+"""Ctrl-C and SIGTERM that come after the last iteration, and what a finished run leaves in its folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import Return, hooks
+from aspecthook.training import Hook, Runner
+from aspecthook.training.checkpoint import load
+from aspecthook.training.session import MonitoredTrainingSession
+from tests.training.kit import data, run_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+
+ROOT = Path(__file__).parents[3]
+
+
+class Kill(Hook):
+    """Sends a signal to the process when a stage is over, after the last iteration."""
+
+    priority = "HIGHEST"
+
+    def __init__(self, stage: str, number: int = signal.SIGINT) -> None:
+        self.number = number
+        setattr(self, f"after_{stage}", self.kill)
+
+    def kill(self, runner: Runner) -> None:
+        if runner.done.iter == runner.max_iters:
+            os.kill(os.getpid(), self.number)
+
+    def after_run(self, runner: Runner) -> None: ...
+
+
+STAGES = ["run", "train", "train_epoch", "train_iter", "val_iter", "val_epoch"]
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Any:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interrupt_after_the_last_iteration_is_raised_when_the_run_has_ended(stage: str, tmp_path: Path) -> None:
+    runner = run_of("numpy", work_dir=tmp_path)
+    trail: list[str] = []
+    runner.register_hook(Kill(stage))
+    hooks(runner.run).add("always", lambda: trail.append("ended"))
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(2), data(1))
+    assert trail == ["ended"] and runner.iter == 4
+    assert load(tmp_path / "interrupted.ckpt")["progress"]["iter"] == 4
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_of_a_run_with_nothing_to_do_is_raised(tmp_path: Path) -> None:
+    runner = run_of("numpy", work_dir=tmp_path)
+
+    def interrupt() -> Return[None]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return Return(None)
+
+    hooks(runner.run).pre(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(2))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interrupt_after_the_last_step_of_a_session_is_raised(stage: str, tmp_path: Path) -> None:
+    runner = run_of("numpy")
+    runner.register_hook(Kill(stage))
+    with (
+        pytest.raises(KeyboardInterrupt),
+        MonitoredTrainingSession(runner, data(2), data(1), checkpoint_dir=tmp_path) as session,
+    ):
+        while not session.should_stop():
+            session.run()
+    assert runner.iter == 4 and (tmp_path / "interrupted.ckpt").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+PROGRAM = """
+import signal
+from tests.training.kit import data, run_of
+from tests.training.loop.test_interrupts import Kill
+
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+runner = run_of("numpy", work_dir={folder!r})
+runner.register_hook(Kill({stage!r}, signal.SIGTERM))
+runner.fit(data(2), data(1))
+print("not reached")
+"""
+
+
+@pytest.mark.parametrize("stage", ["run", "train", "val_epoch"])
+def test_a_sigterm_after_the_last_iteration_ends_the_process(stage: str, tmp_path: Path) -> None:
+    program = PROGRAM.format(folder=str(tmp_path), stage=stage)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGTERM and done.stdout == "", done.stderr
+    assert (tmp_path / "interrupted.ckpt").exists()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_the_command_exits_with_the_status_of_a_signal_that_came_at_the_end(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    folder, config = tmp_path / "run", tmp_path / "run.toml"
+    config.write_text(
+        f'report = false\nplot = false\nprogress = false\n[run]\nmax_epochs = 1\nwork_dir = "{folder}"\n'
+        f'[[hooks]]\ntype = "tests.training.loop.test_interrupts:Kill"\nstage = "run"\nnumber = {int(number)}\n'
+    )
+    command = [sys.executable, "-m", "aspecthook.training", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == status, done.stderr
+    assert (folder / "interrupted.ckpt").exists() and "accuracy" not in done.stdout
+    config.write_text(config.read_text().partition("[[hooks]]")[0])
+    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert again.returncode == 0 and "accuracy" in again.stdout, again.stderr
+    assert not (folder / "interrupted.ckpt").exists()
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_a_finished_run_removes_the_checkpoint_of_its_interruption(session: bool, tmp_path: Path) -> None:
+    runner = run_of("numpy", work_dir=tmp_path)
+    hooks(runner.train_iter).post(lambda iter: os.kill(os.getpid(), signal.SIGINT) if iter == 1 else None)
+    with pytest.raises(KeyboardInterrupt):
+        runner.fit(data(2))
+    again = run_of("numpy", work_dir=tmp_path)
+    if session:
+        with MonitoredTrainingSession(again, data(2), checkpoint_dir=tmp_path) as monitored:
+            while not monitored.should_stop():
+                monitored.run()
+    else:
+        again.resume(tmp_path / "interrupted.ckpt")
+        again.fit(data(2))
+    assert again.iter == 4 and not (tmp_path / "interrupted.ckpt").exists()
+
+
+def test_a_failed_run_keeps_the_checkpoint_of_its_interruption(tmp_path: Path) -> None:
+    runner = run_of("numpy", work_dir=tmp_path)
+    (tmp_path / "interrupted.ckpt").write_bytes(b"")
+    hooks(runner.train_iter).post(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        runner.fit(data(2))
+    assert (tmp_path / "interrupted.ckpt").exists()
