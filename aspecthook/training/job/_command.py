@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -29,8 +30,9 @@ examples:
   aspecthook train --print-config > run.toml            write all settings to a file, to edit them
   aspecthook train --config run.toml                    train with them
 
-A config is code: it may name classes and functions to import and call. Use only configs that you trust. This includes
---set, and the config.json of a run that you resume. Checkpoints are data, and run no code.
+What is trusted as code: --config and --set, which may name classes and functions to import and call, and the plugins
+that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a folder that is
+resumed. That may name neither imports nor files, unless --trust-config is given.
 """
 
 
@@ -68,6 +70,11 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         metavar="CHECKPOINT",
         help="continue from this checkpoint, or from the newest in the folder, with the settings of that run",
     )
+    add(
+        "--trust-config",
+        action="store_true",
+        help="with --resume: trust the config.json in the folder as code, since you have written it",
+    )
     add("--overwrite", action="store_true", help="start a new run in a folder that already holds one")
     add("--print-config", action="store_true", help="print the settings and exit")
     add("--traceback", action="store_true", help="print the traceback of an error")
@@ -88,7 +95,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> i
     try:
         return _run(options)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; continue with: {prog} --resume{_work_dir_option(options)}", file=sys.stderr)
+        print(f"\ninterrupted; continue with: {prog} --resume{_options_again(options)}", file=sys.stderr)
         return 128 + signal.SIGINT
     except (AspecthookError, ModuleNotFoundError, OSError) as error:
         if options.traceback:
@@ -97,8 +104,10 @@ def main(argv: Sequence[str] | None = None, prog: str = "aspecthook train") -> i
         return 2 if isinstance(error, (ValueError, ModuleNotFoundError)) else 1
 
 
-def _work_dir_option(options: argparse.Namespace) -> str:
-    return f" --work-dir {options.work_dir}" if options.work_dir else ""
+def _options_again(options: argparse.Namespace) -> str:
+    """Return the options that a command which resumes the run needs too."""
+    given = {"--config": options.config, "--work-dir": options.work_dir}
+    return "".join(f" {option} {shlex.quote(str(value))}" for option, value in given.items() if value)
 
 
 def _message_of(error: Exception) -> str:
@@ -147,5 +156,5 @@ def _settings(options: argparse.Namespace, changes: list[str]) -> dict[str, Any]
     settings = load_settings(options.config, changes)
     before = Path(settings["run"]["work_dir"], "config.json")
     if options.resume and options.config is None and before.exists():
-        return load_settings(before, changes)
+        return load_settings(before, changes, trusted=options.trust_config)
     return settings
