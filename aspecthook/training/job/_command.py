@@ -15,7 +15,7 @@ from typing import Any
 
 from aspecthook._errors import AspecthookError
 
-_REQUIRED = ("numpy", "autograd", "safetensors", "rich", "matplotlib", "jinja2")  # the extra `train`
+_REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib", "jinja2")  # the extra `train`
 
 _DESCRIPTION = """\
 Train a classifier of images. Without options it trains on the handwritten digits that come with the package.
