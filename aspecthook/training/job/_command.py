@@ -154,7 +154,11 @@ def _settings(options: argparse.Namespace, changes: list[str]) -> dict[str, Any]
     from ._settings import load_settings
 
     settings = load_settings(options.config, changes)
-    before = Path(settings["run"]["work_dir"], "config.json")
-    if options.resume and options.config is None and before.exists():
+    if not options.resume or options.config is not None:
+        return settings
+    from aspecthook.training.checkpoint._files import own_path
+
+    before = own_path(Path(settings["run"]["work_dir"]), "config.json")
+    if before.exists():
         return load_settings(before, changes, trusted=options.trust_config)
     return settings

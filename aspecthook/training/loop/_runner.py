@@ -399,7 +399,9 @@ class Runner(Run):
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
         try:
-            path = self.save_checkpoint(folder / "interrupted.ckpt")
+            from aspecthook.training.checkpoint._files import own_path
+
+            path = self.save_checkpoint(own_path(folder, "interrupted.ckpt"))
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:

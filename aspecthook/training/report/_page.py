@@ -164,8 +164,10 @@ class ReportHook(CurvesHook):
         }
 
     def _settings(self, runner: Run) -> Mapping[str, Any]:
+        if self.config is False:
+            return {}
         if self.config is not None:
-            return self.config or {}
+            return self.config
         found: Any = runner.meta.get("config")
         return runner.meta if not isinstance(found, Mapping) else cast("Mapping[str, Any]", found)
 

@@ -174,7 +174,7 @@ def settings_of(config: Mapping[str, Any]) -> Facts:
 
 
 def _flat(value: Any, name: str) -> Iterator[tuple[str, str]]:  # Any: a setting
-    if is_secret(name.rpartition(".")[2]) and value not in (None, "", False):
+    if is_secret(name.rpartition(".")[2]) and _text(value) not in ("", "null", "false"):
         yield name, REDACTED
     elif is_any(value, Mapping) and value:
         for key, inner in value.items():
