@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aspecthook.training._errors import TrainingError
 
 from ._random import rng_states, seed_all, set_rng_states
-from ._state import check_arrays, is_any, map_leaves
+from ._state import check_arrays, check_kinds, is_any, map_leaves
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -57,9 +57,10 @@ class Backend(ABC):
         return {name: self.to_array(tensor) for name, tensor in self.tensors(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
-        """Restore what `state` returned; raise, and change nothing, if names or shapes differ."""
-        shapes = {name: np.shape(tensor) for name, tensor in self.tensors(model).items()}
-        check_arrays(type(model).__name__, shapes, arrays)
+        """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
+        tensors = self.tensors(model)
+        check_arrays(type(model).__name__, {name: np.shape(tensor) for name, tensor in tensors.items()}, arrays)
+        check_kinds(type(model).__name__, tensors, arrays)
         for prefix, part in self.parts(model).items():
             part.load_state_dict({name: self.to_tensor(arrays[prefix + name]) for name in part.state_dict()})
 

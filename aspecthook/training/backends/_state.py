@@ -41,6 +41,26 @@ def check_arrays(
         )
 
 
+def check_kinds(what: str, expected: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise if arrays have another kind of numbers than tensors: floats may be narrower or wider, but not ints."""
+    wrong = [
+        f"{name} has {given[name].dtype}, and {tensor.dtype} here"
+        for name, tensor in expected.items()
+        if hasattr(tensor, "dtype") and _kind(tensor.dtype) != _kind(given[name].dtype)
+    ]
+    if wrong:
+        raise TrainingError(
+            f"these are not the tensors of {what}; of another type: {', '.join(wrong)}. Load a file that has them as "
+            "the model does; nothing was changed"
+        )
+
+
+def _kind(dtype: Any) -> str:
+    """Return the kind of a type of NumPy or PyTorch, such as ``"float"`` for ``torch.bfloat16``."""
+    name = str(dtype)
+    return next((kind for kind in ("float", "complex", "bool", "int") if kind in name), name)
+
+
 def _shape(shape: Sequence[int]) -> str:
     return "×".join(str(size) for size in shape) or "a single number"
 

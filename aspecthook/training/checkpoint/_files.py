@@ -39,6 +39,29 @@ def folder_of(run: Run, who: str, option: str) -> Path:
     return run.work_dir
 
 
+def own_path(folder: Path, name: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that a run keeps in its folder.
+
+    Raises:
+        TrainingError: It is a pipe or a device; or a symlink leads out of the folder, as one in a folder that was
+            received may, so that what is written would go elsewhere.
+    """
+    path, home = folder / name, os.path.realpath(folder)
+    real = Path(os.path.realpath(path))
+    if real != Path(os.path.normpath(os.path.join(home, name))) and not real.is_relative_to(home):
+        raise TrainingError(
+            f"{path} leads out of its folder, to {real}; remove the symlink, or give that path itself as an option"
+        )
+    check_regular(path)
+    return path
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a pipe or a device, which would be waited for without end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise TrainingError(f"{path} is not a regular file; remove it, or give another path")
+
+
 def put(path: Path, data: bytes) -> None:
     """Write a file atomically; if that fails, a file that was there before is unchanged."""
     with replacing(path) as file:
@@ -53,7 +76,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[FileIO]:
     """
     target = _target(path)
     sweep(target.parent)
-    temporary, file = _created(target.parent)
+    temporary, file = _created(target.parent, 0o600 if target.exists() else 0o666)
     with file:
         try:
             yield file
@@ -82,11 +105,14 @@ def _target(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _created(folder: Path) -> tuple[Path, FileIO]:
-    """Create a temporary file, locked as long as this process lives and has it open."""
+def _created(folder: Path, mode: int = 0o666) -> tuple[Path, FileIO]:
+    """Create a temporary file, locked as long as this process lives and has it open.
+
+    It is never readable by more users than the file that it will replace, whose own mode it gets last.
+    """
     while True:
         temporary = folder / _TEMPORARY.format(token_hex(8))
-        file = FileIO(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "r+")
+        file = FileIO(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "r+")
         try:
             with _ignored():  # some network file systems have no locks; `sweep` fails there too and removes nothing
                 _lock(file, wait=True)

@@ -1,17 +1,21 @@
 """The checkpoint format: a tree of plain values and arrays in one safetensors file.
 
 The tensors of the file are the arrays; its metadata hold the tree as JSON, where a dict with a single key that begins
-with ``$`` stands for a value that JSON lacks. Loading a file never runs code from it.
+with ``$`` stands for a value that JSON lacks. Loading a file never runs code from it, and takes no more memory than the
+file has bytes on disk. Each tensor has a checksum, and so have the tree and the list of these: they find damage, but
+not forgery, for which a key would be needed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import re
 import stat
 import struct
+from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from math import isfinite
@@ -40,7 +44,9 @@ _DTYPES = {
     **{f"float{size}": f"F{size}" for size in (16, 32, 64)},
     "complex64": "C64",
 }
-_LONGEST = 100_000_000  # bytes: readers of safetensors refuse a longer header
+_LONGEST = 25_000_000  # bytes of the header
+_MOST = 1_000_000  # values in the tree: each may take a hundred times the memory of its text
+_SPARSE = 16  # how many times as long as its data on disk a file may be: file systems compress
 _DEEPEST = 100  # well below the recursion limits of Python and its `json`
 _EXACT = 2**53  # some readers of JSON round greater ints
 
@@ -70,9 +76,14 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
     """
     arrays: Arrays = {}
     tree = _dumped(_frozen(dict(checkpoint), (), arrays))
+    if (count := _values_in(tree)) > _MOST:
+        raise TrainingError(
+            f"without its arrays, this checkpoint has some {count} values, and {_MOST} are allowed; convert long lists "
+            "of numbers to arrays"
+        )
     # The widest types first, so that each array is aligned.
     arrays = dict(sorted(arrays.items(), key=lambda row: -row[1].itemsize))
-    header = _header({"format": _FORMAT, "version": str(_VERSION), "tree": tree}, arrays)
+    header = _header(sealed(tree, arrays), arrays)
     try:
         with replacing(path) as file:
             write(file, memoryview(header))
@@ -85,11 +96,16 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
         ) from error
 
 
-def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
+def load(path: AnyPath, *, max_bytes: int | None = None) -> dict[str, Any]:  # Any: whatever was saved
     """Return the tree that was saved.
 
+    Args:
+        path: The file.
+        max_bytes: The longest file that is read. If it is not given, a file that is mostly holes is refused.
+
     Raises:
-        TrainingError: The file is missing or damaged, or is something else, such as a pickle.
+        TrainingError: The file is missing or damaged, or is something else, such as a pickle. For a damaged one, the
+            newest good checkpoint in its folder is named.
 
     Example:
         >>> import tempfile
@@ -101,10 +117,10 @@ def load(path: AnyPath) -> dict[str, Any]:  # Any: whatever was saved
     """
     file = Path(path)
     try:
-        with _opened(file) as (tree, tensors):
+        with _opened(file, max_bytes) as (tree, tensors):
             return _thawed_root(tree, tensors)
     except _NoCheckpointError as error:
-        raise TrainingError(f"{file} {error}") from error.__cause__
+        raise TrainingError(f"{file} {error}{_good_one_beside(file) if error.ours else ''}") from error.__cause__
 
 
 def newest(folder: AnyPath) -> Path | None:
@@ -235,16 +251,27 @@ def _type_name(value: object) -> str:
 
 def _thawed_root(text: str, tensors: Any) -> dict[str, Any]:
     try:
-        arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  # not a dict
-        unknown = {str(array.dtype) for array in arrays.values() if array.dtype.name not in _DTYPES}
-        if unknown:  # the package ml_dtypes adds types such as bfloat16 to NumPy, where it is imported
-            raise _damaged(f"it has arrays of the type {', '.join(sorted(unknown))}")
-        tree: object = _thawed(json.loads(text), arrays)
+        tree: object = _thawed(json.loads(text), dict(_checked(tensors)))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, struct.error) as error:
         raise _damaged(brief(error)) from error
     if not isinstance(tree, dict):
         raise _damaged("its tree is not a dict")
     return tree  # pyright: ignore[reportUnknownVariableType]
+
+
+def _checked(tensors: Any) -> Generator[tuple[str, NDArray[Any]]]:
+    """Yield the arrays of a file, each after a check of its type and its checksum."""
+    sums: dict[str, str] = json.loads(tensors.metadata()["checksums"])
+    names = set(tensors.keys())
+    if names != set(sums):
+        raise _damaged(f"it has other tensors than checksums: {', '.join(sorted(names ^ set(sums)))}")
+    for name in sorted(names):
+        array = tensors.get_tensor(name)
+        if array.dtype.name not in _DTYPES:  # the package ml_dtypes adds types such as bfloat16 to NumPy
+            raise _damaged(f"it has arrays of the type {array.dtype}")
+        if _checksum(array) != sums[name]:
+            raise _damaged(f"the tensor {brief(name)} does not have its checksum")
+        yield name, array
 
 
 def _thawed(value: Json, arrays: Arrays) -> Any:
@@ -308,12 +335,12 @@ _STRANGERS = {
 
 
 @contextmanager
-def _opened(path: Path) -> Generator[tuple[str, Any]]:
+def _opened(path: Path, max_bytes: int | None = None) -> Generator[tuple[str, Any]]:
     """Yield the tree of a checkpoint, as text, and the reader of its arrays."""
     from safetensors import SafetensorError, safe_open
 
     try:
-        _look_at(path)
+        _look_at(path, max_bytes)
         # Not memory-mapped: if another program truncated the file, this one would die of SIGBUS.
         opened: Any = safe_open(path, framework="numpy", backend="pread")
         with opened as tensors:
@@ -326,8 +353,8 @@ def _opened(path: Path) -> Generator[tuple[str, Any]]:
         raise _damaged(str(error)) from error
 
 
-def _look_at(path: Path) -> None:
-    """Refuse a file that is not safetensors. It is not opened if it is a pipe, which would wait forever."""
+def _look_at(path: Path, max_bytes: int | None) -> None:
+    """Refuse a file that is not safetensors, or too long. A pipe is not opened, which would wait forever."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise _NoCheckpointError("is a folder; name a file, or use newest(folder)")
@@ -335,20 +362,49 @@ def _look_at(path: Path) -> None:
         raise _NoCheckpointError("is not a regular file; name one")
     if status.st_size == 0:
         raise _NoCheckpointError("is empty; name another file")
+    if max_bytes is not None and status.st_size > max_bytes:
+        raise _NoCheckpointError(f"has {status.st_size} bytes, more than max_bytes={max_bytes}; allow more, if it may")
     with path.open("rb") as file:
-        start = file.read(9)
+        start, more = file.read(9), file.read(200)
+        if max_bytes is None and _is_sparse(file.fileno(), status.st_size):
+            raise _damaged(
+                f"of its {status.st_size} bytes most are holes, as in a copy that is not complete; if they are not "
+                "damage, load it with max_bytes="
+            )
     length = int.from_bytes(start[:8], "little")
     if start[8:] == b"{":
         if length > status.st_size - 8:
             raise _damaged(f"it has {status.st_size} bytes, and its header alone would have {length}")
+        if length > _LONGEST:
+            raise _damaged(f"its header has {length} bytes, and no checkpoint has more than {_LONGEST}")
         return
+    if _FORMAT.encode() in more:
+        raise _damaged("its first bytes")
     for magic, text in _STRANGERS.items():
         if start.startswith(magic):
             raise _NoCheckpointError(text)
     raise _NoCheckpointError(f"is not a safetensors file (it begins with {start!r}); name another file")
 
 
+def _is_sparse(number: int, size: int) -> bool:
+    """Whether most of an open file are holes, for which a reader would take memory all the same."""
+    if not hasattr(os, "SEEK_DATA"):
+        return False
+    place = data = 0
+    try:
+        while place < size and data * _SPARSE < size:
+            place = os.lseek(number, place, os.SEEK_DATA)
+            end = os.lseek(number, place, os.SEEK_HOLE)
+            place, data = end, data + end - place
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # it is ENXIO where only a hole is left
+            return False
+    return data * _SPARSE < size
+
+
 def _tree_text(metadata: Mapping[str, str]) -> str:
+    if metadata.get("format") != _FORMAT and metadata.keys() >= {"checksum", "checksums", "tree"}:
+        raise _damaged("its header does not have its checksum")
     if metadata.get("format") != _FORMAT:
         raise _NoCheckpointError(
             "is a safetensors file, but not a checkpoint of aspecthook; if it has the arrays of a model, load them "
@@ -359,9 +415,12 @@ def _tree_text(metadata: Mapping[str, str]) -> str:
         raise _NoCheckpointError(
             f"has version {version} of the format, and this aspecthook reads {_VERSION}; install a newer one"
         )
-    if "tree" not in metadata:
-        raise _damaged("it has no tree")
-    return metadata["tree"]
+    tree = metadata.get("tree", "")
+    if metadata.get("checksum") != _text_checksum(metadata.get("checksums", ""), tree):
+        raise _damaged("its header does not have its checksum")
+    if _values_in(tree) > _MOST:
+        raise _damaged(f"its tree has more than {_MOST} values, which no checkpoint has")
+    return tree
 
 
 def _files(folder: Path) -> list[Path]:
@@ -383,6 +442,60 @@ def _age(file: Path) -> tuple[int, list[str | int]]:
     return time, [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
+def _good_one_beside(damaged: Path) -> str:
+    """Return the end of a message: which checkpoint to load instead of a damaged one."""
+    try:
+        files = sorted(_files(damaged.parent), key=_age, reverse=True)
+    except TrainingError:
+        return ""
+    good = next((file for file in files if file != damaged and _is_good(file)), None)
+    return "" if good is None else f". The newest good checkpoint in its folder is {good}"
+
+
+def _is_good(file: Path) -> bool:
+    """Whether everything in a checkpoint has its checksum."""
+    try:
+        with _opened(file) as (_, tensors):
+            deque(_checked(tensors), 0)
+    except (_NoCheckpointError, ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+# Checksums
+
+
+def sealed(tree: str, arrays: Arrays) -> dict[str, str]:
+    """Return the metadata of a file."""
+    sums = _dumped({name: _checksum(array) for name, array in arrays.items()})
+    return {
+        "format": _FORMAT,
+        "version": str(_VERSION),
+        "checksum": _text_checksum(sums, tree),
+        "checksums": sums,
+        "tree": tree,
+    }
+
+
+def _checksum(array: NDArray[Any]) -> str:
+    from xxhash import xxh3_128
+
+    made = xxh3_128(f"{array.dtype.name} {array.shape}".encode())
+    made.update(array.reshape(-1).view("u1").data)
+    return made.hexdigest()
+
+
+def _text_checksum(*texts: str) -> str:
+    from xxhash import xxh3_128
+
+    return xxh3_128("\0".join(texts).encode(errors="surrogatepass")).hexdigest()
+
+
+def _values_in(tree: str) -> int:
+    """Return how many values a text of JSON has at most."""
+    return tree.count(",") + tree.count("[") + tree.count("{")
+
+
 def _header(metadata: dict[str, str], arrays: Arrays) -> bytes:
     """Return the part of a safetensors file before the bytes of the arrays."""
     rows: dict[str, object] = {"__metadata__": metadata}
@@ -394,8 +507,8 @@ def _header(metadata: dict[str, str], arrays: Arrays) -> bytes:
     text += b" " * (-len(text) % 8)
     if len(text) > _LONGEST:
         raise TrainingError(
-            f"without its arrays, this checkpoint takes {len(text)} bytes, and safetensors allows {_LONGEST}; convert "
-            "long lists of numbers to arrays"
+            f"without its arrays, this checkpoint takes {len(text)} bytes, and {_LONGEST} are allowed; convert long "
+            "lists of numbers to arrays"
         )
     return struct.pack("<Q", len(text)) + text
 

@@ -13,6 +13,7 @@ from aspecthook._errors import HookOptionError, HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import one_of, optional_number, whole_number
 from aspecthook.training._ranks import broadcast
+from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint._files import folder_of
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.loop._run import Run
@@ -180,9 +181,9 @@ class CheckpointHook(Hook):
         """Return the file name of a checkpoint that is saved now."""
         epoch, number = runner.progress["epoch"], runner.progress["iter"]
         if not self.by_epoch:
-            return self._template.format(number, epoch=epoch, iter=number)
+            return filled(self._template, number, epoch=epoch, iter=number)
         if runner.progress["inner_iter"] == 0:
-            return self._template.format(epoch, epoch=epoch, iter=number)
+            return filled(self._template, epoch, epoch=epoch, iter=number)
         return f"iter_{number}.safetensors"
 
     # The best
@@ -307,7 +308,7 @@ def _template(given: str | None, by_epoch: bool) -> str:
     if given is None:
         return "epoch_{}.safetensors" if by_epoch else "iter_{}.safetensors"
     try:
-        name = given.format(1, epoch=1, iter=1)
+        name = filled(given, 1, epoch=1, iter=1)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise HookOptionError(
             f"CheckpointHook: filename_template={brief(given)} cannot be filled in ({brief(error)}); it may use {{}}, "

@@ -13,6 +13,7 @@ from typing import final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._files import own_path
 from aspecthook.training.checkpoint._format import is_checkpoint
 from aspecthook.training.loop._run import Run
 
@@ -37,7 +38,7 @@ class KeptFiles:
         """Save a checkpoint, and remove the oldest file if there are too many."""
         before = self.names
         self.names = [*(one for one in before if one != name), name]
-        self.saving = self.path(name)
+        self.saving = self.path(name) if self.folder is None else own_path(self.folder, name)
         try:
             run.save_checkpoint(self.saving)
         except BaseException:

@@ -16,7 +16,7 @@ from typing import Any
 
 from aspecthook._errors import AspecthookError
 
-_REQUIRED = ("numpy", "autograd", "safetensors", "rich", "matplotlib", "jinja2")  # the extra `train`
+_REQUIRED = ("numpy", "autograd", "safetensors", "xxhash", "rich", "matplotlib", "jinja2")  # the extra `train`
 
 _DESCRIPTION = """\
 Train a classifier of images. Without options it trains on the handwritten digits that come with the package.
@@ -31,8 +31,9 @@ examples:
   aspecthook train --print-config > run.toml            write all settings to a file, to edit them
   aspecthook train --config run.toml                    train with them
 
-A config is code: it may name classes and functions to import and call. Use only configs that you trust. This includes
---set, and the config.json of a run that you resume. Checkpoints are data, and run no code.
+What is trusted as code: --config and --set, which may name classes and functions to import and call, and the plugins
+that are installed. What is not: checkpoints, the names of runs and of metrics, and the config.json in a folder that is
+resumed. That may name neither imports nor files, unless --trust-config is given.
 """
 
 
@@ -69,6 +70,11 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         default=False,
         metavar="CHECKPOINT",
         help="continue from this checkpoint, or from the newest in the folder, with the settings of that run",
+    )
+    add(
+        "--trust-config",
+        action="store_true",
+        help="with --resume: trust the config.json in the folder as code, since you have written it",
     )
     add("--overwrite", action="store_true", help="start a new run in a folder that already holds one")
     add("--print-config", action="store_true", help="print the settings and exit")
@@ -107,14 +113,15 @@ def _message_of(error: Exception) -> str:
     return "\n  ".join([message, *getattr(error, "__notes__", ())])
 
 
-def _note_checkpoint(error: BaseException, folder: Path, prog: str) -> None:
+def _note_checkpoint(error: BaseException, folder: Path, prog: str, config: object) -> None:
     """Add to an error how to continue, if there is a checkpoint to continue from."""
     from aspecthook.training.checkpoint._format import newest
 
     with suppress(AspecthookError, OSError):
         saved = newest(folder)
         if saved is not None:
-            command = f"{prog} --resume --work-dir {shlex.quote(str(folder))}"
+            own = f" --config {shlex.quote(str(config))}" if config is not None else ""
+            command = f"{prog} --resume{own} --work-dir {shlex.quote(str(folder))}"
             error.add_note(f"the newest checkpoint is {saved}; continue with: {command}")
 
 
@@ -138,7 +145,7 @@ def _run(options: argparse.Namespace, prog: str) -> int:
     try:
         outcome = train(settings, resume=options.resume, overwrite=options.overwrite)
     except (OSError, KeyboardInterrupt) as error:
-        _note_checkpoint(error, folder, prog)
+        _note_checkpoint(error, folder, prog, options.config)
         raise
     tested = f" ({outcome.checkpoint.name})" if outcome.checkpoint is not None else ""
     print(f"accuracy on {outcome.images} test images: {outcome.accuracy:.2%}{tested}, after {outcome.seconds:.1f} s")
@@ -158,7 +165,11 @@ def _settings(options: argparse.Namespace, changes: list[str]) -> dict[str, Any]
     from ._settings import load_settings
 
     settings = load_settings(options.config, changes)
-    before = Path(settings["run"]["work_dir"], "config.json")
-    if options.resume and options.config is None and before.exists():
-        return load_settings(before, changes)
+    if not options.resume or options.config is not None:
+        return settings
+    from aspecthook.training.checkpoint._files import own_path
+
+    before = own_path(Path(settings["run"]["work_dir"]), "config.json")
+    if before.exists():
+        return load_settings(before, changes, trusted=options.trust_config)
     return settings

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any, TypeAlias, cast
 
 from aspecthook._core.law.callables import Parameter
@@ -40,15 +40,18 @@ def default_text() -> str:
     return (files("aspecthook.training.job") / "defaults.toml").read_text("utf-8")
 
 
-def load_settings(path: Path | str | None = None, changes: Iterable[str] = ()) -> Settings:
+def load_settings(path: Path | str | None = None, changes: Iterable[str] = (), *, trusted: bool = True) -> Settings:
     """Return the settings of a run.
 
     Args:
         path: A TOML file, or the ``config.json`` of an earlier run.
         changes: Each ``"section.key=value"``, with the value as in TOML; any other value is a string.
+        trusted: Whether the file may run code. If not, it may name neither an import path nor a file, and the
+            ``work_dir`` is the folder that it is in. The changes are trusted anyway.
 
     Raises:
-        ConfigError: A section or key is unknown, or a value has the wrong type.
+        ConfigError: A section or key is unknown, or a value has the wrong type; or a file that is not trusted names an
+            import path or a file.
 
     Example:
         >>> settings = load_settings(changes=["lr.policy=step", "lr.step=[20, 30]", "run.max_epochs=40"])
@@ -61,7 +64,8 @@ def load_settings(path: Path | str | None = None, changes: Iterable[str] = ()) -
     """
     settings: Settings = tomllib.loads(default_text())
     if path is not None:
-        settings = _with_changes(settings, _read(Path(path)), str(path))
+        found = _read(Path(path))
+        settings = _with_changes(settings, found if trusted else _data_only(found, Path(path)), str(path))
     for change in changes:
         settings = _with_changes(settings, _parse_change(change), f"--set {change.partition('=')[0]}")
     return settings
@@ -89,6 +93,50 @@ def _read(path: Path) -> Settings:
             f"{shown} is not a config: it holds {described(found)}; give a file with sections such as [run]"
         )
     return cast("Settings", found)
+
+
+def _data_only(found: Settings, path: Path) -> Settings:
+    """Return a config that came with a folder, for a run in that folder; refuse it if building it could do harm."""
+    run: Any = found.get("run")
+    if isinstance(run, dict):
+        found = {**found, "run": {**cast("Settings", run), "work_dir": str(path.parent)}}
+    for name, key, value in _strings(found):
+        if name == "run.work_dir":
+            continue
+        what = "an import path" if _is_import_path(value) else "a file" if _is_file(key, value) else None
+        if what is not None:
+            raise ConfigError(
+                f"{shown_path(path)}: {name}={brief(value)} names {what}, which a config that came with a folder "
+                "may not; if you trust it as code, say --trust-config, or give a config of your own with --config"
+            )
+    return found
+
+
+def _strings(value: Any, name: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the strings in a config, keys included: where each is, the key that it belongs to, and the string."""
+    given: Any = value
+    if isinstance(value, str):
+        yield name, key, value
+    elif isinstance(value, dict):
+        for inner, one in given.items():
+            place = f"{name}.{inner}" if name else inner
+            yield place, "", inner
+            yield from _strings(one, place, inner)
+    elif isinstance(value, list):
+        for number, one in enumerate(given):
+            yield from _strings(one, f"{name}[{number}]", key)
+
+
+def _is_import_path(text: str) -> bool:
+    module, colon, names = text.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (module + (f".{names}" if names else "")).split("."))
+
+
+def _is_file(key: str, text: str) -> bool:
+    """Whether a setting means a file: by its key, since a log in ``"conftest.py"`` is a file too, or by its form."""
+    if any(word in key.lower() for word in ("path", "dir", "file", "folder")):
+        return True
+    return PureWindowsPath(text).anchor != "" or ".." in PureWindowsPath(text).parts or PurePath(text).is_absolute()
 
 
 def _parse_change(change: str) -> Settings:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from aspecthook._errors import ConfigError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._files import own_path, put
 from aspecthook.training.checkpoint._format import newest
 from aspecthook.training.data._loading import ArrayDataset, DataLoader
 from aspecthook.training.loop._checks import seed_of
@@ -191,7 +192,7 @@ def _checkpoint_in(folder: Path, resume: str | os.PathLike[str] | bool) -> Path 
 
 def _write_config(folder: Path, settings: Settings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / _CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    put(own_path(folder, _CONFIG), (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _test(job: Job, seconds: float) -> Outcome:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook._errors import HookOptionError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
+from aspecthook.training._templates import filled
 from aspecthook.training.backends._state import is_any
+from aspecthook.training.checkpoint._files import check_regular
 from aspecthook.training.hooks._hook import HOOKS
+from aspecthook.training.logging._line_files import as_text
 
 from ._bridge import runner_of, writes
 from ._callback import Continuing, Logs
@@ -142,7 +146,7 @@ class ModelCheckpoint(MonitorCallback, Saving):
         if batch is not None:
             fields.setdefault("batch", batch + 1)
         try:
-            return self.filepath.format(**fields)
+            return filled(self.filepath, **fields)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise TrainingError(
                 f"ModelCheckpoint: the template {self.filepath!r} cannot be filled in ({brief(error)}); its fields can "
@@ -194,6 +198,7 @@ class CSVLogger(Continuing):
             self.keys = None
         if not writes(self):
             return
+        check_regular(Path(self.filename))
         with self._open("a" if self.append or resumed else "w") as file:
             if resumed:
                 file.truncate(min(self._size, file.seek(0, os.SEEK_END)))
@@ -209,7 +214,7 @@ class CSVLogger(Continuing):
         with self._open("a") as file:
             writer = csv.writer(file, delimiter=self.separator)
             if not self._size:
-                writer.writerow(["epoch", *self.keys])
+                writer.writerow(["epoch", *map(as_text, self.keys)])
             writer.writerow([epoch, *(_cell(logs.get(key, "NA")) for key in self.keys)])
             self._size = file.tell()
 
@@ -224,4 +229,6 @@ def _columns(logs: Mapping[str, Any]) -> list[str]:
 
 def _cell(value: Any) -> Any:
     is_single = is_any(value, str) or not is_any(value, Iterable) or getattr(value, "ndim", 1) == 0
+    if is_any(value, str):
+        return as_text(value)
     return value if is_single else f'"[{", ".join(map(str, value))}]"'

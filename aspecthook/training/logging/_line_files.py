@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
@@ -16,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._files import put
+from aspecthook.training.checkpoint._files import check_regular, put
 
 from ._numbers import one_line
 from ._rows import LogRow
@@ -72,6 +73,7 @@ class LineFile:
         """Raise an error before the run begins if the file cannot be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            check_regular(self.path)
             yield
         except OSError as error:
             raise TrainingError(
@@ -220,16 +222,24 @@ def _replace(path: Path, lines: Sequence[bytes]) -> None:
     put(path, b"".join(line + b"\n" for line in lines))
 
 
+_FORMULA = re.compile("'*[=+@\\-\t\r]")
+
+
+def as_text(cell: str) -> str:
+    """Return a string as a cell that spreadsheets show and do not compute: after an apostrophe, if it is a formula."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
 def _line(cells: Sequence[float | str | None]) -> bytes:
     text = StringIO()
-    shown = (one_line(cell) if isinstance(cell, str) else cell for cell in cells)
+    shown = (as_text(one_line(cell)) if isinstance(cell, str) else cell for cell in cells)
     csv.writer(text, lineterminator="").writerow(["" if cell is None else cell for cell in shown])
     return text.getvalue().encode()
 
 
 def _cells(line: bytes) -> list[str]:
     rows = [*csv.reader([line.decode(errors="replace")])]
-    return rows[0] if rows else []
+    return [cell[1:] if _FORMULA.match(cell[1:]) and cell[0] == "'" else cell for cell in rows[0]] if rows else []
 
 
 def _unused_path(path: Path) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from aspecthook.training._options import whole_number
-from aspecthook.training.checkpoint._files import folder_of
+from aspecthook.training.checkpoint._files import folder_of, own_path
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._run import Run
@@ -158,7 +158,7 @@ class _FileLoggerHook(LoggerHook):
         return rows
 
     def _path(self, runner: Run) -> Path | None:
-        return self.path or folder_of(runner, type(self).__name__, "path=...") / self.default
+        return self.path or own_path(folder_of(runner, type(self).__name__, "path=..."), self.default)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the file too, and the rows that could not be written to it."""

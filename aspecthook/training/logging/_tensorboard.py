@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from aspecthook.training.checkpoint._files import folder_of
+from aspecthook.training.checkpoint._files import folder_of, own_path
 from aspecthook.training.hooks._hook import HOOKS
 from aspecthook.training.loop._run import Run
 
@@ -50,7 +50,7 @@ class TensorboardLoggerHook(LoggerHook):
         rows = super()._begin(runner)
         if self._file is None or not self._is_rerun(runner):
             done = runner.done.iter
-            folder = self.log_dir or folder_of(runner, "TensorboardLoggerHook", "log_dir=...") / "tf_logs"
+            folder = self.log_dir or own_path(folder_of(runner, "TensorboardLoggerHook", "log_dir=..."), "tf_logs")
             self._file = EventFile(folder, start=done + 1 if done else 0)
         return rows
 

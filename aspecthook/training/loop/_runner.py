@@ -430,7 +430,9 @@ class Runner(Run):
         if folder is None or not isinstance(cause, INTERRUPTS):
             return cause
         try:
-            path = self.save_checkpoint(folder / _INTERRUPTED)
+            from aspecthook.training.checkpoint._files import own_path
+
+            path = self.save_checkpoint(own_path(folder, _INTERRUPTED))
         except Exception:  # logged, since the interrupt is what the caller gets
             self.logger.exception("interrupted after iteration %d; the run could not be saved", self.iter)
         else:

@@ -11,6 +11,7 @@ from typing import Any
 from aspecthook.training._errors import TrainingError
 
 from ._run import Run
+from ._schema import check_state
 
 
 def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -47,10 +48,7 @@ def named(run: Run) -> list[tuple[str, Any]]:
 
 def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
     """Restore the state of a run, or with ``resume=False`` the parameters of its model alone."""
-    if "model" not in checkpoint:
-        raise TrainingError(
-            f"this is not a checkpoint of a run: it has no 'model'; what it has: {', '.join(checkpoint) or 'nothing'}"
-        )
+    check_state(run, checkpoint, resume=resume)
     optimizer = checkpoint.get("optimizer")
     if resume and run.optimizer is not None and optimizer is None:
         raise TrainingError(

@@ -17,8 +17,9 @@ from aspecthook import AspecthookError, hooks
 from aspecthook import Hook as Handle
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOptionError
+from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import whole_number
-from aspecthook.training.checkpoint._files import path_of, put
+from aspecthook.training.checkpoint._files import own_path, path_of, put
 from aspecthook.training.hooks._hook import HOOKS, Hook
 from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._stages import NAMES
@@ -132,11 +133,12 @@ class ProfilerHook(Hook):
         self._meter = None
         runner.logger.info("%s", self.profile.table())
         if runner.work_dir is not None or self.path.is_absolute():
-            target = self.path if runner.work_dir is None else runner.work_dir / self.path
             try:
+                target = self.path if runner.work_dir is None else own_path(runner.work_dir, self.path)
                 put(target, json.dumps(self.profile.as_json(), indent=1).encode())
-            except OSError as error:
-                runner.logger.warning("%s could not be written: %s", target, error.strerror)
+            except (OSError, TrainingError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                runner.logger.warning("%s could not be written: %s", self.path, why)
 
     # The state for a checkpoint
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
-from aspecthook.training.checkpoint._files import folder_of, path_of, put
+from aspecthook.training.checkpoint._files import folder_of, own_path, path_of, put
 from aspecthook.training.hooks._hook import Hook
 from aspecthook.training.hooks._monitor import Monitor
 from aspecthook.training.logging._numbers import numbers_of, rates_of
@@ -62,7 +62,8 @@ class CurvesHook(Hook):
         if runner.rank != 0:
             return
         absolute = self.path.is_absolute()
-        self.target = self.path if absolute else folder_of(runner, type(self).__name__, "path='/...'") / self.path
+        who = type(self).__name__
+        self.target = self.path if absolute else own_path(folder_of(runner, who, "path='/...'"), self.path)
         every: list[CurvesHook] = [hook for hook in runner.hooks if isinstance(hook, CurvesHook)]
         self._keeps, self._shares = every[0] is self, every[0] is not self
         # A hook that was added when the run was resumed has fewer numbers than the others.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple, cast, final
+from typing import Any, Literal, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
@@ -52,8 +52,8 @@ class ReportHook(CurvesHook):
     """Write a report of the run as one HTML file: its outcome, curves, numbers, hooks and settings.
 
     It is written now and then, and when the run ends, even if it fails or is interrupted. With a `ProfilerHook` it
-    includes the profile. Tests after the run are added. It shows the command line of the program. Needs Jinja and
-    matplotlib.
+    includes the profile. Tests after the run are added. In the command line and the settings, what is a secret by
+    its name (``--api-token=…``) is redacted. The page runs no scripts. Needs Jinja and matplotlib.
 
     Args:
         interval: Write the report every so many epochs or iterations; 0 for only when the run ends.
@@ -62,7 +62,11 @@ class ReportHook(CurvesHook):
             more is skipped. With 1 none is skipped; with 0 only that of the end is written.
         path: The file, relative to the run's ``work_dir``.
         title: The title; the name of the ``work_dir`` if not given.
-        config: The settings of the run to show; the ``"config"`` of the runner's ``meta``, or all of it, if not given.
+        config: The settings of the run to show; the ``"config"`` of the runner's ``meta``, or all of it, if not given;
+            False for none.
+        command: Whether to show the command line of the program.
+        git_status: Whether to look for changes since the git commit. The configuration of the repository may make that
+            run programs.
 
     Attributes:
         curves: The numbers.
@@ -84,10 +88,13 @@ class ReportHook(CurvesHook):
         share: float = 0.05,
         path: str | os.PathLike[str] = "report.html",
         title: str | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | Literal[False] | None = None,
+        command: bool = True,
+        git_status: bool = False,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
-        if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
+        self.command, self.git_status = command, git_status
+        if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title
         self.config = config
@@ -112,7 +119,7 @@ class ReportHook(CurvesHook):
         super().before_run(runner)
         self._failure = None
         if self.target is not None:
-            self._environment = environment_of(runner)
+            self._environment = environment_of(runner, command=self.command, git_status=self.git_status)
 
     def after_test_epoch(self, runner: Run) -> None:
         """Record the numbers of a test, and write the report again if the run is over."""
@@ -157,6 +164,8 @@ class ReportHook(CurvesHook):
         }
 
     def _settings(self, runner: Run) -> Mapping[str, Any]:
+        if self.config is False:
+            return {}
         if self.config is not None:
             return self.config
         found: Any = runner.meta.get("config")

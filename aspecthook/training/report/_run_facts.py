@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from math import prod
@@ -123,26 +124,64 @@ def _saved(path: Path, note: str) -> Saved:
     return Saved(str(path), size, note)
 
 
+# Secrets
+
+REDACTED = "(redacted)"
+_SECRET = re.compile(
+    r"\b(apikey|auth|authorization|bearer|cookie|credentials?|passphrase|passwd|password|pwd|secrets?|token"
+    r"|(access|account|api|encryption|private|signing|ssh) keys?)\b"
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting or an option is a secret by its name: ``api_token``, ``AWSSecretKey``; not ``max_tokens``."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return _SECRET.search(" ".join(words).lower()) is not None
+
+
+def redacted_words(command: Sequence[str]) -> list[str]:
+    """Return the words of a command line, without the values that are secrets by the names of their options."""
+    shown: list[str] = []
+    secret = False  # whether the word is the value of the option before it
+    for word in command:
+        name, equals, value = word.partition("=")
+        if secret and not word.startswith("--"):
+            shown.append(REDACTED)
+        elif equals and value and is_secret(name):
+            shown.append(f"{name}={REDACTED}")
+        else:
+            shown.append(_without_password(word))
+        secret = not equals and word.startswith("-") and is_secret(name)
+    return shown
+
+
+def _without_password(text: str) -> str:
+    """Return a text without the passwords of its URLs."""
+    return re.sub(r"(\w://[^/@:\s]*:)[^/@\s]+@", rf"\g<1>{REDACTED}@", text)
+
+
 # Settings
 
 
 def settings_of(config: Mapping[str, Any]) -> Facts:
-    """Return a config as rows of a dotted name and a value."""
-    rows = list(_flat(config, ""))
+    """Return a config as rows of a dotted name and a value, without the values that are secrets by their names."""
+    rows = list(_flat(config, "")) if config else []
     if len(rows) > _MOST_SETTINGS:
         rows = [*rows[:_MOST_SETTINGS], ("…", f"and {len(rows) - _MOST_SETTINGS} more")]
     return rows
 
 
 def _flat(value: Any, name: str) -> Iterator[tuple[str, str]]:  # Any: a setting
-    if is_any(value, Mapping) and value:
+    if is_secret(name.rpartition(".")[2]) and _text(value) not in ("", "null", "false"):
+        yield name, REDACTED
+    elif is_any(value, Mapping) and value:
         for key, inner in value.items():
             yield from _flat(inner, f"{name}.{key}" if name else str(key))
     elif is_any(value, list, tuple) and any(is_any(one, Mapping) for one in value):
         for place, inner in enumerate(value):
             yield from _flat(inner, f"{name}[{place}]")
     else:
-        yield name, _text(value)
+        yield name, _without_password(_text(value))
 
 
 def _text(value: object) -> str:
@@ -159,12 +198,12 @@ def _text(value: object) -> str:
 # Environment
 
 
-def environment_of(runner: Run) -> Facts:
+def environment_of(runner: Run, *, command: bool = True, git_status: bool = False) -> Facts:
     """Return the environment of a run; a fact that is unknown is left out."""
     rows = [
-        ("command", shlex.join(sys.orig_argv)),
+        ("command", shlex.join(redacted_words(sys.orig_argv)) if command else ""),
         ("folder", _folder()),
-        ("git commit", commit()),
+        ("git commit", commit(status=git_status)),
         ("seed", "none" if runner.seed is None else str(runner.seed)),
         ("model", _model(runner)),
         ("optimizer", _optimizer(runner.optimizer)),
@@ -206,18 +245,31 @@ def version(name: str) -> str:
         return ""
 
 
-def commit() -> str:
-    """Return the git commit of the current folder; an empty string if there is none."""
-    revision = _git("rev-parse", "--short=12", "HEAD")
-    if not revision:
-        return ""
+def commit(*, status: bool = False) -> str:
+    """Return the git commit of the current folder; an empty string if there is none.
+
+    Whether there are changes is looked up only if `status` is set, since ``git status`` may run what the configuration
+    of the repository names, such as the filters of its files.
+    """
+    revision = _git("rev-parse", "--verify", "--end-of-options", "HEAD")[:12]  # the whole hash is read from no object
+    if not revision or not status:
+        return revision
     return revision + (", with changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+# What the configuration of a repository can make git run: a monitor of files, hooks, and helpers that fetch.
+_NOTHING_RUN = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never")
 
 
 def _git(*words: str) -> str:
     try:
         done = subprocess.run(
-            ["git", "--no-optional-locks", *words], capture_output=True, text=True, timeout=10, check=False
+            ["git", "--no-optional-locks", *_NOTHING_RUN, *words],
+            env={**os.environ, "GIT_NO_LAZY_FETCH": "1"},
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""

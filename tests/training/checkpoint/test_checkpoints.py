@@ -35,6 +35,7 @@ from hypothesis.extra import numpy as arrays_of
 from aspecthook.training import TrainingError
 from aspecthook.training.checkpoint import _files as files
 from aspecthook.training.checkpoint import is_checkpoint, load, newest, save
+from aspecthook.training.checkpoint._format import sealed
 from tests.threads import at_once
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
@@ -239,6 +240,8 @@ def test_the_deepest_tree_that_is_saved_is_loaded(wrap: Callable[[Any], Any], pa
 def test_values_replacing_the_arrays_may_not_take_more_than_safetensors_reads(path: Path) -> None:
     with pytest.raises(TrainingError, match="convert long lists of numbers to arrays"):
         save(path, {"text": "x" * 100_000_000})
+    with pytest.raises(TrainingError, match="convert long lists of numbers to arrays"):
+        save(path, {"list": [0] * 1_000_001})
     assert os.listdir(path.parent) == []
 
 
@@ -279,8 +282,7 @@ def test_tensors_that_numpy_has_no_type_for_are_refused_in_a_forged_file(path: P
     from safetensors.torch import save_file
 
     for dtype in (torch.bfloat16, torch.float8_e5m2):
-        tree = {"format": "aspecthook.checkpoint", "version": "1", "tree": '{"w":{"$array":"w"}}'}
-        save_file({"w": torch.zeros(3, dtype=dtype)}, path, tree)
+        save_file({"w": torch.zeros(3, dtype=dtype)}, path, sealed('{"w":{"$array":"w"}}', {"w": np.zeros(3)}))
         with pytest.raises(TrainingError, match="damaged"):
             load(path)
 
@@ -290,8 +292,8 @@ def forged(tree: object = None, version: str = "1", **more: str) -> bytes:
     from safetensors.numpy import save as saved
 
     text = tree if isinstance(tree, str) else json.dumps(tree)
-    metadata = {"format": "aspecthook.checkpoint", "version": version, "tree": text, **more}
-    return bytes(saved({"a": np.zeros(2)}, metadata))
+    arrays = {"a": np.zeros(2)}
+    return bytes(saved(arrays, {**sealed(text, arrays), "version": version, **more}))
 
 
 def header(text: bytes, length: int | None = None) -> bytes:
@@ -319,7 +321,15 @@ STRANGERS = {
     "header of exabytes": (header(b"{}" + bytes(99), 2**63), "is cut short or damaged"),
     "header that is no json": (header(b"{nothing}"), "is cut short or damaged"),
     "other safetensors": (header(b"{}"), "is a safetensors file, but not a checkpoint of aspecthook"),
-    "of pytorch": (forged({}, format="pt"), "is a safetensors file, but not a checkpoint of aspecthook"),
+    "of pytorch": (
+        header(b'{"__metadata__":{"format":"pt"}}'),
+        "is a safetensors file, but not a checkpoint of aspecthook",
+    ),
+    "of another word": (forged({}, format="pt"), "is cut short or damaged (its header does not have its checksum)"),
+    "of no checksum": (forged({}, checksum=""), "is cut short or damaged (its header does not have its checksum)"),
+    "other checksums": (forged({}, checksums="{}"), "is cut short or damaged (its header does not have its checksum)"),
+    "many values": (forged("[" + "{}," * 10**6 + "]"), "is cut short or damaged (its tree has more than 1000000"),
+    "long header": (header(b"{" + bytes(10**8)), "is cut short or damaged (its header has 100000001 bytes"),
     "of tomorrow": (
         forged({}, version="2"),
         "has version 2 of the format, and this aspecthook reads 1; install a newer",
@@ -395,6 +405,83 @@ def test_a_file_that_claims_more_than_it_has_costs_no_memory(path: Path) -> None
     path.write_bytes(header(claims) + bytes(64))
     with limited(resource.RLIMIT_AS, 2**43 - 1), pytest.raises(TrainingError, match="is cut short or damaged"):
         load(path)
+
+
+def test_a_file_of_holes_costs_no_memory(path: Path) -> None:
+    """A file of some kilobytes made its reader take as much memory as its size said."""
+    rows = {"w": {"dtype": "U8", "shape": [2**38], "data_offsets": [0, 2**38]}}
+    start = header(json.dumps({"__metadata__": sealed("{}", {"w": np.zeros(1)}), **rows}).encode())
+    path.write_bytes(start)
+    os.truncate(path, len(start) + 2**38)
+    with limited(resource.RLIMIT_AS, 2**37), pytest.raises(TrainingError, match="most are holes.*max_bytes="):
+        load(path)
+    with pytest.raises(TrainingError, match="more than max_bytes=1000"):
+        load(path, max_bytes=1000)
+    save(path, {"w": np.zeros(100_000)})
+    with path.open("r+b") as file:
+        file.truncate(4096)
+        file.truncate(800_000)
+    with pytest.raises(TrainingError, match="damaged"):
+        load(path)
+
+
+def test_a_large_tree_costs_no_more_than_some_hundred_megabytes(path: Path) -> None:
+    """A tree of 28 MB took 1.5 GB."""
+    path.write_bytes(forged('{"x":[' + "[]," * 7 * 10**6 + "0]}"))
+    assert path.stat().st_size > 20_000_000
+    program = """if True:
+        import resource, sys
+        from aspecthook.training import TrainingError
+        from aspecthook.training.checkpoint import load
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            load(sys.argv[1])
+        except TrainingError as error:
+            assert "more than 1000000 values" in str(error), error
+            print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    taken = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True).stdout
+    assert int(taken) < 300_000, f"{taken} KB"
+
+
+# Damage
+
+
+def test_every_flipped_bit_and_every_truncation_is_found_and_named(tmp_path: Path) -> None:
+    """A flipped bit in a tensor was loaded in silence."""
+    made = np.random.Generator(np.random.PCG64(1))
+    tree = {"model": {"weight": made.normal(size=(9, 9)), "bias": np.zeros(9, "f4")}, **WHOLE}
+    good, bad = tmp_path / "epoch_1", tmp_path / "epoch_2"
+    save(good, tree)
+    whole = good.read_bytes()
+    first = whole.index(tree["model"]["weight"].tobytes())
+    rng = random.Random(4)
+    for number in range(200):
+        if number % 2:
+            place = rng.randrange(len(whole))
+            flipped = bytes([whole[place] ^ 1 << rng.randrange(8)])
+            bad.write_bytes(whole[:place] + flipped + whole[place + 1 :])
+        else:
+            place = -1
+            bad.write_bytes(whole[: rng.randrange(1, len(whole))])
+        with pytest.raises(TrainingError, match=r"epoch_2 is (cut short or damaged|not a safetensors file)") as caught:
+            load(bad)
+        if first <= place < first + tree["model"]["weight"].nbytes:
+            assert "the tensor 'model.weight' does not have its checksum" in str(caught.value)
+        if "damaged" in str(caught.value):
+            assert str(caught.value).endswith(f"The newest good checkpoint in its folder is {good}")
+
+
+def test_the_newest_good_checkpoint_is_offered(tmp_path: Path) -> None:
+    for epoch in range(1, 5):
+        save(tmp_path / f"epoch_{epoch}", {"w": np.full(100, float(epoch))})
+        os.utime(tmp_path / f"epoch_{epoch}", (epoch, epoch))
+    for epoch in (3, 4):
+        file = tmp_path / f"epoch_{epoch}"
+        file.write_bytes(file.read_bytes()[:-1] + b"!")
+        os.utime(file, (epoch, epoch))
+    with pytest.raises(TrainingError, match=r"epoch_4 is .*'w' does not.*newest good .* is .*epoch_2$"):
+        load(tmp_path / "epoch_4")
 
 
 def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:

@@ -307,3 +307,72 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(_command, "find_spec", lambda name: None)
     assert aspecthook(["train"]) == 2
     assert "pip install 'aspecthook[train]'" in capsys.readouterr().err
+
+
+# What a folder that was received may do
+
+
+def received(folder: Path, **sections: Any) -> Path:
+    """Make the folder of a run, with a config as a stranger might write it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({**settings(folder, "run.max_epochs=1"), **sections}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"data": {"type": "os:system", "command": "touch {bait}"}},
+        {"model": {"type": "os:system", "command": "touch {bait}"}},
+        {"optimizer": {"type": "os:system", "command": "touch {bait}"}},
+        {"lr": {"type": "os:system", "command": "touch {bait}"}},
+        {"hooks": [{"type": "os:system", "command": "touch {bait}"}]},
+        {"hooks": ["this:"]},
+        {"log": {"hooks": [{"type": "os:system", "command": "touch {bait}"}]}},
+        {"log": {"hooks": ["os:getpid"]}},
+        {"checkpoint": {"interval": 1, "out_dir": "{bait}"}},
+        {"checkpoint": {"interval": 1, "out_dir": "here"}},
+        {"plot": {"path": "../{bait}"}},
+        {"log": {"hooks": [{"type": "TextLoggerHook", "path": "conftest.py"}]}},
+        {"hooks": [{"type": "ModelCheckpoint", "filepath": "{bait}"}]},
+    ],
+    ids=lambda sections: json.dumps(sections)[:60],
+)
+def test_the_config_of_a_received_folder_is_not_code(
+    sections: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--resume` imported and called whatever the config.json in the folder named."""
+    bait = tmp_path / "bait"
+    folder = received(tmp_path / "run", **json.loads(json.dumps(sections).replace("{bait}", str(bait))))
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert aspecthook(["train", "--resume", "--work-dir", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert "--trust-config" in said and "--config" in said and said.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before and not bait.exists()
+
+
+def test_a_config_that_is_trusted_may_name_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hook = {"type": "aspecthook.training:EMAHook"}
+    train(settings(tmp_path / "run", "run.max_epochs=1"))
+    folder = received(tmp_path / "run", hooks=[hook])
+    again = ["train", "--resume", "--epochs", "2", "--work-dir", str(folder)]
+    assert aspecthook(again) == 2
+    assert aspecthook([*again, "--trust-config"]) == 0, capsys.readouterr().err
+    assert json.loads((folder / "config.json").read_text())["hooks"] == [hook]
+    file = tmp_path / "mine.json"
+    (folder / "config.json").rename(file)
+    assert aspecthook([*again, "--config", str(file)]) == 0, capsys.readouterr().err
+
+
+def test_a_received_folder_is_resumed_in_its_own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its config.json may name another `work_dir`, which the run is not to write to."""
+    train(settings(tmp_path / "run", "run.max_epochs=1"))
+    folder = received(tmp_path / "run")
+    config = json.loads((folder / "config.json").read_text())
+    config["run"]["work_dir"] = str(tmp_path / "elsewhere")
+    (folder / "config.json").write_text(json.dumps(config))
+    assert load_settings(folder / "config.json", trusted=False)["run"]["work_dir"] == str(folder)
+    monkeypatch.chdir(folder)
+    assert aspecthook(["train", "--resume", "--epochs", "2", "--work-dir", "."]) == 0
+    assert (folder / "epoch_2.safetensors").exists() and not (tmp_path / "elsewhere").exists()

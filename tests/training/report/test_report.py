@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from aspecthook.training.report._chart_layout import axis_of, panels_of
 from aspecthook.training.report._drawing import HEIGHT, WIDTH, chart_of, draw, new_figure
 from aspecthook.training.report._page import ReportHook
 from aspecthook.training.report._record import Curves
-from aspecthook.training.report._run_facts import commit, settings_of
+from aspecthook.training.report._run_facts import commit, redacted_words, settings_of
 from aspecthook.training.report._summary import epochs_of, headlines_of, summaries_of
 
 pytest.importorskip("jinja2")
@@ -115,6 +116,10 @@ def fit(
     runner = make(tmp_path / "digits", *hooked, report or ReportHook(0), **options)
     runner.fit(BATCHES, val)
     return runner
+
+
+def text_of(runner: Runner) -> str:
+    return (runner.work_dir / "report.html").read_text() if runner.work_dir else ""
 
 
 # How it went
@@ -331,6 +336,65 @@ def test_the_report_lists_flat_settings_by_default_the_runners_meta(tmp_path: Pa
     ]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a script of POSIX")
+def test_a_report_runs_nothing_that_the_repository_configures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`git status` ran the program that the configuration of the repository names as its monitor of files."""
+    bait, program = tmp_path / "bait", tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {bait}\n")
+    program.chmod(0o755)
+    names = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+    (tmp_path / "repository").mkdir()
+    monkeypatch.chdir(tmp_path / "repository")
+    for words in (["init", "--quiet"], ["commit", "--quiet", "--allow-empty", "--message", "x"]):
+        subprocess.run(["git", *names, *words], check=True, capture_output=True)
+    for name in ("core.fsmonitor", "core.sshCommand", "core.editor", "core.pager", "diff.external"):
+        subprocess.run(["git", "config", name, str(program)], check=True, capture_output=True)
+    page = read(fit(tmp_path / "run"))
+    facts = {row[0]: row[1] for row in page.rows["Environment"]}
+    assert len(facts["git commit"]) == 12 and not bait.exists()
+    assert len(commit(status=True)) == 12 and not bait.exists()
+    subprocess.run(["git", "status"], check=True, capture_output=True)
+    assert bait.exists(), "without the care of the report, git runs it"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("train.py --api-token=abc --lr=3", "train.py --api-token=(redacted) --lr=3"),
+        ("train.py --password hunter2 --lr 3", "train.py --password (redacted) --lr 3"),
+        ("train.py --no-auth --lr 3", "train.py --no-auth --lr 3"),
+        ("train.py --set model.api_key=x", "train.py --set model.api_key=(redacted)"),
+        ("train.py AWS_SECRET_ACCESS_KEY=x", "train.py AWS_SECRET_ACCESS_KEY=(redacted)"),
+        ("train.py --db postgres://me:pw@host/db", "train.py --db postgres://me:(redacted)@host/db"),
+        ("train.py --max-tokens=512 --tokenizer=bpe --key=a", "train.py --max-tokens=512 --tokenizer=bpe --key=a"),
+    ],
+)
+def test_secrets_on_the_command_line_are_redacted_by_name(command: str, shown: str) -> None:
+    assert redacted_words(command.split()) == shown.split()
+
+
+def test_secrets_are_not_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line and the config were shown as they are."""
+    monkeypatch.setattr(sys, "orig_argv", ["python", "train.py", "--api-token=sesame1"])
+    config = {
+        "wandb": {"apiKey": "sesame2"},
+        "secrets": {"a": ["sesame3"]},
+        "rows": [{"password": "sesame4", "user": "me"}],
+        "url": "https://me:sesame5@example.org",
+        "max_tokens": 512,
+        "token": None,
+    }
+    text = text_of(fit(tmp_path / "one", report=ReportHook(0, config=config)))
+    assert "sesame" not in text and "--api-token=(redacted)" in text and "512" in text
+    text = text_of(fit(tmp_path / "two", report=ReportHook(0, config=False, command=False)))
+    assert "train.py" not in text and "Configuration" not in text
+
+
+def test_the_report_runs_no_script_and_loads_nothing(tmp_path: Path) -> None:
+    text = text_of(fit(tmp_path))
+    assert "Content-Security-Policy" in text.partition("<style>")[0] and "default-src 'none'" in text
+
+
 def test_the_report_has_the_environment(tmp_path: Path) -> None:
     page = read(fit(tmp_path))
     facts = {row[0]: row[1] for row in page.rows["Environment"]}
@@ -355,7 +419,8 @@ def test_the_commit_is_that_of_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
     git("commit", "--quiet", "--message", "x")
     assert commit() == git("rev-parse", "--short=12", "HEAD")
     Path("file").write_text("2")
-    assert commit().endswith(", with changes")
+    assert commit() == git("rev-parse", "--short=12", "HEAD")
+    assert commit(status=True).endswith(", with changes")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert commit() == ""
 

@@ -1,0 +1,204 @@
+"""The files of a run in a folder that somebody else may have prepared: pipes, symlinks, templates, formulas."""
+
+from __future__ import annotations
+
+import csv
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import HookOptionError
+from aspecthook.cli import main as aspecthook
+from aspecthook.training import CheckpointHook, CsvLoggerHook, JsonLoggerHook, Runner, TextLoggerHook, TrainingError
+from aspecthook.training._templates import filled
+from aspecthook.training.checkpoint import load, save
+from aspecthook.training.checkpoint._files import own_path, put, replacing
+from aspecthook.training.keras import CSVLogger, ModelCheckpoint
+from tests.training.kit import data, run_of
+
+posix = pytest.mark.skipif(os.name == "nt", reason="pipes and modes of POSIX")
+
+
+class Named:
+    """Logs a number under a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def after_train_iter(self, logs: dict[str, Any]) -> None:
+        logs[self.name] = 1.0
+
+
+def fit(folder: Path, *hooks: Any, **options: Any) -> Runner:
+    runner = run_of("numpy", hooks=hooks, work_dir=folder, **options)
+    runner.fit(data(2))
+    return runner
+
+
+# Pipes
+
+
+@posix
+@pytest.mark.parametrize(
+    ("name", "hook"),
+    [
+        ("log.txt", lambda _: TextLoggerHook()),
+        ("log.jsonl", lambda _: JsonLoggerHook()),
+        ("log.csv", lambda _: CsvLoggerHook()),
+        ("mine.txt", lambda folder: TextLoggerHook(path=folder / "mine.txt")),
+        ("keras.csv", lambda folder: CSVLogger(str(folder / "keras.csv"))),
+    ],
+)
+def test_a_pipe_in_place_of_a_log_is_refused(name: str, hook: Callable[[Path], Any], tmp_path: Path) -> None:
+    """The run waited for ever, and neither Ctrl-C nor SIGTERM ended it."""
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(TrainingError, match=f"{name} is not a regular file"):
+        fit(tmp_path, hook(tmp_path))
+
+
+@posix
+def test_a_pipe_in_place_of_the_config_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    command = [sys.executable, "-m", "aspecthook.training", "--resume", "--work-dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "config.json is not a regular file" in done.stderr
+
+
+# Symlinks
+
+
+def test_a_symlink_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    """The config, logs, reports and checkpoints of a run were written through it."""
+    home, folder = tmp_path / "home", tmp_path / "run"
+    home.mkdir()
+    (folder / "sub").mkdir(parents=True)
+    (home / "rc").write_text("mine")
+    (folder / "out").symlink_to(home / "rc")
+    (folder / "up").symlink_to(Path("..", "home"))
+    (folder / "inside").symlink_to("sub")
+    (tmp_path / "link").symlink_to(folder)
+    for name in ("out", "up/rc", "up/new"):
+        for way in (folder, tmp_path / "link"):
+            with pytest.raises(TrainingError, match="leads out of its folder"):
+                own_path(way, name)
+    for name in ("new", "inside/new", "sub/new", "../home/rc", str(home / "rc")):
+        assert own_path(tmp_path / "link", name) == tmp_path / "link" / name
+
+
+@pytest.mark.parametrize("name", ["log.txt", "log.csv", "log.jsonl", "epoch_1.safetensors"])
+def test_a_run_writes_nothing_through_a_symlink_out_of_its_folder(name: str, tmp_path: Path) -> None:
+    folder, victim = tmp_path / "run", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("mine\n")
+    (folder / name).symlink_to(victim)
+    with pytest.raises(TrainingError, match=f"{name} leads out of its folder, to {victim}"):
+        fit(folder, TextLoggerHook(), JsonLoggerHook(), CsvLoggerHook(), CheckpointHook())
+    assert victim.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("name", ["config.json", "report.html", "curves.png"])
+def test_the_command_writes_nothing_through_a_symlink(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, victim = tmp_path / "run", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("mine\n")
+    (folder / name).symlink_to(victim)
+    words = ["train", "--overwrite", "--epochs", "1", "--work-dir", str(folder), "--set", "progress=false"]
+    assert aspecthook(words) == 1 and f"{name} leads out of its folder" in capsys.readouterr().err
+    assert victim.read_text() == "mine\n"
+
+
+def test_the_config_is_not_read_through_a_symlink(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "other").write_text("{}")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").symlink_to(tmp_path / "other")
+    assert aspecthook(["train", "--resume", "--work-dir", str(tmp_path / "run")]) == 1
+    assert "leads out of its folder" in capsys.readouterr().err
+
+
+# Whole files, with the modes of those that they replace
+
+
+def test_the_config_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk or a kill left a part of it, with which the run could not be resumed."""
+    words = ["train", "--epochs", "1", "--work-dir", str(tmp_path), *["--set", "report=false", "--set", "plot=false"]]
+    assert aspecthook(words) == 0
+    before = (tmp_path / "config.json").read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("aspecthook.training.checkpoint._files.write", full)
+    assert aspecthook([*words, "--overwrite"]) == 1
+    assert (tmp_path / "config.json").read_bytes() == before
+
+
+@posix
+def test_a_temporary_file_is_never_wider_than_its_target(tmp_path: Path) -> None:
+    """While a checkpoint of mode 0600 was saved, everybody could read the new one."""
+    path = tmp_path / "secret.ckpt"
+    path.write_bytes(b"")
+    path.chmod(0o600)
+    before = os.umask(0)
+    try:
+        with replacing(path) as file:
+            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+        put(tmp_path / "new", b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o666
+    path.chmod(0o640)
+    save(path, {"a": 1})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640 and load(path) == {"a": 1}
+
+
+# Templates
+
+WILD = ["{epoch.__class__}", "{epoch.__class__.__mro__}", "{epoch[0]}", "{epoch:>2000000000}", "{epoch:.2000000000f}"]
+
+
+@pytest.mark.parametrize("template", [*WILD, "{:>2000000000}", "{epoch:>{epoch}00000000}"])
+def test_a_template_of_file_names_reaches_no_attribute_and_takes_no_memory(template: str, tmp_path: Path) -> None:
+    if template != "{epoch:>{epoch}00000000}" and "{:" not in template:
+        with pytest.raises(ValueError, match="attribute or an index|width or precision"):
+            filled(template, epoch=1)
+    with pytest.raises(HookOptionError, match="cannot be filled in"):
+        CheckpointHook(filename_template=template)
+    with pytest.raises(TrainingError, match="cannot be filled in"):
+        fit(tmp_path, ModelCheckpoint(str(tmp_path / template)))
+
+
+def test_templates_of_file_names_are_filled_as_by_format() -> None:
+    for template in ("epoch_{}", "e{epoch:03d}-{loss:.2f}", "{{}}-{epoch!r:>4}", "{0}{0}", "{loss:{epoch}.1f}"):
+        assert filled(template, 7, epoch=7, loss=0.125) == template.format(7, epoch=7, loss=0.125)
+
+
+# Formulas
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "'=x", "plain", "a-b"])
+def test_a_table_has_no_formulas_and_is_continued(name: str, tmp_path: Path) -> None:
+    """A metric of such a name was computed by the spreadsheet that opened the table."""
+    shown = name if name in ("plain", "a-b") else f"'{name}"
+    runner = fit(tmp_path, Named(name), CsvLoggerHook(interval=1))
+    keras = CSVLogger(str(tmp_path / "keras.csv"))
+    keras.on_train_begin()
+    keras.on_epoch_end(0, {name: 1.0, "text": name})
+    assert next(csv.DictReader((tmp_path / "keras.csv").read_text().splitlines()))["text"] == shown
+    for file in ("log.csv", "keras.csv"):
+        head = next(csv.reader((tmp_path / file).read_text().splitlines()))
+        assert shown in head and not any(cell.startswith(("=", "+", "-", "@")) for cell in head)
+    saved = runner.save_checkpoint(tmp_path / "saved.ckpt")
+    again = run_of("numpy", hooks=[Named(name), CsvLoggerHook(interval=1)], work_dir=tmp_path, max_epochs=3)
+    again.resume(saved)
+    again.fit(data(2))
+    rows = list(csv.DictReader((tmp_path / "log.csv").read_text().splitlines()))
+    assert len(rows) == 6 and all(row[shown] == "1.0" for row in rows) and not (tmp_path / "log.1.csv").exists()
