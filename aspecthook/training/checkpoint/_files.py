@@ -39,6 +39,14 @@ def folder_of(run: Run, who: str, option: str) -> Path:
     return run.work_dir
 
 
+def unused_path(path: Path) -> Path:
+    """Return an unused path: this one, with a number before the suffix."""
+    number = 1
+    while (found := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
+        number += 1
+    return found
+
+
 def put(path: Path, data: bytes) -> None:
     """Write a file atomically; if that fails, a file that was there before is unchanged."""
     with replacing(path) as file:

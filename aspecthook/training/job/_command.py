@@ -68,7 +68,11 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         metavar="CHECKPOINT",
         help="continue from this checkpoint, or from the newest in the folder, with the settings of that run",
     )
-    add("--overwrite", action="store_true", help="start a new run in a folder that already holds one")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="begin in a folder that holds a run, whose checkpoints are set aside: a new run, or the one of --resume",
+    )
     add("--print-config", action="store_true", help="print the settings and exit")
     add("--traceback", action="store_true", help="print the traceback of an error")
     return command_line

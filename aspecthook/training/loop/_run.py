@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.law.hook import Hook as Handle
@@ -60,8 +61,8 @@ class Progress:
 
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch by_epoch data_loader done epoch
-hooks inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer outputs
-predictions rank resumed running seed step stopping work_dir workflow world_size
+hooks identity inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer
+outputs predictions rank resumed running seed step stopping work_dir workflow world_size
 """
 
 
@@ -92,6 +93,7 @@ class Run:
     save_checkpoint: Any
     load_checkpoint: Any
     restore: Any
+    take_folder: Any
 
     def __init__(
         self,
@@ -122,6 +124,7 @@ class Run:
         self.accumulate = positive("accumulate", accumulate) or 1
         self.seed = seed
         self.meta = dict(meta or {})
+        self.identity = token_hex(8)  # that of the run it was resumed from, if it was
         # Where it is
         self.done = Progress()
         self.mode = "train"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
 from ._run import Run
 
@@ -22,6 +23,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
             "backend": run.backend.name,
             **run.meta,
             **(meta or {}),
+            "identity": run.identity,
         },
         "progress": run.progress,
         "model": run.backend.state(run.model),
@@ -45,13 +47,15 @@ def named(run: Run) -> list[tuple[str, Any]]:
     return found
 
 
-def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
+def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
     """Restore the state of a run, or with ``resume=False`` the parameters of its model alone."""
     if "model" not in checkpoint:
         raise TrainingError(
             f"this is not a checkpoint of a run: it has no 'model'; what it has: {', '.join(checkpoint) or 'nothing'}"
         )
     optimizer = checkpoint.get("optimizer")
+    if resume and not other_run:
+        _check_identity(run, checkpoint)
     if resume and run.optimizer is not None and optimizer is None:
         raise TrainingError(
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
@@ -76,6 +80,20 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
         if name in states and hasattr(hook, "load_state_dict"):
             hook.load_state_dict(states[name])
     run.backend.set_rng_state(checkpoint["random"])
+    run.identity = identity_of(checkpoint) or run.identity
+
+
+def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
+    """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made."""
+    theirs, held = identity_of(checkpoint), identity_in(run.work_dir)
+    ours = run.identity if held is None and run.done.iter else held
+    if theirs is not None and ours not in (None, theirs):
+        owner = "this runner has" if held is None else f"{run.work_dir} is the folder of"
+        raise TrainingError(
+            f"this is a checkpoint of another run: {owner} the run {ours}, and it was saved by {theirs}. To continue "
+            "that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, which "
+            "sets the other checkpoints in the folder aside; nothing was changed"
+        )
 
 
 @contextmanager
