@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, final
 from aspecthook._core.law.hook import Hook as Handle
 from aspecthook.training._ranks import rank_and_world_size
 
-from ._checks import length_of, positive, workflow_of
+from ._checks import positive, workflow_of
 from ._interrupts import Interrupts
+from ._reading import Reading
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
@@ -62,7 +63,7 @@ class Progress:
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch by_epoch data_loader done epoch
 hooks identity inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer
-outputs predictions rank resumed running seed step stopping work_dir workflow world_size
+outputs predictions rank reading resumed running seed step stopping work_dir workflow world_size
 """
 
 
@@ -146,6 +147,7 @@ class Run:
         self.later: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
         self.data_loader: Any = None
+        self.reading = Reading()
         self.batch: Any = None
         self.outputs: Any = None
         self.predictions: list[Any] = []
@@ -183,8 +185,6 @@ class Run:
         """Switch the run and its model to a mode, and to the data for it."""
         self.mode = mode
         self.data_loader = self.loaders[mode]
-        if mode == "train":
-            self.done.length = length_of(self.data_loader)
         switch = getattr(self.model, "train" if mode == "train" else "eval", None)
         if callable(switch):
             switch()

@@ -26,6 +26,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
             "identity": run.identity,
         },
         "progress": run.progress,
+        "data": run.reading.state_of(run),
         "model": run.backend.state(run.model),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
@@ -71,6 +72,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
     if checkpoint.get("gradients") is not None:
         run.backend.load_gradients(run.model, checkpoint["gradients"])
     run.progress = checkpoint["progress"]
+    run.reading.saved = checkpoint.get("data")
     run.logs = dict(checkpoint["logs"])
     states = checkpoint["hooks"]
     unknown = [name for name in states if states[name] and name not in dict(named(run))]

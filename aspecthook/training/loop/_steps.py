@@ -150,12 +150,7 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
     start = run.done.inner_iter if mode == "train" else 0
     if mode == "train":
         run.done.due = None
-        if hasattr(loader, "load_state_dict") and hasattr(loader, "state_dict"):
-            loader.load_state_dict({"epoch": run.epoch, "position": start})
-        else:
-            if hasattr(loader, "set_epoch"):
-                loader.set_epoch(run.epoch)
-            loader = _without_first(loader, start)
+        loader = run.reading.begin(run)
     empty, move = True, run.backend.mover(run.model)
     for run.inner_iter, batch in enumerate(loader, start):
         run.batch = move(batch)
@@ -168,13 +163,6 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
         )
     if mode == "train":
         end_pass(run)
-
-
-def _without_first(loader: Any, count: int) -> Iterator[Any]:
-    """Yield all but the first batches: a loader that keeps no state is read again from the beginning."""
-    for place, batch in enumerate(loader):
-        if place >= count:
-            yield batch
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
