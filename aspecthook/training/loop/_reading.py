@@ -80,7 +80,8 @@ class Reading:
             else:
                 rest = self._reread(run, loader, start, saved)
         self._loader, self._epoch = loader, run.epoch
-        if length is not None and done.length != length and run.by_epoch and run.max_epochs is not None:
+        if length is not None and run.by_epoch and run.max_epochs is not None:
+            # The epochs before, and the rest of this one, may have been divided into other batches.
             run.max_iters = run.iter - start + (done.length or 0) + (run.max_epochs - run.epoch - 1) * length
         return rest
 
