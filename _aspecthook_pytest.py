@@ -21,7 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from aspecthook._core.law.hook import Hook
     from aspecthook._core.mount.point import MountPoint
-    from aspecthook.testing import Tape
+    from aspecthook.record import Tape
     from aspecthook.testing._inject import Injection
     from aspecthook.weave import Weaving
 
@@ -67,7 +67,7 @@ def weave(_aspecthook_ends: list[Callable[[], None]]) -> Callable[..., Weaving]:
 @pytest.fixture
 def tape(_aspecthook_ends: list[Callable[[], None]], request: pytest.FixtureRequest) -> Tape:
     """A `Tape` that is stopped at the end of the test: ``tape.record("shop:*")``; a failed test shows its tree."""
-    from aspecthook.testing import Tape
+    from aspecthook.record import Tape
 
     made = Tape()
     _aspecthook_ends.append(made.stop)
@@ -77,8 +77,8 @@ def tape(_aspecthook_ends: list[Callable[[], None]], request: pytest.FixtureRequ
 
 @pytest.fixture
 def spy(_aspecthook_ends: list[Callable[[], None]]) -> Callable[..., Tape]:
-    """Record the calls of one target: ``spy(target)`` is a `Tape` with ``.call_count`` and ``.last``."""
-    from aspecthook.testing import Tape
+    """Record the calls of one target: ``spy(target)`` is a `Tape`, with ``len(tape)`` and ``.last``."""
+    from aspecthook.record import Tape
 
     # Any: the options are those of `Tape.record`, which checks them.
     def spy(target: object, /, **options: Any) -> Tape:

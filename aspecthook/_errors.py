@@ -218,8 +218,14 @@ _SHOWN: tuple[tuple[Any, Callable[[Any, int, int], str]], ...] = (
 )
 
 
+# Asked first about each warning: whether it has taken it, as it is not about what the program itself has done.
+hear: Callable[[str, type[Warning]], bool] | None = None
+
+
 def warn(message: str, category: type[Warning] = HookWarning) -> None:
     """Warn of the line that called into this package, however many frames of ours are between."""
+    if hear is not None and hear(message, category):
+        return
     import warnings
 
     level, frame = 1, cast("FrameType | None", sys._getframe())

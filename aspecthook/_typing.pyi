@@ -32,6 +32,7 @@ from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, Self, 
 from typing_extensions import TypeVar, deprecated
 
 from ._core.law.answers import Args, Return
+from ._core.law.hook import Maker
 from ._core.law.options import Adding
 from ._core.mount.point import MountPoint
 from .events._history import History
@@ -55,6 +56,7 @@ ArgsOrNone = TypeVar("ArgsOrNone", bound=Args | None, default=Never)
 
 # Any: the items of a stream say nothing about what it answers.
 AnyHook = TypeVar("AnyHook", bound=Callable[..., object])
+Made = TypeVar("Made", bound=Maker)
 StreamHook = TypeVar("StreamHook", bound=Callable[..., Iterator[Any]])
 AsyncStreamHook = TypeVar("AsyncStreamHook", bound=Callable[..., AsyncIterator[Any]])
 
@@ -195,6 +197,8 @@ class Around(Generic[T, S_co]):
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
+    @overload  # `around.wrap(...)` and `around.using(...)`
+    def __call__(self, hook: Made, /, **options: Unpack[Adding]) -> Made: ...
     @overload
     def __call__(self: Around[Any, Unknown], hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
     # Generator functions: a stream and a generator with one `yield` cannot be told apart.

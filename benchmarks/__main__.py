@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, events, imports, loops, machine, modules, mounts, training, weaving
+from . import calls, changes, events, imports, loops, machine, modules, mounts, recording, training, weaving
 from .results import Contest, as_data, lines, save, save_goals, summary
 from .results import machine as machine_of
 from .timing import Effort
@@ -25,6 +25,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "weave": weaving.weaving,
     "mounts": mounts.mounts,
     "events": events.events,
+    "record": recording.recording,
     "torch": modules.modules,
     "machine": machine.machine,
     "import": imports.imports,

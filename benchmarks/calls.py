@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from sys import version_info
+from threading import Lock
 from typing import Any
 
-from aspecthook import hookable
+from aspecthook import around, hookable
 from aspecthook import hooks as hooks_of
 
 from . import contenders as other
@@ -95,7 +97,7 @@ def _hooked_method(pre: list[Any], post: list[Any]) -> Any:
 def kinds(effort: Effort) -> list[Contest]:
     """Hooks of each kind, and targets of each style, beside the same by hand."""
     contests = []
-    for title, statement, hand, hooked, per_statement in (*_kinds_of_hooks(), *_styles_of_targets()):
+    for title, statement, hand, hooked, per_statement in (*_kinds_of_hooks(), *_styles_of_targets(), *_wrapped()):
         pair = [Contender(n, statement, {"f": f}, per_statement) for n, f in ((HAND, hand), (OURS, hooked))]
         goals = [Goal(OURS, LIMITS[title], HAND)] if title in LIMITS else []
         contests.append(Contest("kinds", title, "ns", race(pair, effort), HAND, goals, wide=True))
@@ -170,6 +172,25 @@ def _styles_of_targets() -> list[Pair]:
         ("async, async hooks", awaiting, targets.all_later_by_hand, all_later, 1),
         ("generator, item hook (an item)", drawing, targets.items_by_hand, items, 10),
     ]
+
+
+def _wrapped() -> list[Pair]:
+    """Return decorators and context managers as around hooks, beside the same above the `def`."""
+    source = "def {name}(x, y):\n    return x + y\n"
+    later = f"async {source}"
+    lock = Lock()
+    rows: list[tuple[str, str, str, Any, Any]] = [
+        ("around.wrap, passing on", other.CALL, source, targets.passing, around.wrap(targets.passing)),
+        ("around.wrap, lru_cache hit", other.CALL, source, lru_cache, around.wrap(lru_cache)),
+        ("around.wrap, async", "await f(1, 2)", later, targets.passing_later, around.wrap(targets.passing_later)),
+        ("around.using, a lock", other.CALL, source, targets.locking(lock), around.using(lock)),
+    ]
+    pairs: list[Pair] = []
+    for title, statement, text, decorator, hook in rows:
+        by_hand, hooked = decorator(targets.define(text.format(name="by_hand"))), targets.target(text)
+        hooked.around(hook)
+        pairs.append((title, statement, by_hand, hooked, 1))
+    return pairs
 
 
 def instances(effort: Effort) -> list[Contest]:

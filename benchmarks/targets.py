@@ -8,6 +8,7 @@ are never specialised, and that would slow down whoever is measured with them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import wraps
 from itertools import count
 from typing import Any
 
@@ -139,6 +140,39 @@ def through(proceed: Callable[[], Any]) -> Any:
 
 def through_with(proceed: Callable[..., Any], x: float) -> Any:
     return proceed(x=x)
+
+
+def passing(function: Function) -> Function:
+    """Decorate a function with one that only calls it."""
+
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def passing_later(function: Function) -> Function:
+    """Decorate a coroutine function likewise."""
+
+    @wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return await function(*args, **kwargs)
+
+    return wrapper
+
+
+def locking(lock: Any) -> Callable[[Function], Function]:
+    """Return a decorator whose calls have a lock."""
+
+    def decorator(function: Function) -> Function:
+        def wrapper(x: float, y: float) -> Any:
+            with lock:
+                return function(x, y)
+
+        return wrapper
+
+    return decorator
 
 
 def one_yield() -> Iterator[None]:

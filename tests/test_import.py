@@ -70,6 +70,17 @@ hooks(price).clear()
     assert loaded(program).intersection(HEAVY) == set()
 
 
+def test_weaving_python_functions_loads_neither_wrapt_nor_asyncio() -> None:
+    program = """
+from aspecthook import weave
+import json
+weave("json:*, shutil:*", pre=lambda: None)
+import shutil
+json.dumps(1)
+"""
+    assert loaded(program).intersection({"wrapt", "asyncio", "ssl"}) == set()
+
+
 def test_the_check_finds_what_is_loaded() -> None:
     assert loaded("import logging") >= {"logging"}
 

@@ -2,5 +2,6 @@
 
 For maintainers: `point` has the mount point, which puts its proxy in place and takes it away again; `places` searches
 the modules for those places. Hooks go into a Python function that `carrier` makes, with the parameters of the original;
-`unbound` makes functions of members of classes, which bind in ways of their own. `proxy` has the proxies themselves.
+`unbound` makes functions of members of classes, which bind in ways of their own. `proxy` has the proxies themselves;
+`proxies` loads it when the first one is needed.
 """

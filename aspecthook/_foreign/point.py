@@ -18,7 +18,7 @@ from aspecthook._core.mount.point import MountPoint
 
 from .carrier import Carrier, carrier, style_of
 from .places import ABSENT, Entry, places, space_of
-from .proxy import Binding, FunctionProxy, MethodProxy, Proxy, ReadProxy, bind
+from .proxies import Binding, bind, is_proxy
 from .unbound import as_function
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -57,6 +57,8 @@ class ProxyMountPoint(MountPoint):
         self._named: set[tuple[int, str]] = set()
         self.owner: Callable[[], Any] = lambda: None
         self.short = ""
+        from .proxy import FunctionProxy, MethodProxy, Proxy, ReadProxy  # loaded already: see `load_proxies`
+
         shell: type[Proxy] = FunctionProxy if hasattr(type_of(original), "__get__") else Proxy
         if place is not None:
             owner, self.short = place
@@ -153,7 +155,7 @@ _known: weakref.WeakValueDictionary[object, ProxyMountPoint] = weakref.WeakValue
 
 def proxied(value: object) -> ProxyMountPoint | None:
     """Return the mount point of one of our proxies, or of an original that has one now; else None."""
-    if issubclass(type(value), Proxy):
+    if is_proxy(value):
         mount: ProxyMountPoint = cast("Any", value).__aspecthook__
         return mount
     found = _known.get(id(value))

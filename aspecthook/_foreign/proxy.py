@@ -11,18 +11,16 @@ from collections.abc import Callable
 from functools import partial
 from operator import attrgetter, itemgetter
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import wrapt
 
 from aspecthook._core.compile.copies import MARK
 from aspecthook._core.law.callables import type_of
 
-__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+from .proxies import Binding, bind
 
-# How a member of a class becomes callable: by binding to the instance, to the class, or not at all. "read" is for those
-# that return a value instead.
-Binding: TypeAlias = Literal["instance", "class", "none", "read"]
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 if TYPE_CHECKING:
     _Base = wrapt.ObjectProxy[Any]
@@ -170,12 +168,6 @@ class ReadProxy(Proxy):
 
     def __delete__(self, instance: object) -> None:
         self.__wrapped__.__delete__(instance)
-
-
-def bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
-    """Return what a member of a class is when it is taken from an instance or the class."""
-    get = getattr(type(descriptor), "__get__", None)
-    return descriptor if get is None else get(descriptor, instance, owner)
 
 
 assert MARK == "__aspecthook__"  # the name of the property of `Proxy`

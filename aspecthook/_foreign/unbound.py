@@ -11,7 +11,7 @@ from typing import Any
 
 from aspecthook._core.law.callables import signature_of, type_of
 
-from .proxy import Binding, Proxy, bind
+from .proxies import Binding, bind, is_proxy
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -77,7 +77,7 @@ def _behind(original: Any, cls: type[Any], name: str) -> Callable[[Any], Any]:
         if any(base is named for base in bases):  # the iterator then has the classes behind it
             for base in bases:
                 found = vars(base).get(name, _ABSENT)
-                stands_in = issubclass(type(found), Proxy) and found.__aspecthook__.path is not None
+                stands_in = is_proxy(found) and found.__aspecthook__.path is not None
                 if found is not _ABSENT and not stands_in:
                     return found
         return original

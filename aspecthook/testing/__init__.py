@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from ._specs import HookSpec, OrderSpec
     from ._steps import Step, Trace
     from ._strategies import answers, chains, hooks_for, orders
-    from ._tape import Called, Tape, assert_calls, called
+    from ._tape import Tape, assert_calls, called
     from ._targets import Outcome, Target, failures, targets
     from ._trace import assert_order, trace_of
 
 __all__ = [
-    "Called",
     "Candidate",
     "HookMachine",
     "HookSpec",
@@ -83,7 +82,7 @@ _MODULES = {
     "_specs": ("HookSpec", "OrderSpec"),
     "_strategies": ("answers", "chains", "hooks_for", "orders"),
     "_targets": ("Outcome", "Target", "failures", "targets"),
-    "_tape": ("Called", "Tape", "assert_calls", "called"),
+    "_tape": ("Tape", "assert_calls", "called"),
     "_steps": ("Step", "Trace"),
     "_trace": ("assert_order", "trace_of"),
 }

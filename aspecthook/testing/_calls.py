@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
+from aspecthook._values import shortened
 
 from ._guests import Guest
-from ._shortened import shortened
 
 # A scratch copy of the target, which nobody calls.
 

@@ -16,10 +16,10 @@ from aspecthook._core.law.kinds import RESERVED, Kind, kinds_of
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookTypeError
+from aspecthook._values import shortened
 from aspecthook.weave._aspects import MARKS
 
 from ._refusals import NOBODYS
-from ._shortened import shortened
 from ._signatures import define, signature
 
 CONDITIONS = frozenset({"when", "once", "times", "every", "reentrant", "isolate"})

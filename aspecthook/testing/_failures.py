@@ -24,7 +24,7 @@ from ._trace import chain_lines
 if TYPE_CHECKING:
     import pytest
 
-    from ._tape import Tape
+    from aspecthook.record import Tape
 
 _CHAINS, _HOOKS, _CALLS, _WIDTH = 5, 8, 40, 200
 _ERRORS = 20  # an exception, its causes, and those of its group
@@ -46,7 +46,7 @@ def sections(
     called = {*_called(item, error, mounts)}
     found = [
         ("hook chains", _draw_chains(called, {mount for mount in changed if _is_lasting(mount)})),
-        ("tape", "" if taped is None else "\n".join(map(_fit, taped.lines(_CALLS)))),
+        ("tape", "" if taped is None else "\n".join(map(_fit, taped.lines(_CALLS, times=False)))),
     ]
     return [(title, text) for title, text in found if text]
 

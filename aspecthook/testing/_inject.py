@@ -15,9 +15,8 @@ from aspecthook._core.law.callables import HANDS_ON
 from aspecthook._core.law.options import Options
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._errors import HookOptionError, HookTypeError
+from aspecthook._values import shortened
 from aspecthook.weave import Weaving
-
-from ._shortened import shortened
 
 
 class Condition(TypedDict, total=False):

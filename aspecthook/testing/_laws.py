@@ -15,6 +15,7 @@ from aspecthook._core.mount.hookable import hooks
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookOrderError, HookTypeError
+from aspecthook._values import shortened
 
 from ._calls import Given, blank_of, bound_of, code_in, run_to_end
 from ._model import differs
@@ -22,7 +23,6 @@ from ._played import Played
 from ._ready_laws import ReadyLaw
 from ._refusals import not_refused
 from ._rows import Counts, Row, acting, of_kind, ordered, precedes, rows_of
-from ._shortened import shortened
 from ._steps import Trace
 from ._trace import draw_chain, trace_of
 

@@ -22,13 +22,13 @@ from aspecthook._core.law.kinds import RESERVED
 from aspecthook._core.law.order import Chain
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookAnswerError
+from aspecthook._values import shortened
 
 from ._calls import Given, values_of
 from ._noting import mapped
 from ._played import COUNTED, Admission, Played, chain_of, same_object, site_of
 from ._replay import Replay
 from ._rows import Counts, Row
-from ._shortened import shortened
 from ._steps import TARGET, Step, Trace
 from ._streams import Resumption, is_iterator
 from ._trace import place_of

@@ -49,7 +49,7 @@ class Played:
 def site_of(mount: MountPoint) -> Site:
     """Make the site of a replay, in which nothing waits."""
     emission = mount.site().signature.emission
-    site = Site(mount.name, mount.code(), lambda: mount.function, _find_nothing, emission)
+    site = Site(mount.name, mount.code(), lambda: mount.function, emission)
     site.signature = copy.copy(site.signature)  # functions with the same parameters share one
     site.signature.style = "generator" if "generator" in site.signature.style else "function"
     return site
@@ -83,10 +83,6 @@ class Admission:
 
 def step_name(step: Step) -> str:
     return f"{step.kind} {step.name}"
-
-
-def _find_nothing(_kind: str, _function: object) -> None:
-    """Find no hook for messages: nobody reads those of a replay."""
 
 
 def same_object(one: Any, other: Any) -> bool:

@@ -12,10 +12,10 @@ from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.mount.instance import InstanceMountPoint
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookOptionError, HookTypeError, brief, nearest
+from aspecthook._values import shortened
 
 from ._calls import run_to_end
 from ._repeat import Hooks, Wait, came, repeated, same, same_outcome, side_by_side, steady, with_row
-from ._shortened import shortened
 from ._steps import TARGET, Trace
 
 Broken = Callable[[Trace, Wait], str | None]

@@ -16,9 +16,9 @@ from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import AspecthookError, HookTypeError
+from aspecthook._values import shortened
 
 from ._calls import run_to_end
-from ._shortened import shortened
 from ._steps import Trace
 
 Wait = Callable[[Awaitable[Trace]], Trace]

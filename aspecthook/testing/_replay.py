@@ -20,10 +20,10 @@ from aspecthook._core.law.answers import Args, Return
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Hook
 from aspecthook._errors import HookAnswerError
+from aspecthook._values import shortened
 
 from ._noting import given_of, labels, mapped, with_proceed, words_of
 from ._played import COUNTED, Admission, Played, same_object, site_of, step_name
-from ._shortened import shortened
 from ._steps import TARGET, Proceeding, Step
 from ._streams import CLOSE, DROP, NEXT, SEND, THROW, Resumption, is_astream, is_own, is_stream, resume
 

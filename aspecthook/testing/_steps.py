@@ -9,8 +9,8 @@ from typing import Any, final
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.order import Chain
 from aspecthook._errors import HookLookupError, nearest
+from aspecthook._values import shortened
 
-from ._shortened import shortened
 from ._streams import Resumption
 
 _PENDING: Any = object()

@@ -22,12 +22,12 @@ from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.place import Place
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import nearest, plural
+from aspecthook._values import shortened
 
 from ._calls import Given, bound_of, values_of
 from ._drives import AT_ONCE, cancelled_after, reading
 from ._noting import mapped, noting, noting_target
 from ._repeat import copy_of, kept_of
-from ._shortened import shortened
 from ._steps import Trace
 from ._streams import Resumption, completed
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import Codes, Linker, template
-from aspecthook._core.law.call import Site
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import Emission
 from aspecthook._core.mount.lock import under_lock
-from aspecthook._core.mount.place import Moved, dressed
+from aspecthook._core.mount.place import MountSite, Moved, dressed
 from aspecthook._core.mount.point import MountPoint, mount_of
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class OwnMountPoint(MountPoint):
         Attributes.put(function, self).wrap(self._stub)
         return function
 
-    def site(self) -> Site:
+    def site(self) -> MountSite:
         site = super().site()
         site.fits, site.function = self._fits, self.ref
         return site

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import getattr_static
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
 from aspecthook._core.law.callables import unwrap
+from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
 from aspecthook._errors import WeaveError, brief
+
+if TYPE_CHECKING:
+    from ._decorators import Decorator, Wrap
+    from ._managers import Manager, Using
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -54,6 +59,13 @@ class ExceptionMarker(Protocol):
     ) -> _Decorator: ...
 
 
+class AroundMarker(Marker, Protocol):
+    """The same; and what makes around hooks of decorators and context managers."""
+
+    wrap: Callable[[Decorator], Wrap]
+    using: Callable[[Manager | Callable[..., Manager]], Using]
+
+
 def _marker(kind: Kind, noun: str) -> Any:
     def mark(*args: Any, **options: Any) -> Any:
         return _mark(kind, args, cast("Options", options))
@@ -72,8 +84,67 @@ def _marker(kind: Kind, noun: str) -> Any:
     return mark
 
 
+def wrap(decorator: Decorator, /) -> Wrap:
+    """Return an around hook made of a decorator: of a retry, a cache, a validator.
+
+    The decorator is applied once for each mount point, to a function with the target's name, signature, annotations and
+    docstring. So what it keeps belongs to that mount point, and goes with the hook. ``hook.decorated(f)`` is what it
+    has returned for `f`.
+
+    Args:
+        decorator: What would stand after the ``@``.
+
+    Raises:
+        HookTypeError: When the hook is added: the decorator cannot work on such a target.
+
+    Example:
+        >>> from functools import lru_cache
+        >>> @hookable
+        ... def square(n):
+        ...     return n * n
+        >>> cache = square.around(around.wrap(lru_cache))
+        >>> square(3), square(3), cache.decorated(square).cache_info().hits
+        (9, 9, 1)
+    """
+    from ._decorators import Wrap
+
+    return Wrap(decorator)
+
+
+def using(manager: Manager | Callable[..., Manager], /) -> Using:
+    """Return an around hook that runs the call inside a context manager, sync or async: a span, a lock, a transaction.
+
+    If the context manager swallows an exception, the result is None.
+
+    Args:
+        manager: A context manager that may be entered again and again, such as a lock; or what makes one for each
+            call, and asks for arguments of the call by name.
+
+    Raises:
+        HookTypeError: It makes no context managers; or, when the hook is added, they cannot work on such a target.
+
+    Example:
+        >>> import contextlib
+        >>> @hookable
+        ... def load(key):
+        ...     return {"a": 1}[key]
+        >>> hook = load.around(around.using(contextlib.suppress(KeyError)))
+        >>> load("a"), load("b")
+        (1, None)
+    """
+    from ._managers import Using
+
+    return Using(manager)
+
+
+def _around() -> Any:
+    marker = _marker("around", "an around hook")
+    marker.wrap, marker.using = wrap, using
+    return marker
+
+
 pre: Marker = _marker("pre", "a pre hook")
-around: Marker = _marker("around", "an around hook")
+around: AroundMarker = _around()
 on: Marker = _marker("on", "a subscriber of an event; in a plugin, without a name, of the event named as the method is")
 item: Marker = _marker("item", "an item hook, for generators")
 exception: ExceptionMarker = _marker("exception", "an exception hook, for the types that are named or for `Exception`")
@@ -91,7 +162,7 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
 
     def decorate(method: Any) -> Any:
         function = _function_of(method)
-        if not isinstance(function, FunctionType):
+        if not isinstance(function, (FunctionType, Maker)):
             raise WeaveError(
                 f"{brief(method)} cannot be marked {kind!r}: it is not a method; put the mark on a function"
             )
@@ -112,11 +183,16 @@ def _mark(kind: Kind, args: tuple[Any, ...], options: Options) -> Any:
 def marks_of(value: Any) -> tuple[Mark, ...]:
     """Return the marks of a function or method, from the top down."""
     function = _function_of(value)
-    return function.__dict__.get(MARKS, ()) if isinstance(function, FunctionType) else ()
+    return function.__dict__.get(MARKS, ()) if isinstance(function, (FunctionType, Maker)) else ()
 
 
 def marked(aspect: object) -> list[tuple[Mark, Callable[..., Any]]]:
-    """Return the marked methods of an aspect in the order in which they are written, those of base classes first."""
+    """Return the marked methods of an aspect in the order in which they are written, those of base classes first.
+
+    A hook that is made for each mount point, such as one of `aspecthook.aspects`, is an aspect by itself.
+    """
+    if isinstance(aspect, Maker):
+        return [(Mark(aspect.kind, None, (), {}), aspect)]
     return [
         (mark, getattr(aspect, name))
         for name in attribute_names(aspect)

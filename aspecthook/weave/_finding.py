@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, cast, final
 from aspecthook._core.law.callables import code_of
 from aspecthook._errors import WeaveError, plural, qualified
 
-from ._imports import is_being_imported
+from ._imports import is_being_imported, is_running
 from ._libraries import library_of
 from ._members import find, is_excluded, modules, path_of, public
 from ._pointcut import Pointcut, Term
@@ -64,7 +64,7 @@ class Search:
         for module in modules(term):
             if not everywhere and module is not imported:
                 continue
-            unfinished = is_being_imported(module) and module is not imported
+            unfinished = is_running(module) or (is_being_imported(module) and module is not imported)
             try:
                 spots = list(self._in_module(term, module, plan))
             except WeaveError:

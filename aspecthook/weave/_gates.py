@@ -84,7 +84,7 @@ class Heir:
 class Claim:
     """The calls for which one weaving wants a hook to act; all, if `heir` and `blocks` are None."""
 
-    __slots__ = ("blocks", "heir", "paused", "watch")
+    __slots__ = ("alone", "blocks", "heir", "paused", "watch")
 
     def __init__(self, heir: Heir | None, blocks: Blocks | None, *, paused: bool = False) -> None:
         self.heir = heir
@@ -92,6 +92,8 @@ class Claim:
         self.paused = paused
         # A reference to the class of the heir, which ends the claim when the class is gone.
         self.watch: weakref.ref[type[Any]] | None = None
+        # The claims on a hook that nobody else claims: one tuple for all such hooks.
+        self.alone: tuple[Claim, ...] = (self,)
 
 
 def gate(claims: Sequence[Claim], signature: Signature) -> Gate | None:

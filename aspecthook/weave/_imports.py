@@ -55,8 +55,37 @@ def unwatch(watcher: Watcher) -> None:
 
 def is_being_imported(module: ModuleType) -> bool:
     """Whether the import of a module has begun and not ended."""
-    spec = object.__getattribute__(module, "__dict__").get("__spec__")  # without loading a lazy module
-    return bool(getattr(spec, "_initializing", False))
+    space = object.__getattribute__(module, "__dict__")  # without loading a lazy module
+    return is_running(module) or bool(getattr(space.get("__spec__"), "_initializing", False))
+
+
+# Modules that are run rather than imported, `__main__`: who runs them says what they have defined, and when.
+
+_running: tuple[str, ...] = ()
+
+
+def is_running(module: ModuleType) -> bool:
+    """Whether a module is run, and what is missing in it may still be defined."""
+    return bool(_running) and object.__getattribute__(module, "__dict__").get("__name__") in _running
+
+
+def begin_running(name: str) -> None:
+    """Take a module for one that will define what it lacks."""
+    global _running  # noqa: PLW0603  # one tuple, replaced before the module runs and once it has defined all
+    _running = (*_running, name)
+
+
+def look_again(name: str) -> None:
+    """Notify the watchers that a module which is run has defined something."""
+    _notify(name)
+
+
+def end_running(name: str) -> None:
+    """Take a module for one that has defined all it will, and notify the watchers."""
+    global _running  # noqa: PLW0603  # likewise
+    if name in _running:
+        _running = tuple([one for one in _running if one != name])
+        _notify(name)
 
 
 def _notify(name: str) -> None:

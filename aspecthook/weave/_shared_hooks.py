@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast, final
 
 from aspecthook._core.law.callables import identity
-from aspecthook._core.law.hook import Hook
+from aspecthook._core.law.hook import Hook, Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
@@ -52,10 +52,10 @@ def _comparable(name: str, value: Any) -> object:
 class SharedHook:
     """One hook on a mount point, and the claims of the weavings that want it there."""
 
-    __slots__ = ("__weakref__", "_claims", "_key", "_mount", "hook")
+    __slots__ = ("__weakref__", "_claims", "_mount", "hook", "key")
 
     def __init__(self, key: object, mount: MountPoint, hook: Hook) -> None:
-        self._key = key
+        self.key = key
         self._mount = weakref.ref(mount)
         self.hook = hook
         self._claims: tuple[Claim, ...] = ()
@@ -74,7 +74,7 @@ class SharedHook:
 
     def hold(self, claim: Claim) -> None:
         """Add the claim of one more weaving; under the lock."""
-        self._claims = (*self._claims, claim)
+        self._claims = (*self._claims, claim) if self._claims else claim.alone
         cls = claim.heir.cls() if claim.heir is not None else None
         if cls is not None:
             shared: weakref.ref[SharedHook] = weakref.ref(self)
@@ -107,8 +107,7 @@ class SharedHook:
         self.hook.remove()
         if mount is not None:
             mount.tidy()
-            if mount.woven and mount.woven.get(self._key) is self:
-                del mount.woven[self._key]
+            _replace(mount, self)
         self._claims = ()  # last, so that an interrupted release can be repeated
 
     def release_gone(self, watch: object) -> None:
@@ -135,8 +134,23 @@ def _release(shared: weakref.ref[SharedHook], watch: object) -> None:
 
 def is_woven(mount: MountPoint, wanted: Wanted, *, again: bool) -> bool:
     """Whether a hook is on a mount point already; under the lock."""
-    found = None if again or not mount.woven else mount.woven.get(wanted.key)
-    return found is not None and bool(found.attached)
+    found = None if again else _found(mount, wanted.key)
+    return found is not None and found.attached
+
+
+def _found(mount: MountPoint, key: object) -> SharedHook | None:
+    woven: tuple[SharedHook, ...] = mount.woven
+    return next((shared for shared in woven if shared.key == key), None)
+
+
+def _replace(mount: MountPoint, older: SharedHook | None, *newer: SharedHook) -> None:
+    """Store a shared hook in place of another; a finalizer may store one meanwhile."""
+    while True:
+        before = mount.woven
+        after = (*[shared for shared in before if shared is not older], *newer)
+        if mount.woven is before:
+            mount.woven = after
+            return
 
 
 def acquire(
@@ -146,34 +160,34 @@ def acquire(
     *,
     again: bool,
     put: Callable[[], Hook] | None = None,
-) -> SharedHook:
+) -> SharedHook | None:
     """Put a hook on a mount point for one weaving, or add its claim to the hook that is there; under the lock.
 
-    The hook is made, unless `put` puts one there that exists already.
+    None: there is no hook for this mount point. The hook is made, unless `put` puts one there that exists already.
 
     Raises:
         AspecthookError: The hook is refused.
     """
     key = (wanted.key, object()) if again else wanted.key
     before = mount.members
-    woven: dict[object, SharedHook] = {}
-    if mount.woven is None:
-        mount.woven = woven
     try:
-        found = mount.woven.get(key)
+        found = _found(mount, key)
         if found is None or not found.attached:
             closed = gate([claim], mount.site().signature)
             if put is not None:
                 hook = put()
             else:
+                if isinstance(wanted.function, Maker) and not wanted.function.fits(mount):
+                    return None
                 hook = mount.add_hook(wanted.kind, wanted.function, wanted.types, wanted.options, closed)
-            found = mount.woven[key] = SharedHook(key, mount, hook)
+            shared = SharedHook(key, mount, hook)
+            _replace(mount, found, shared)
         else:
+            shared = found
             mount.ensure()
-        shared = cast("SharedHook", found)
         shared.hold(claim)
     except BaseException:  # an interrupt may come between any two steps
-        found = mount.woven.get(key)
+        found = _found(mount, key)
         if found is not None:
             found.release(claim)
         made = identity(mount.unbound(wanted.function))

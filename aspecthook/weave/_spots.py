@@ -36,7 +36,7 @@ from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._foreign.carrier import style_of
 from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
-from aspecthook._foreign.proxy import Binding, bind
+from aspecthook._foreign.proxies import Binding, bind, load_proxies
 
 from ._gates import Heir
 from ._inherited import calls_meant
@@ -194,6 +194,7 @@ def _of_instance(function: FunctionType, instance: object, label: str) -> Spot:
 
 
 def _aliased(value: Any, label: str, place: tuple[ModuleType, str]) -> Spot:
+    load_proxies()
     return Spot(id(value), value, lambda: mount_in_module(value, label), loose=True, place=place)
 
 
@@ -239,6 +240,7 @@ def _in_class(member: Member, cls: type[Any]) -> Spot:
     inner = bind(value, None, cls) if binding != "read" else None
     _refuse_streams(inner, member)
     key = (id(cls), member.name)
+    load_proxies()
     function = getattr(value, "__func__", value)
     mount = partial(mount_in_class, value, cls, member.name, member.label, binding)
     return Spot(key, function, mount, loose=True)

@@ -37,10 +37,9 @@ Scope: TypeAlias = Literal["everywhere", "context"]
 _Key: TypeAlias = tuple[object, int]  # a spot, and the number of a wanted hook
 
 
-class _Piece(NamedTuple):
-    """One hook on one spot."""
+class _Own(NamedTuple):
+    """What a piece has that most have not."""
 
-    shared: SharedHook
     claim: Claim
     mount: MountPoint | None  # kept here if nothing else keeps it
 
@@ -67,7 +66,8 @@ class Weaving:
         self._shown = ", ".join(dict.fromkeys(map(shown, targets)))
         self._plans = plans
         self._again = again
-        self._pieces: dict[_Key, _Piece] = {}
+        self._pieces: dict[_Key, SharedHook] = {}  # one hook on one spot each
+        self._own: dict[_Key, _Own] = {}  # by the same keys
         self._numbers: dict[object, int] = {}  # of the wanted hooks, by what tells them apart
         self._limit = 16  # of pieces; beyond it, those whose functions are gone are dropped
         self._found: set[Term] = set()  # the terms that have chosen something, or never will
@@ -89,13 +89,13 @@ class Weaving:
     @property
     def mounts(self) -> tuple[MountPoint, ...]:
         """The mount points that carry the hooks, without those whose functions are gone."""
-        found = [piece.shared.mount for piece in list(self._pieces.values())]
+        found = [shared.mount for shared in list(self._pieces.values())]
         return tuple({id(mount): mount for mount in found if mount is not None}.values())
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The handles of the hooks."""
-        return tuple(dict.fromkeys(piece.shared.hook for piece in list(self._pieces.values())))
+        return tuple(dict.fromkeys(shared.hook for shared in list(self._pieces.values())))
 
     @property
     def state(self) -> State:
@@ -168,8 +168,12 @@ class Weaving:
         self._gone = True  # last, so that an interrupted removal can be repeated
 
     def _release(self) -> None:
-        for piece in list(self._pieces.values()):
-            piece.shared.release(piece.claim)
+        for key, shared in list(self._pieces.items()):
+            shared.release(self._claim_on(key))
+
+    def _claim_on(self, key: _Key) -> Claim:
+        own = self._own.get(key)
+        return self._claim if own is None else own.claim
 
     def pause(self) -> None:
         """Disable the hooks in all threads, until `resume`. A hook that another weaving shares still acts for it."""
@@ -184,8 +188,8 @@ class Weaving:
         self._paused = self._claim.paused = paused
 
         def pause() -> None:
-            for piece in list(self._pieces.values()):
-                piece.shared.pause(piece.claim, paused=paused)
+            for key, shared in list(self._pieces.items()):
+                shared.pause(self._claim_on(key), paused=paused)
 
         with_index(pause)
 
@@ -336,23 +340,25 @@ class Weaving:
 
         with_index(put)
         if len(self._pieces) > self._limit:
-            self._pieces = {key: piece for key, piece in self._pieces.items() if piece.shared.mount is not None}
+            self._pieces = {key: shared for key, shared in self._pieces.items() if shared.mount is not None}
+            self._own = {key: own for key, own in self._own.items() if key in self._pieces}
             self._limit = 2 * len(self._pieces) + 16
 
     @under_lock
     def _take_back(self, done: list[_Key]) -> None:
         for key in done:
-            piece = self._pieces.pop(key, None)
-            if piece is not None:
-                piece.shared.release(piece.claim)
+            shared = self._pieces.pop(key, None)
+            if shared is not None:
+                shared.release(self._claim_on(key))
+                self._own.pop(key, None)
 
     def _put(self, plan: Plan, spot: Spot, done: list[_Key], replays: dict[_Key, Callable[[], None]]) -> None:
         for place, wanted in enumerate(plan.wanted):
             # A spot that two terms or two marks mean gets the same hook once.
             number = self._numbers.setdefault((wanted.key, place) if self._again else wanted.key, len(self._numbers))
             key = (spot.key, number)
-            piece = self._pieces.get(key)
-            if key not in replays and (piece is None or piece.shared.mount is None):
+            shared = self._pieces.get(key)
+            if key not in replays and (shared is None or shared.mount is None):
                 done.append(key)
                 mount = spot.mount()
                 if mount.replays(wanted.kind) and not is_woven(mount, wanted, again=self._again):
@@ -367,7 +373,13 @@ class Weaving:
     ) -> None:
         claim = self._claim if spot.heir is None else Claim(spot.heir, self._blocks, paused=self._paused)
         shared = acquire(mount, wanted, claim, again=self._again, put=put)
-        self._pieces[key] = _Piece(shared, claim, mount if spot.loose else None)
+        if shared is None:
+            return
+        if spot.loose or claim is not self._claim:
+            self._own[key] = _Own(claim, mount if spot.loose else None)
+        else:
+            self._own.pop(key, None)  # of a function that is gone, which had the same key
+        self._pieces[key] = shared
 
     def _replay(self, key: _Key, spot: Spot, mount: MountPoint, wanted: Wanted) -> None:
         """Replay past calls to a subscriber, without the lock, and then add it."""

@@ -81,6 +81,11 @@ def explained(function: Any) -> str:
     return file.getvalue()
 
 
+def source_of(function: Any) -> str:
+    """Return what `explain` prints, without the table of the hooks above it."""
+    return "".join([line for line in explained(function).splitlines(keepends=True) if not line.startswith("#")])
+
+
 # explain
 
 
@@ -103,9 +108,17 @@ def test_explain_shows_each_hook_with_its_name_file_and_line_beside_the_line_tha
 
 def test_explain_names_the_mount_point_and_writes_the_head_of_the_target(f: Any) -> None:
     f.pre(clamp)
-    header, head, *_ = explained(f).splitlines()
-    assert header == "# shop:price, 1 hook"
-    assert head == "def price(item, qty):"
+    assert explained(f).splitlines()[0] == "# shop:price, 1 hook"
+    assert source_of(f).splitlines()[0] == "def price(item, qty):"
+
+
+def test_explain_shows_the_table_of_the_hooks_that_act_above_the_source(f: Any) -> None:
+    f.pre(clamp, priority="HIGH")
+    f.post(report, before="gone")
+    assert explained(f) == "".join([f"# {line}\n" for line in str(hooks(f)).splitlines()]) + source_of(f)
+    hooks(f).set_paused((hooks(f)["report"],), paused=True)
+    assert "# shop:price, 1 hook\n" in explained(f) and "report" not in explained(f)
+    assert "paused" in str(hooks(f))
 
 
 def test_explained_source_is_python(f: Any) -> None:
@@ -345,7 +358,7 @@ def test_functions_that_share_a_template_each_show_the_names_of_their_own_parame
         with pytest.raises(TypeError, match=rf"^price\(\) missing 1 required positional argument: '{first}'$"):
             f()
     assert str(inspect.signature(f)) == f"({first}, *, {second}=2)"
-    assert explained(f).splitlines()[1] == f"def price({first}, *, {second}):"
+    assert source_of(f).splitlines()[0] == f"def price({first}, *, {second}):"
     session = pdb.Pdb(stdin=io.StringIO("args\nquit\n"), stdout=(printed := io.StringIO()))
     session.runcall(f, "tea")
     assert f"{first} = 'tea'\n{second} = 2\n" in printed.getvalue()
@@ -467,7 +480,7 @@ def test_explain_prints_the_source_that_tracebacks_show(f: Any) -> None:
     f.pre(clamp)
     f.around(timed)
     f("tea")
-    _, source = explained(f).split("\n", 1)
+    source = source_of(f)
     assert source == "".join(linecache.getlines(f.__code__.co_filename))
 
 
@@ -631,6 +644,6 @@ def test_completion_of_a_mount_point_shows_what_a_user_may_use() -> None:
     def f(x: int) -> int:
         return x
 
-    public = {"add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove"}
+    public = {"add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove"}
     assert set(dir(hooks(f))) == public | {"pre", "around", "on", "item", "exception", "post", "always"}
     assert all(hasattr(hooks(f), name) for name in dir(hooks(f)))

@@ -414,18 +414,19 @@ def test_unknown_names_in_before_and_after_are_printed_with_the_nearest_name(poi
     point.post(lambda: None, name="cleanup")
     lines = str(point).splitlines()
     assert lines[0].endswith(":counted, 3 hooks")
-    assert [line.strip() for line in lines if line.startswith("    ")] == [
+    assert [line.strip() for line in lines if line.startswith("      ")] == [
         "before='audti': no pre hook has that name; did you mean 'audit'?",
         "after='cleanup': no pre hook has that name; post hooks do, which run by themselves",
         "after='gone': no pre hook has that name",
     ]
-    assert [line.partition(" (")[0] for line in lines[1:] if not line.startswith("    ")] == [
-        "  pre hook 'log'",
-        "  pre hook 'audit'",
-        "  post hook 'cleanup'",
+    assert [line.split()[1:3] for line in lines[2:] if not line.startswith("      ")] == [
+        ["pre", "log"],
+        ["pre", "audit"],
+        ["post", "cleanup"],
     ]
+    assert "before='audti' (?) before='audit' after='cleanup' (?)" in lines[2] and "after='gone' (?)" in str(point)
     point.pre(gone)
-    assert "gone'" not in str(point).replace("hook 'gone'", "")
+    assert "gone' (?)" not in str(point) and "gone':" not in str(point)
 
 
 def test_a_name_of_a_hook_of_the_function_is_borne_for_those_of_an_instance() -> None:
@@ -436,5 +437,5 @@ def test_a_name_of_a_hook_of_the_function_is_borne_for_those_of_an_instance() ->
     shop = Shop()
     hooks(Shop.sell).pre(lambda: None, name="audit")
     hooks(shop.sell).pre(lambda: None, name="log", before="audit", after="adit")
-    assert "before" not in str(hooks(shop.sell))
+    assert "before='audit' after='adit' (?)" in str(hooks(shop.sell))
     assert "after='adit': no pre hook has that name; did you mean 'audit'?" in str(hooks(shop.sell))

@@ -93,7 +93,7 @@ def test_a_tape_is_stopped_at_the_end_and_a_failed_test_shows_its_tree(shop):
                 assert_calls(tape, "checkout", called("price", item="rice"))
             def test_then():
                 kit_shop.price("tea")
-                assert kept[0].call_count == 2
+                assert len(kept[0]) == 2
         """),
         passed=1,
         failed=1,
@@ -109,7 +109,7 @@ def test_spies_are_tapes_of_their_own(shop):
             price, charge = spy("kit_shop:price"), spy(kit_shop.charge, when=lambda amount: amount > 3)
             kit_shop.checkout(["tea"])
             kit_shop.checkout(["tea", "rice"])
-            assert (price.call_count, charge.call_count) == (3, 1)
+            assert (len(price), len(charge)) == (3, 1)
             assert charge.last.arguments == {"amount": 5.0} and charge.last.result == "paid"
         def test_then():
             assert not hasattr(kit_shop.price, "hooks")
@@ -896,7 +896,7 @@ def test_the_order_of_tests_does_not_matter(shop):
             assert kit_shop.price("tea") == 2.5
             weave("kit_shop:price", post=lambda result: result + turn)
             seen = spy("kit_shop:price")
-            assert kit_shop.price("tea") == 2.5 + turn and seen.call_count == 1
+            assert kit_shop.price("tea") == 2.5 + turn and len(seen) == 1
         """
     backwards = "def pytest_collection_modifyitems(items):\n    items.reverse()\n"
     outcome(shop(text, "--hook-leaks=error"), passed=4)

@@ -64,10 +64,11 @@ def interpreted(target: Target) -> Any:
     members = tuple(mount)
     original = mount.place.original if mount.place is not None else target.function
 
-    def found(kind: str, function: object) -> Any:
-        return next((one for one in members if one.kind == kind and one.function is function), None)
+    class Found(Site):
+        def find(self, kind: str, function: object) -> Any:
+            return next((one for one in members if one.kind == kind and one.function is function), None)
 
-    site = Site(mount.name, mount.code(), lambda: target.function, found)
+    site = Found(mount.name, mount.code(), lambda: target.function)
     laws = {
         "coroutine": _law_async.run,
         "generator": _law.generate,

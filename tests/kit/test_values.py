@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from aspecthook import hookable, hooks, weave
-from aspecthook.testing import Called, Candidate, LawError, Tape, assert_calls, assert_order, called, run_laws, trace_of
+from aspecthook.testing import Candidate, LawError, Tape, assert_calls, assert_order, called, run_laws, trace_of
 from aspecthook.testing._calls import Given
 from aspecthook.testing._inject import Injection
 
@@ -108,8 +109,16 @@ def test_a_repr_that_raises_or_is_huge_is_shown_in_short(show: Callable[[Any], s
 
 def test_calls_that_are_deep_in_each_other_are_drawn() -> None:
     # Each level was a generator in the one above, and looked through all calls: a `RecursionError` after a second.
-    tape = Tape()
-    for depth in range(1_500):
-        tape.calls.append(Called("deep", {"depth": depth}, ended=True, parent=tape.calls[-1] if depth else None))
+    def deep(depth: int) -> None:
+        if depth:
+            deep(depth - 1)
+
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    try:
+        with Tape().record(deep) as tape:
+            deep(1_499)
+    finally:
+        sys.setrecursionlimit(before)
     assert tape.last.depth == 1_499
-    assert str(tape).splitlines()[-1] == f"{'  ' * 1_499}deep(depth=1499) -> None"
+    assert tape.lines(times=False)[-1] == f"{'  ' * 1_499}deep(depth=0) -> None"

@@ -882,10 +882,10 @@ MEMBERSHIP = [
         "membership",
         "_core/mount/members.py",
         """        self.check_order(hook)
-        self.mentions.count(hook, 1)
+        self.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
 """,
-        """        self.mentions.count(hook, 1)
+        """        self.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
         self.check_order(hook)
 """,

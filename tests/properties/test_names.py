@@ -48,7 +48,7 @@ def test_linked_code_is_what_the_compiler_makes_of_the_source_that_is_shown(
         place, chain, signature = mount.place, mount.chain(), mount.site().signature
         assert place is not None
         found = template(signature, chain, weak=place.weak)
-        _, _, shown = mount.explain().partition("\n")
+        shown = "".join([line for line in mount.explain().splitlines(keepends=True) if not line.startswith("#")])
         text = found.text
         named = Text(
             shown,

@@ -263,14 +263,12 @@ class World:
         place = mount.place
         original = place.original if place is not None else self.target
         real = mount.site()
-        site = Site(
-            mount.name,
-            plain,
-            lambda: self.target,
-            lambda kind, function: _find(members, kind, function),
-            mount.emission,
-            real.record,
-        )
+
+        class Found(Site):
+            def find(self, kind: str, function: object) -> Any:
+                return next((hook for hook in members if hook.kind == kind and hook.function is function), None)
+
+        site = Found(mount.name, plain, lambda: self.target, mount.emission, real.record)
         law = (_law.run, _law_async.run, _law.generate, _law_async.generate)[STYLES.index(self.scenario.style)]
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -330,10 +328,6 @@ class World:
         else:
             _finish(stream.aclose())
         return "driven"
-
-
-def _find(members: tuple[Any, ...], kind: str, function: object) -> Any:
-    return next((hook for hook in members if hook.kind == kind and hook.function is function), None)
 
 
 def _bound(signature: Signature, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -231,7 +231,7 @@ OPENING += [("occupy", "occupancy.py")]
 OPENING += [("put", "copies.py"), ("wrap", "copies.py")]
 
 
-@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "order.py"), ("hold", "_shared_hooks.py")])
+@pytest.mark.parametrize(("name", "file"), [*OPENING, ("count", "members.py"), ("hold", "_shared_hooks.py")])
 def test_an_interrupted_weaving_leaves_nothing(name: str, file: str) -> None:
     # The mark of the mount point stayed in the function's __dict__.
     code = json.dumps.__code__

@@ -572,7 +572,7 @@ def outer(): in_thread(inner)
 def inner(): ...
 with Tape().record(outer).record(inner) as tape:
     outer()
-assert [call.depth for call in tape.calls] == [0, 0]
+assert [call.depth for call in tape] == [0, 0]
 """
     done = subprocess.run(
         [sys.executable, "-X", "thread_inherit_context=1", "-c", program], capture_output=True, text=True, check=False

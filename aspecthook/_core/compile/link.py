@@ -170,7 +170,7 @@ class Linker:
         values = template.library.copy()
         for pin, role in template.open_pins:
             values[pin] = self._value(role, chain, facts)
-        key = (template, *[id(values[pin]) for pin in template.fixed])
+        key = None if codes is None else (template, *[id(values[pin]) for pin in template.fixed])
         code = None if codes is None else codes.get(key)
         filename = file_name(self.name) if code is None else code.co_filename
         if template.layers is not None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import linecache  # here: an import while a hook is added breaks under a signal handler that imports too (CPython 3.11)
 import weakref
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import count
 from sys import version, version_info
 from types import CodeType
 
 from aspecthook._core.law.callables import code_of
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
 from aspecthook._core.law.signature import is_plain
 from aspecthook._errors import printable
@@ -33,8 +35,8 @@ IMMORTAL_CONSTANTS = FREE_THREADED and version_info < (3, 14)
 
 _numbers = count(1)
 
-# A hook as the source shows it: its kind, its name, and its code for file and line.
-Origin = tuple[str, str, "CodeType | None"]
+# A hook as the source shows it: its kind, its name, its file ("" if it has none) and its line.
+Origin = tuple[str, str, str, int]
 
 # On free-threaded builds, the file names of code that is gone, by what stands before their number: they are immortal,
 # so new code of the same label uses them again. And the entries of code that lives, which may be hidden meanwhile.
@@ -88,7 +90,19 @@ def file_name(label: str) -> str:
 
 def origins_of(chain: Chain) -> tuple[Origin, ...]:
     """Return how the source shows the hooks of a chain, which keeps none of them alive."""
-    return tuple([(hook.kind, hook.name, code_of(hook.function)) for hook in chain.everything()])
+    return _shared(tuple([_origin(hook) for hook in chain.everything()]))
+
+
+def _origin(hook: Hook) -> Origin:
+    code = code_of(hook.function)
+    file, line = ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
+    return hook.kind, hook.name, file, line
+
+
+@lru_cache(1024)
+def _shared(origins: tuple[Origin, ...]) -> tuple[Origin, ...]:
+    """Return one tuple for all that are equal: functions that are woven together have the same hooks."""
+    return origins
 
 
 def render(text: Text, names: tuple[str, ...], name: str, origins: tuple[Origin, ...]) -> str:
@@ -106,8 +120,8 @@ def render(text: Text, names: tuple[str, ...], name: str, origins: tuple[Origin,
 
 
 def _place_of(origin: Origin) -> str:
-    name, code = printable(origin[1]), origin[2]
-    return f"{name}, {printable(code.co_filename.rpartition('/')[2])}:{code.co_firstlineno}" if code else name
+    _, name, file, line = origin
+    return f"{printable(name)}, {printable(file.rpartition('/')[2])}:{line}" if file else printable(name)
 
 
 @final

@@ -35,18 +35,16 @@ class Described(Protocol):
         ...
 
 
-@final
 class Site:
     """What generated code and messages need to know of a mount point."""
 
-    __slots__ = ("find", "fits", "function", "label", "model", "provides", "record", "shown", "signature")
+    __slots__ = ("fits", "function", "label", "model", "provides", "record", "signature")
 
     def __init__(
         self,
         label: str,
         model: CodeType,
         function: Callable[[], Callable[..., object] | None],
-        find: Callable[[str, object], Described | None],
         emission: Emission | None = None,
         record: Record | None = None,
     ) -> None:
@@ -55,15 +53,19 @@ class Site:
         self.signature = Signature.of(model, emission)
         # Returns the mounted function; None once it is gone.
         self.function = function
-        # Returns the hook of a kind that a function is here, for messages.
-        self.find = find
         # Records the calls of an event that replays them.
         self.record = record
         self.fits: Fits | None = None
         # Paths of attributes of the first argument, by the names under which hooks may ask for them.
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
-        # Returns the parameters that `inspect.signature` shows, if they are not those of the code.
-        self.shown: Callable[[], Shown | None] = _nothing_shown
+
+    def find(self, kind: str, function: object) -> Described | None:  # noqa: ARG002  # a subclass looks for it
+        """Return the hook of a kind that a function is here, for messages."""
+        return None
+
+    def shown(self) -> Shown | None:
+        """Return the parameters that `inspect.signature` shows; None if they are those of the code."""
+        return None
 
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
         """Return the arguments of a call by the names that `inspect.signature` shows."""
@@ -75,10 +77,6 @@ class Site:
         """Return the names of the parameters, as `inspect.signature` shows them."""
         shown = self.shown()
         return self.signature.names if shown is None else shown.names
-
-
-def _nothing_shown() -> None:
-    """Return None: the parameters that are shown are those of the code."""
 
 
 @final

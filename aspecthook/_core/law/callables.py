@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from types import BuiltinFunctionType, BuiltinMethodType, CodeType, FunctionType, MethodType
 
-from aspecthook._errors import printable
+from aspecthook._errors import article, printable
 from aspecthook._hints import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from .signature import ASYNC_GENERATOR, COROUTINE, GENERATOR, VARARGS, VARKEYWORDS
@@ -52,6 +52,8 @@ def code_of(function: object) -> CodeType | None:
     """Return the code that a callable runs, as its author wrote it; None if it is not Python code."""
     inner = unwrap(function)
     if type(inner) is not FunctionType:
+        if CODE in getattr(inner, "__dict__", ()):
+            return cast("CodeType | None", getattr(inner, CODE))
         owner: Any = inner if isinstance(inner, type) else type(inner)
         inner = owner.__init__ if isinstance(inner, type) else getattr(owner, "__call__", None)  # noqa: B004
         if type(inner) is not FunctionType:
@@ -186,6 +188,12 @@ def flavour_of(function: Callable[..., object]) -> Flavour:
     if flags & ASYNC_GENERATOR:
         return "async generator"
     return "generator" if flags & GENERATOR else "plain"
+
+
+def a_function(flavour: Flavour) -> str:
+    """Return a flavour as messages call such a function."""
+    word = {"plain": "plain", "async": "coroutine"}.get(flavour, flavour)
+    return f"{article(word)} {word} function"
 
 
 def _flavour_of_object(value: Any) -> Flavour:

@@ -10,13 +10,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import count
+from types import FunctionType
 
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 from aspecthook._hints import Any, NamedTuple, Protocol, Self, final
 
 from .asks import Asker, Asks, check_flavour, plain_asks, resolve
 from .call import Site
-from .callables import code_of, flavour_of, identity, name_of, who_is
+from .callables import CODE, code_of, flavour_of, identity, name_of, unwrap, who_is
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Handle, Options, key_of, read, read_name, several
@@ -63,6 +64,54 @@ def check_options(kind: Kind, function: Callable[..., Any], options: Options, la
         HookOptionError: An option has a value that it cannot have.
     """
     read(options, Who(label, kind, read_name(options, function, kind, label), function))
+
+
+class Maker:
+    """The base of what is added as a hook and makes the function that runs, for each mount point anew."""
+
+    kind: Kind = "around"
+    # Where its hooks go in the chain; it may be before or after all that users can name.
+    priority: int | None = None
+    __name__: str
+
+    def __init__(self, given: object) -> None:
+        path: object = getattr(unwrap(given), "__qualname__", None)
+        self.__name__ = name_of(given)
+        if isinstance(path, str) and "<lambda>" not in path:
+            # Of what `retry(...)` returns, the function that made it: its own is `retry.<locals>.wrap`.
+            self.__name__ = printable(path.partition(".<locals>")[0].rpartition(".")[2])
+        self.__dict__[CODE] = code_of(given)
+
+    def fits(self, mount: Owner) -> bool:  # noqa: ARG002  # for those that a weaving may leave out
+        """Whether a mount point that is woven gets this hook."""
+        return True
+
+    def make(self, mount: Owner, who: object) -> Callable[..., Any]:
+        """Return the function that runs as the hook at a mount point; `who` names it in messages.
+
+        Raises:
+            HookTypeError: It could never work there.
+        """
+        raise NotImplementedError
+
+    def dress(self, made: FunctionType) -> FunctionType:
+        """Let a function that was made be known by what made it; return the function."""
+        made.__name__ = made.__qualname__ = self.__name__
+        setattr(made, CODE, self.__dict__[CODE])
+        setattr(made, _MAKER, self)
+        return made
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        raise HookTypeError(
+            f"{self.__name__!r} is {article(self.kind)} {self.kind} hook and no decorator; add it to a mount point, as "
+            f"in f.{self.kind}(hook) or weave('shop:price', {self.kind}=hook)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} hook {self.__name__!r}>"
+
+
+_MAKER = "__aspecthook_maker__"
 
 
 class Owner(Protocol):
@@ -186,16 +235,18 @@ class Hook(Handle):
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
         # The key of its callable.
-        self.identity = identity(self.function)
-        self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
+        self.identity = _shared(identity(self.function))
+        of_instance = self.function is not function
         self.priority = conditions.priority
+        self.function = self._made(self.function, mount, who)
+        self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
         self.before, self.after = conditions.before, conditions.after
         self.isolate = conditions.isolate
         self.when = conditions.when
         self.when_key = None if self.when is None else identity(self.when)
         counts = conditions.times, conditions.every, conditions.reentrant
         self.guard = None if counts == (None, None, True) else Guard(*counts, self)
-        self._resolve(site, who, of_instance=self.function is not function)
+        self._resolve(site, who, of_instance=of_instance)
         self.when_asks: Asks | None = None
         self.when_awaits = False
         if self.when is not None:
@@ -214,6 +265,17 @@ class Hook(Handle):
         else:
             self.set_gate(gate)
 
+    def _made(self, function: Callable[..., Any], mount: Owner, who: Who) -> Callable[..., Any]:
+        """Return the function that runs: what was added, or what that makes for this mount point."""
+        if not isinstance(function, Maker):
+            return function
+        if self.kind != function.kind:
+            kind = function.kind
+            raise HookTypeError(f"{who} is made to be {article(kind)} {kind} hook; add it with .{kind}(...) or {kind}=")
+        if function.priority is not None:
+            self.priority = function.priority
+        return function.make(mount, who)
+
     def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
         """Find out what the hook asks for, and refuse one that could never work here."""
         self.flavour = flavour_of(self.function)
@@ -222,6 +284,8 @@ class Hook(Handle):
         asks = None if of_instance else plain_asks(self.function, self.kind, site)
         if asks is None:
             asks, self.doubts = resolve(self.function, Asker(self.kind, site, who, of_instance=of_instance))
+            if hasattr(self.function, _MAKER):
+                self.doubts = ()  # what it asks for was not chosen by a user
         self.asks = asks
         check_flavour(self.kind, self.function, self.flavour, self.asks, site, who)
         if self.kind == "around" and self.isolate:
@@ -337,9 +401,13 @@ class Hook(Handle):
 
     @property
     def meant(self) -> Callable[..., Any]:
-        """The callable that was added: `function`, unless the hook is weak and the callable is still there."""
+        """The callable that was added: `function`, unless that was made of it, or holds it weakly."""
         owner = self.ref() if self.ref is not None else None
-        return self.function if owner is None else owner if self.inner is None else together(owner, self.inner)
+        if owner is None:
+            found: Callable[..., Any] = getattr(self.function, _MAKER, self.function)
+        else:
+            found = owner if self.inner is None else together(owner, self.inner)
+        return found
 
     @property
     def leaves(self) -> bool:
@@ -386,9 +454,9 @@ class Hook(Handle):
 
 
 @lru_cache(1024)
-def _shared(shape: tuple[object, ...]) -> tuple[object, ...]:
-    """Return one tuple for all that are equal, since most hooks have one of a few shapes."""
-    return shape
+def _shared(key: object) -> Any:
+    """Return one object for all that are equal: most hooks have one of a few shapes, and many the same callable."""
+    return key
 
 
 def _unbound(options: Options, unbound: Callable[[Any], Any]) -> Options:

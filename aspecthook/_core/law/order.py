@@ -127,6 +127,10 @@ class Mentions(dict[object, int]):
         return bool(leads and follows) or not {*hook.keys}.isdisjoint((*hook.before, *hook.after))
 
 
+# Of a mount point whose hooks have mentioned nothing yet; it stays empty.
+NO_MENTIONS = Mentions()
+
+
 @final
 class Chain:
     """The ordered hooks of one mount point, one tuple for each kind; immutable."""

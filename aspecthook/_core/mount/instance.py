@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 
-from aspecthook._core.law.call import Site
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
@@ -21,7 +20,7 @@ from aspecthook._errors import MountError, warn
 from aspecthook._hints import Any, cast, final
 
 from .lock import under_lock
-from .place import Place
+from .place import MountSite, Place
 from .point import MountPoint, mount_of
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -70,7 +69,7 @@ class InstanceMountPoint(MountPoint):
                 f"function itself"
             )
         self.parent = parent
-        self.mentions = parent.mentions
+        self.mentions = parent.own_mentions()
         self._key = id(instance)
         try:
             self.instance = weakref.ref(instance, _Gone(parent, self._key))
@@ -111,7 +110,7 @@ class InstanceMountPoint(MountPoint):
         """Whether somebody else has put their code where ours was."""
         return self.parent.displaced
 
-    def site(self) -> Site:
+    def site(self) -> MountSite:
         if self.instance() is None:
             raise MountError(f"{self.name} is gone: nothing refers to the instance any more")
         return self.parent.site()
@@ -147,14 +146,14 @@ class InstanceMountPoint(MountPoint):
     def reset(self, place: Place | None) -> None:
         """Link the chain again at the next call for this instance."""
         if place is not None:
-            place.instances[self._key] = _InstanceFirst(self, place)
+            place.put_instance(self._key, _InstanceFirst(self, place))
 
     @under_lock
     def bind(self, place: Place) -> Callable[..., Any]:
         """Return the function that runs the calls of this instance."""
         bound = place.bind(self.chain())
         if self.parent.instances.get(self._key) is self:
-            place.instances[self._key] = bound
+            place.put_instance(self._key, bound)
         return bound
 
 

@@ -11,7 +11,7 @@ lock.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -20,7 +20,7 @@ from aspecthook._core.law.call import NOTHING_PROVIDED, Site
 from aspecthook._core.law.hook import EXCEPTION, Gate, Hook
 from aspecthook._core.law.kinds import KINDS, RULES, Kind
 from aspecthook._core.law.options import Adding, Options, key_of
-from aspecthook._core.law.order import Chain, Mentions, arrange
+from aspecthook._core.law.order import NO_MENTIONS, Chain, Mentions, arrange
 from aspecthook._core.law.signature import Emission
 from aspecthook._errors import (
     HookLookupError,
@@ -33,14 +33,21 @@ from aspecthook._errors import (
     printable,
     warn,
 )
-from aspecthook._hints import Any, Unpack, cast
+from aspecthook._hints import TYPE_CHECKING, Any, Unpack, cast
 
-from .adding import KindHooks, check_types, shown_name
+from .adding import KindHooks, check_types
 from .lock import under_lock
+
+if TYPE_CHECKING:
+    from .table import Row
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 _NO_PAUSES: frozenset[object] = frozenset()
+
+
+# What is told of each new hook: a profile that is being made.
+observers: list[Callable[[Members, Hook], None]] = []
 
 
 class Members(Attribute):
@@ -60,15 +67,15 @@ class Members(Attribute):
     def __init__(self, name: str, emission: Emission | None) -> None:
         self.name = name
         self._members: tuple[Hook, ...] = ()
-        self.mentions = Mentions()
+        self.mentions = NO_MENTIONS
         # One object for each `paused()` block that is open.
         self.pauses = _NO_PAUSES
         # Of an event: what it does with its subscribers.
         self.emission = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
-        # What weavings share at this mount point; kept here, so that all of it dies together. None: nothing yet.
-        self.woven: dict[object, Any] | None = None
+        # What weavings share at this mount point; kept here, so that all of it dies together.
+        self.woven: tuple[Any, ...] = ()
 
     # What a subclass decides.
 
@@ -152,12 +159,25 @@ class Members(Attribute):
         return found
 
     def __str__(self) -> str:
-        """Return the hooks, one a line, and what `before` and `after` name that is no hook here."""
-        lines = [f"{self.name}, {plural(len(self._members), 'hook')}"]
-        for hook in self:
-            lines.append(f"  {hook.who}, priority {hook.priority}")
-            lines += [f"    {option}={shown_name(one)}{why}" for option, one, why in self._unmet(hook)]
-        return "\n".join(map(printable, lines))
+        """Return the hooks as a table, in the order in which they run."""
+        from .table import as_text
+
+        return as_text(self._title(len(self)), self.rows(self))
+
+    def _repr_html_(self) -> str:
+        """Return the hooks as a table for notebooks."""
+        from .table import as_html
+
+        return as_html(self._title(len(self)), self.rows(self))
+
+    def _title(self, count: int) -> str:
+        return f"{printable(self.name)}, {plural(count, 'hook')}"
+
+    def rows(self, hooks: Iterable[Hook]) -> list[Row]:
+        """Return hooks as they are shown."""
+        from .table import rows_of
+
+        return rows_of(hooks, self._unmet)
 
     def _unmet(self, hook: Hook) -> Iterator[tuple[str, object, str]]:
         """Yield the names in `before` and `after` of a hook that no hook has, and why."""
@@ -276,7 +296,7 @@ class Members(Attribute):
             return older
         if self.mentions.may_close_cycle(hook):
             self.check_order(hook)
-        self.mentions.count(hook, 1)
+        self.count(hook, 1)
         self._change(lambda: self._store(lambda members: (*members, hook)))
         self.watch(hook)
         return hook
@@ -319,10 +339,23 @@ class Members(Attribute):
                 self._members = after
                 return
 
+    def count(self, hook: Hook, step: int) -> None:
+        """Count what a hook mentions in (1) or out (-1); under the lock."""
+        if not hook.again or hook.before or hook.after:
+            self.own_mentions().count(hook, step)
+
+    def own_mentions(self) -> Mentions:
+        """Return the counts to write to; under the lock."""
+        if self.mentions is NO_MENTIONS:
+            self.mentions = Mentions()
+        return self.mentions
+
     def announce(self, hook: Hook) -> None:
-        """Notify the pytest plugin of a new hook, if pytest has loaded it."""
+        """Notify whoever observes hooks of a new one, and the pytest plugin, if pytest has loaded it."""
         # It imports modules, so this is not under the lock. It is itself loaded into every run of pytest and must not
         # import us, so it is looked up here for each hook.
+        for observe in observers:
+            observe(self, hook)
         hook_added = getattr(sys.modules.get("_aspecthook_pytest"), "hook_added", None)
         if hook_added is not None:
             hook_added(self, hook)
@@ -356,7 +389,7 @@ class Members(Attribute):
         if off:
             self._change(lambda: self._store(lambda members: tuple([hook for hook in members if hook not in gone])))
         for hook in off:
-            self.mentions.count(hook, -1)
+            self.count(hook, -1)
 
     def clear(self) -> None:
         """Remove all hooks."""

@@ -8,19 +8,26 @@ original once the chain is empty.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
 
 from aspecthook._core.compile.copies import Attributes, Witness
 from aspecthook._core.compile.link import Codes, Linker, template
 from aspecthook._core.compile.show import FREE_THREADED, IMMORTAL_CONSTANTS, hide, show_again
 from aspecthook._core.law.call import Site
+from aspecthook._core.law.callables import signature_of
+from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.order import Chain
+from aspecthook._core.law.signature import Emission, Shown, shown_by
+from aspecthook._core.law.weak import is_ending
 from aspecthook._errors import MountError
-from aspecthook._hints import Any, Protocol, final
+from aspecthook._hints import TYPE_CHECKING, Any, Protocol, cast, final
 
 from .lock import under_lock
 from .occupancy import GONE, Occupancy
+
+if TYPE_CHECKING:
+    from aspecthook._core.law.call import Record
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -49,32 +56,89 @@ class Moved:
         self.links: tuple[object, ...] | None = None
 
 
+class Mounted(Protocol):
+    """A mount point, which has places."""
+
+    place: Place | None
+    provides: Mapping[str, str]
+    emission: Emission | None
+
+    def chains(self) -> Iterator[tuple[Hook, ...]]:
+        """Yield the hooks of every chain."""
+        ...
+
+    def arranged(self) -> Chain:
+        """Return the chain that runs now."""
+        ...
+
+
 @final
-class First(Witness):
-    """Called by the stand-in and by stale code: returns the function to run this call with."""
+class MountSite(Site, Witness):
+    """The site of a mount point, which it does not keep alive.
 
-    __slots__ = ("_function", "_place", "_plain")
+    The stand-in and stale code call it: it returns the function to run this call with.
+    """
 
-    def __init__(self, place: Place, function: FunctionType, plain: CodeType) -> None:
-        self._place = weakref.ref(place)
-        self._function = weakref.ref(function)
-        self._plain = plain
+    __slots__ = ("_mount", "_shown")
+
+    def __init__(
+        self,
+        label: str,
+        model: CodeType,
+        function: Callable[[], FunctionType | None],
+        mount: Mounted,
+        record: Record | None,
+        *,
+        wraps: bool,
+    ) -> None:
+        super().__init__(label, model, function, mount.emission, record)
+        self.provides = mount.provides
+        self._mount = weakref.ref(mount)
+        # What `shown` returns, once it has been read.
+        self._shown: tuple[Shown | None] | None = None if wraps else (None,)
+
+    def shown(self) -> Shown | None:
+        """Return the parameters that the function shows; None if they are those of its code. It is read once."""
+        if self._shown is None:
+            mount = self._mount()
+            if mount is None:
+                return None
+            original = None if mount.place is None else mount.place.original
+            self._shown = (shown_by(self._mounted(), self.signature, original, signature_of),)
+        return self._shown[0]
+
+    def find(self, kind: str, function: object) -> Hook | None:
+        """Return the hook of a kind that a function is, for messages."""
+        mount = self._mount()
+        found = [] if mount is None else [hook for hooks in mount.chains() for hook in hooks]
+        return next((hook for hook in found if hook.kind == kind and hook.function is function), None)
+
+    def _mounted(self) -> FunctionType | None:
+        return cast("FunctionType | None", self.function())
+
+    def place(self) -> Place | None:
+        """Return the place whose code calls this; None once it is gone."""
+        mount = self._mount()
+        place = None if mount is None else mount.place
+        while place is not None and place.site is not self:
+            place = place.under
+        return place
 
     def __call__(self) -> Callable[..., Any]:
-        place = self._place()
+        place = self.place()
         return place.current() if place is not None else self._left()
 
     @under_lock
     def _left(self) -> Callable[..., Any]:
         """Return the function as it was; somebody has kept code of ours for longer than the function had hooks."""
-        function = self._function()
+        function = self._mounted()
         if function is None:
             raise MountError(
                 "the function that this code was put into is gone; keep it for as long as you keep its code"
             )
         if any(const is self for const in function.__code__.co_consts):
-            function.__code__ = self._plain
-        return FunctionType(self._plain, function.__globals__, function.__name__, None, function.__closure__)
+            function.__code__ = self.model
+        return FunctionType(self.model, function.__globals__, function.__name__, None, function.__closure__)
 
 
 _makers: dict[tuple[int, bool], CodeType] = {}  # by the number of free variables, and whether there are defaults
@@ -126,15 +190,24 @@ def dressed(copy: FunctionType, function: FunctionType) -> FunctionType:
     return copy
 
 
-class Arranging(Protocol):
-    """The mount point of a place that is open."""
-
-    def arranged(self) -> Chain:
-        """Return the chain that runs now."""
-        ...
+# Of a place that has had none; it stays empty.
+_NO_INSTANCES: dict[int, Callable[..., Any]] = {}
 
 
-_NONE_YET: list[weakref.ref[CodeType]] = []  # stays empty
+@final
+class _TakenOut(weakref.ref[CodeType]):
+    """Code of ours that was taken out of its place, which forgets it once it is gone."""
+
+    __slots__ = ("site",)
+
+    site: MountSite
+
+
+def _forget(taken: Any, ending: Callable[[], bool] = is_ending) -> None:
+    """Called when code that was taken out is gone."""
+    place = None if ending() else taken.site.place()
+    if place is not None:
+        place.forget(taken)
 
 
 @final
@@ -145,17 +218,14 @@ class Place(Occupancy):
         "__weakref__",
         "_aside",
         "_codes",
-        "_first",
         "_hidden",
         "_keeps",
         "_linker",
-        "_most",
         "_mount",
         "_ref",
         "_space",
         "_stub_code",
         "_taken_out",
-        "function",
         "instances",
         "moved",
         "original",
@@ -167,7 +237,7 @@ class Place(Occupancy):
     )
 
     def __init__(
-        self, function: FunctionType, plain: CodeType, site: Site, target: Callable[..., Any] | None = None
+        self, function: FunctionType, plain: CodeType, site: MountSite, target: Callable[..., Any] | None = None
     ) -> None:
         super().__init__()
         self._ref = weakref.ref(function)
@@ -178,20 +248,19 @@ class Place(Occupancy):
         self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
         # Whether the function may die before its module; decided when it is opened.
         self.weak = True
-        # All code that we have taken out and that is still alive; and the length from which on the list is cleaned.
-        self._taken_out = _NONE_YET
-        self._most = 16
+        # All code that we have taken out and that is still alive.
+        self._taken_out: tuple[_TakenOut, ...] = ()
         self.under: Place | None = None
         self.moved: Moved | None = None
-        self.instances: dict[int, Callable[..., Any]] = {}
-        self._mount: Arranging | None = None
+        # What runs the calls of each instance that has hooks, by its `id`.
+        self.instances = _NO_INSTANCES
+        self._mount: Mounted | None = None
         self._aside: Callable[..., Any] | None = None
         # Where code that is not used any more is still there, or parts of it for ever, it is used again.
         self._codes: Codes | None = None
         if FREE_THREADED:
             self._codes = {} if IMMORTAL_CONSTANTS else weakref.WeakValueDictionary()
         self._space = function.__globals__
-        self._first = First(self, function, plain)
         # What a change needs, and whether that is kept after the first call: most functions that are hooked are not
         # changed again. It is where code lives until the next collection anyway.
         self._stub_code: CodeType | None = None
@@ -209,7 +278,7 @@ class Place(Occupancy):
 
     # Opening and closing
 
-    def open(self, mount: Arranging) -> None:
+    def open(self, mount: Mounted) -> None:
         """Begin to carry hooks: put the stand-in in, and let `inspect` find the source."""
         function = self._ref()
         self._mount = mount
@@ -311,13 +380,26 @@ class Place(Occupancy):
 
     def _note(self, code: CodeType) -> None:
         """Remember code of ours of which others may have made copies."""
-        if not self._taken_out:
-            self._taken_out = []
-        self._taken_out.append(weakref.ref(code))
-        if len(self._taken_out) > self._most:
-            # The same code is put in repeatedly, and has a single weak reference.
-            self._taken_out = list({id(one): one for one in self._taken_out if one() is not None}.values())
-            self._most = 2 * len(self._taken_out) + 16
+        if any(one() is code for one in self._taken_out):
+            return  # code that is used again is taken out again
+        taken = _TakenOut(code, _forget)
+        taken.site = self.site
+        while True:
+            before = self._taken_out
+            after = (*before, taken)
+            if self._taken_out is before:  # a finalizer may have made a change
+                self._taken_out = after
+                return
+
+    @under_lock
+    def forget(self, taken: object) -> None:
+        """Forget code that is gone."""
+        while True:
+            before = self._taken_out
+            after = tuple([one for one in before if one is not taken])
+            if self._taken_out is before:
+                self._taken_out = after
+                return
 
     # Linking
 
@@ -383,7 +465,7 @@ class Place(Occupancy):
                 "site": self.site,
                 "instances": self.instances,
                 "record": self.site.record,
-                "first": self._first,
+                "first": self.site,
             }
             linker = Linker(self.site.signature, self.plain, self.site.label, facts, self._space)
             if self._keeps:
@@ -395,6 +477,12 @@ class Place(Occupancy):
         if self._aside is None:
             self._aside = self.bind(self._chain(), instances=bool(self.instances))
         return self._aside
+
+    def put_instance(self, key: int, run: Callable[..., Any]) -> None:
+        """Set what runs the calls of an instance; under the lock."""
+        if self.instances is _NO_INSTANCES:
+            self.instances, self._linker = {}, None
+        self.instances[key] = run
 
     def bind(
         self,

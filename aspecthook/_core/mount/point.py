@@ -14,18 +14,16 @@ from types import CodeType, FunctionType
 from aspecthook._core.compile.copies import Attributes
 from aspecthook._core.compile.link import template
 from aspecthook._core.compile.show import FREE_THREADED, origins_of, render
-from aspecthook._core.law.call import Site
-from aspecthook._core.law.callables import signature_of
 from aspecthook._core.law.hook import Hook
 from aspecthook._core.law.kinds import KINDS
 from aspecthook._core.law.order import Chain
-from aspecthook._core.law.signature import Emission, Shown, Signature, shown_by
+from aspecthook._core.law.signature import Emission
 from aspecthook._errors import HookLookupError, plural, printable, qualified
-from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast, final
+from aspecthook._hints import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from .lock import under_lock
 from .members import Members
-from .place import Place
+from .place import MountSite, Place
 from .unloading import is_lasting, module_of, watch, watch_hook
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
 # What completion shows; the other names without an underscore serve the rooms above this one.
-_PUBLIC = ("add", "clear", "displaced", "explain", "function", "members", "name", "paused", "remove")
+_PUBLIC = ("add", "clear", "diagram", "displaced", "explain", "function", "members", "name", "paused", "remove")
 
 
 class Dependent(Protocol):
@@ -90,7 +88,7 @@ class MountPoint(Members):
         self.ref: Callable[[], FunctionType | None] = weakref.ref(function)
         # The chain as it was last arranged, with the members that it was made of; None: arrange it anew.
         self._chain: tuple[object, Chain] | None = None
-        self._site: Site | None = None
+        self._site: MountSite | None = None
         # Where its code is; None before the first hook.
         self.place: Place | None = None
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
@@ -124,7 +122,9 @@ class MountPoint(Members):
         return self.place is not None and self.place.displaced
 
     def explain(self) -> str:
-        """Return the source of a call as it is now, with the name, file and line of each hook beside it."""
+        """Return the hooks as a table, and below it the source of a call as it is now, which names each hook."""
+        from .table import as_text
+
         chain = self.chain()
         if not chain.everything():
             return f"# {self.name} carries no hooks: a call runs the function itself\n"
@@ -133,7 +133,27 @@ class MountPoint(Members):
         weak = place is not None and place.opened and place.weak
         text = template(site.signature, chain, free=0, weak=weak).text
         source = render(text, site.signature.names, self.code().co_name, origins_of(chain))
-        return f"# {self.name}, {plural(len(chain.everything()), 'hook')}\n{source}"
+        acting = chain.everything()
+        table = as_text(self._title(len(acting)), self.rows(acting))
+        return "\n".join([*[f"# {line}" for line in table.split("\n")], source])
+
+    def diagram(self) -> str:
+        """Return a diagram of a call as it is now, from the caller to the target and back: SVG, as text.
+
+        Notebooks show it as an image. It is light or dark as its reader's screen is, and needs nothing else.
+
+        Example:
+            >>> from aspecthook import hookable, hooks
+            >>> @hookable
+            ... def price(item): ...
+            >>> price.post(print)
+            <built-in function print>
+            >>> "post hook print" in hooks(price).diagram()
+            True
+        """
+        from .diagram import draw
+
+        return draw(self.name, self.rows(self.chain().everything()))
 
     def __repr__(self) -> str:
         return f"<mount point {self.name}, {plural(len(self._members), 'hook')}>"
@@ -183,20 +203,16 @@ class MountPoint(Members):
         place = self.place
         return place.original if place is not None and place.opened else self.function
 
-    def site(self) -> Site:
+    def site(self) -> MountSite:
         place, site = self.place, self._site
         if place is not None and place.opened:
             return place.site
         function = self.ref()
         as_before = site is not None and function is not None and function.__code__ is site.model
         if site is None or not (as_before or site.model is self.code()):
-            view = _View(self)
-            site = Site(self.name, self.code(), self.ref, view, self.emission, self._record())
-            site.provides = self.provides
-            view.own = site.signature
-            if not self.of_object:  # the function of one object is no wrapper, and a tracing compiler may read it
-                site.shown = view.shown
-            self._site = site  # last: another thread may use it at once
+            # The function of one object is no wrapper, and a tracing compiler may read `shown`.
+            wraps = not self.of_object
+            site = self._site = MountSite(self.name, self.code(), self.ref, self, self._record(), wraps=wraps)
         return site
 
     def _record(self) -> Record | None:
@@ -351,7 +367,7 @@ class MountPoint(Members):
         if gone is not None:
             self.drop_instance(key)
             for hook in gone.members:
-                self.mentions.count(hook, -1)
+                self.count(hook, -1)
             self._change(lambda: None)
 
     def _reset_instances(self, place: Place) -> None:
@@ -365,34 +381,3 @@ def mount_of(function: FunctionType) -> MountPoint | None:
     found = attributes.mount if isinstance(attributes, Attributes) else None
     # A function may have been given the `__dict__` of another.
     return found if isinstance(found, MountPoint) and found.ref() is function else None
-
-
-@final
-class _View:
-    """What a site sees of its mount point, which it does not keep alive."""
-
-    __slots__ = ("_mount", "_shown", "own")
-
-    own: Signature
-
-    def __init__(self, mount: MountPoint) -> None:
-        self._mount = weakref.ref(mount)
-        self._shown: tuple[Shown | None] | None = None
-
-    def shown(self) -> Shown | None:
-        """Return the parameters that the function shows; None if they are those of its code. It is read once."""
-        if self._shown is None:
-            mount = self._mount()
-            if mount is None:
-                return None
-            original = None if mount.place is None else mount.place.original
-            self._shown = (shown_by(mount.ref(), self.own, original, signature_of),)
-        return self._shown[0]
-
-    def __call__(self, kind: str, function: object) -> Hook | None:
-        """Return the hook of a kind that a function is, for messages."""
-        mount = self._mount()
-        if mount is None:
-            return None
-        instances = tuple(hook for one in list(mount.instances.values()) for hook in one.members)
-        return next((h for h in mount.members + instances if h.kind == kind and h.function is function), None)

@@ -36,7 +36,7 @@ class Hooked(Protocol):
 
 @final
 class _Watched:
-    """A module, and the mount points with hooks as constants: of its functions, by name; with hooks of it, by `id`."""
+    """A module, and the mount points with hooks as constants: of its functions, by name; and those with hooks of it."""
 
     __slots__ = ("_limit", "_mounts", "module")
 
@@ -123,7 +123,7 @@ def watch_hook(hook: object, function: FunctionType, mount: Hooked, *, weak: boo
         if module is None:
             mount.weaken()
         else:
-            _watch(name, module).put(id(mount), mount)
+            _watch(name, module).put(weakref.ref(mount), mount)
 
 
 def _watch(name: str, module: ModuleType) -> _Watched:

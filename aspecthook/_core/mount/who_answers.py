@@ -7,17 +7,21 @@ of some events do), and this one notes them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import FunctionType
 
 from aspecthook._core.law.call import Described, Site
 from aspecthook._core.law.hook import Hook
-from aspecthook._hints import Any, cast, final
+from aspecthook._core.law.signature import Emission, Shown
+from aspecthook._hints import TYPE_CHECKING, Any, cast, final
 
 from .instance import InstanceMountPoint
 from .lock import under_lock
 from .point import MountPoint
+
+if TYPE_CHECKING:
+    from aspecthook._core.law.call import Record
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -60,6 +64,25 @@ class _Subscriber:
         return getattr(self.hook, name)
 
 
+@final
+class _Noting(Site):
+    """The site of such a call, in which each subscriber is found by its own function object."""
+
+    __slots__ = ("_hook_of", "_own")
+
+    def __init__(self, own: Site, hook_of: Mapping[object, Hook], emission: Emission, record: Record) -> None:
+        super().__init__(own.label, own.model, own.function, emission, record)
+        self.provides = own.provides
+        self._own = own
+        self._hook_of = hook_of
+
+    def find(self, kind: str, function: object) -> Described | None:
+        return self._hook_of[function] if kind == "on" else self._own.find(kind, function)
+
+    def shown(self) -> Shown | None:
+        return self._own.shown()
+
+
 @under_lock
 def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
     """Compile the chain as it is now so that its call notes the answers."""
@@ -69,12 +92,9 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
         return function
     assert mount.emission is not None
     subscribers = [_Subscriber(hook) for hook in chain.on]
-    hook_of = {one.function: one.hook for one in subscribers}
+    hook_of: dict[object, Hook] = {one.function: one.hook for one in subscribers}
     noting = copy.copy(chain)
     noting.on = cast("tuple[Hook, ...]", tuple(subscribers))
-
-    def find(kind: str, function: Any) -> Described | None:
-        return hook_of[function] if kind == "on" else own.find(kind, function)
 
     def record(values: tuple[object, ...], _: object) -> tuple[Hook, ...]:
         return () if own.record is None else own.record(values, chain.on)
@@ -86,8 +106,7 @@ def _noting(mount: MountPoint, answers: Answers) -> Callable[..., Any]:
         answers.append((hook.name, taken))
         return taken
 
-    site = Site(own.label, own.model, own.function, find, mount.emission._replace(checked=True), record)
-    site.provides, site.shown = own.provides, own.shown
+    site = _Noting(own, hook_of, mount.emission._replace(checked=True), record)
     site.fits = note
     call = cast("FunctionType", place.bind(noting, site=site))
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__

@@ -1,0 +1,309 @@
+"""How values of a program are shown: shortened texts, in which nothing redacted appears.
+
+The invariant: no text is made of something huge, no `repr` that raises reaches the program, and a redacted string is in
+no text, wherever else the program passes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import islice
+from reprlib import Repr
+from typing import Any, TypeAlias, cast, final
+
+from aspecthook._core.law.callables import type_of
+from aspecthook._errors import HookOptionError, brief, printable
+
+Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
+
+_SHORTEST_SECRET = 4  # shorter strings are everywhere, and would make every text unreadable
+_MOST_SECRETS = 1_000
+_MOST_NAMES = 10_000
+
+
+@final
+class Shown(str):
+    """A text that stands for a value: of a recording that was read from a file, or of a redacted value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+REDACTED = Shown("<redacted>")
+
+
+@final
+class _Secret:
+    """A string that is masked, however often a `repr` has escaped it."""
+
+    def __init__(self, text: str) -> None:
+        self.core = max(re.split(r"[^A-Za-z0-9]+", text), key=len)  # what no escaping changes
+        self._text = text
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds it in a text."""
+        return re.compile("".join(map(_escaped, self._text)))
+
+
+def _escaped(character: str) -> str:
+    """Return a pattern for a character with any number of backslashes before it."""
+    if character == "\\":
+        return r"\\+"
+    forms = {character, printable(character)}
+    forms |= {form(character)[1:-1].lstrip("\\") for form in (repr, ascii)}
+    return rf"\\*(?:{'|'.join(map(re.escape, sorted(forms)))})"
+
+
+@final
+class Redaction:
+    """Which values are redacted: by the names of arguments, which may be globs, or by a predicate on name and value.
+
+    Strings that were redacted are masked in all texts: where a function passes its ``token`` on as ``value``, returns
+    it, or raises an exception that has it in its message. The latest thousand are known, of four characters or more.
+    """
+
+    def __init__(self, redact: Redact) -> None:
+        self._predicate: Callable[[str, Any], object] | None = None
+        self._globs: tuple[str, ...] = ()
+        if isinstance(redact, str):
+            self._globs = (redact.lower(),)
+        elif callable(redact):
+            self._predicate = redact
+        elif redact is not None:
+            names = list(redact)
+            unfit = [name for name in names if not isinstance(cast("object", name), str)]
+            if unfit:
+                raise HookOptionError(f"redact={brief(unfit[0])}: give names such as 'token', or a predicate")
+            self._globs = tuple(name.lower() for name in names)
+        self.active = bool(self._globs) or self._predicate is not None
+        self._known: dict[str, bool] = {}
+        self._secrets: dict[str, _Secret] = {}
+        self._longest = 0
+        # Makes the texts of values.
+        self.shortener = Shortener(self)
+
+    def hides(self, name: str, value: object) -> bool:
+        """Whether a value is redacted."""
+        if not self.active:
+            return False
+        if self._predicate is not None:
+            try:
+                return bool(self._predicate(name, value))
+            except Exception:  # a value that the predicate cannot look at may be a secret
+                return True
+        hidden = self._known.get(name)
+        if hidden is None:
+            hidden = any(fnmatchcase(name.lower(), glob) for glob in self._globs)
+            if len(self._known) < _MOST_NAMES:
+                self._known[name] = hidden
+        return hidden
+
+    def redacted(self, name: str, value: Any) -> Any:
+        """Return a value, or what stands for it if it is redacted; what it holds under such a name is noted."""
+        if not self.active:
+            return value
+        hidden = self.hides(name, value)
+        try:
+            if not hidden:
+                self._look_into(value, 3)
+            else:
+                for secret in _strings(value):
+                    self._keep(secret)
+        except Exception:  # a container that cannot be looked into; neither can its text be made
+            pass
+        return REDACTED if hidden else value
+
+    def _look_into(self, value: Any, depth: int) -> None:
+        """Note the strings that a value holds under names that are redacted, before any text is made."""
+        named: list[tuple[Any, Any]]
+        held = value
+        if isinstance(value, Mapping):
+            named = list(islice(held.items(), 100))
+        elif "__dataclass_fields__" in vars(type_of(value)):
+            named = [(field, getattr(value, field, None)) for field in held.__dataclass_fields__]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            named = [(None, one) for one in islice(held, 100)]
+        else:
+            return
+        for name, one in named:
+            if isinstance(name, str) and self.hides(name, one):
+                for secret in _strings(one):
+                    self._keep(secret)
+            elif depth:
+                self._look_into(one, depth - 1)
+
+    def arguments(self, arguments: Mapping[str, Any], extra: str | None = None) -> dict[str, Any]:
+        """Return arguments without what is redacted; `extra` is the name of the ``**kwargs``, whose names count too."""
+        if not self.active:
+            return dict(arguments)
+        shown = {name: self.redacted(name, value) for name, value in arguments.items()}
+        if extra is not None and type(shown.get(extra)) is dict:
+            shown[extra] = {name: self.redacted(str(name), value) for name, value in shown[extra].items()}
+        return shown
+
+    def _keep(self, secret: str) -> None:
+        if len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
+            self._secrets[secret] = _Secret(secret)
+            self._longest = max(self._longest, 4 * len(secret))
+            while len(self._secrets) > _MOST_SECRETS:
+                self._secrets.pop(next(iter(self._secrets)), None)
+
+    def masked(self, text: str) -> str:
+        """Return a text in which the strings that were redacted are masked."""
+        for secret in self._secrets.copy().values() if self._secrets else ():
+            if secret.core in text:
+                text = secret.pattern.sub(REDACTED, text)
+        return text
+
+    @property
+    def margin(self) -> int:
+        """How much of a long string has to be looked at, so that no part of a secret is shown."""
+        return self._longest
+
+
+def _strings(value: Any, depth: int = 3) -> Iterator[str]:
+    """Yield the strings in a value."""
+    held = value
+    if isinstance(value, str):
+        yield str(value)
+    elif isinstance(value, (bytes, bytearray)):
+        yield bytes(value).decode("utf-8", "backslashreplace")
+        yield repr(bytes(value))[2:-1]
+    elif depth and isinstance(value, Mapping):
+        for one in islice(held.values(), 100):
+            yield from _strings(one, depth - 1)
+    elif depth and isinstance(value, (list, tuple, set, frozenset)):
+        for one in islice(held, 100):
+            yield from _strings(one, depth - 1)
+
+
+@final
+class Shortener(Repr):
+    """Makes the shortened texts of values. Containers are not iterated beyond what is shown, nor are they sorted."""
+
+    def __init__(self, redaction: Redaction, longest: int = 60) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = longest
+        self._redaction = redaction
+
+    def text(self, value: object) -> str:
+        """Return the shortened text of a value in one line, or what kept it from being made."""
+        kind = type(value)
+        if kind in _PLAIN_TYPES and not self._redaction.active:
+            if kind is str:
+                if len(cast("str", value)) < self.maxstring - 1 and cast("str", value).isprintable():
+                    return repr(value)
+            elif kind is not int or -_BIG < cast("int", value) < _BIG:
+                return repr(value)
+        try:
+            text = self.repr(value)
+        except Exception as error:  # a repr that fails must not hide what happened
+            return f"<{printable(type(value).__name__)} whose repr raised {printable(type(error).__name__)}>"
+        return self._redaction.masked(printable(" ".join([line.strip() for line in text.splitlines()])))
+
+    def message(self, error: BaseException) -> str:
+        """Return the shortened message of an exception."""
+        try:
+            plain = type(error).__str__ is BaseException.__str__ and len(error.args) != 1
+            text = self.repr1(error.args, self.maxlevel) if plain and error.args else self._redaction.masked(str(error))
+        except Exception as other:
+            return f"<whose str raised {printable(type(other).__name__)}>"
+        return printable(_cut(" ".join([line.strip() for line in text.splitlines()]), 200))
+
+    def repr1(self, x: Any, level: int) -> str:
+        """Return the text of a value; subclasses of containers are shown as those are, unless they show themselves."""
+        kind = type_of(x)
+        if kind is Shown:
+            return str(x)
+        own: object = kind.__repr__
+        shows = _SHOWS.get(own)
+        if shows is not None:
+            text: str = getattr(self, shows)(x, level)
+            return text
+        if "__dataclass_fields__" in vars(kind) and getattr(own, "__wrapped__", None) is not None and level > 0:
+            fields = [field.name for field in x.__dataclass_fields__.values() if field.repr]
+            return self._named(kind.__qualname__, ((name, getattr(x, name)) for name in fields), len(fields), level)
+        if isinstance(x, BaseException) and own is BaseException.__repr__ and level > 0:
+            return f"{kind.__name__}({', '.join([self.repr1(one, level - 1) for one in x.args[: self.maxtuple]])})"
+        return self.repr_instance(x, level)
+
+    def _named(self, name: str, items: Iterable[tuple[str, Any]], count: int, level: int) -> str:
+        parts = [
+            f"{word}={self.repr1(self._redaction.redacted(word, value), level - 1)}"
+            for word, value in islice(items, self.maxlist)
+        ]
+        return f"{name}({', '.join(parts)}{', ...' if count > self.maxlist else ''})"
+
+    def repr_str(self, x: str, level: int) -> str:  # noqa: ARG002  # as in `Repr`
+        """Return the text of a string: of a long one the first and the last characters."""
+        edge = self.maxstring + self._redaction.margin
+        if len(x) > 4 * edge:
+            x = x[:edge] + x[-edge:]
+        return _cut(repr(self._redaction.masked(str(x))), self.maxstring)
+
+    def repr_bytes(self, x: bytes, level: int) -> str:  # noqa: ARG002  # likewise
+        """Return the text of bytes."""
+        edge = self.maxstring + self._redaction.margin
+        if len(x) > 4 * edge:
+            x = bytes(x[:edge]) + bytes(x[-edge:])
+        return _cut(self._redaction.masked(repr(x)), self.maxstring)
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        """Return the text of a dict, in its own order."""
+        if not x or level <= 0:
+            return "{...}" if x else "{}"
+        parts = [
+            f"{self.repr1(key, level - 1)}: "
+            f"{self.repr1(self._redaction.redacted(key, value) if isinstance(key, str) else value, level - 1)}"
+            for key, value in islice(x.items(), self.maxdict)
+        ]
+        return f"{{{', '.join(parts)}{', ...' if len(x) > self.maxdict else ''}}}"
+
+    def repr_set(self, x: set[Any], level: int) -> str:
+        """Return the text of a set, in no order."""
+        if not x:
+            return f"{type(x).__name__}()"
+        parts = [self.repr1(one, level - 1) for one in islice(x, self.maxset)] if level > 0 else ["..."]
+        more = ", ..." if level > 0 and len(x) > self.maxset else ""
+        return f"{{{', '.join(parts)}{more}}}"
+
+    def repr_instance(self, x: Any, level: int) -> str:  # noqa: ARG002  # likewise
+        """Return the shortened `repr` of an object."""
+        return _cut(self._redaction.masked(repr(x)), self.maxother)
+
+
+# Of these most texts are short and plain; that is seen at once.
+_PLAIN_TYPES = frozenset({int, float, bool, type(None), str})
+_BIG = 10**30
+
+_BASES: list[tuple[type[Any], str]] = [
+    (str, "repr_str"),
+    (bytes, "repr_bytes"),
+    (bytearray, "repr_bytes"),
+    (int, "repr_int"),
+    (list, "repr_list"),
+    (tuple, "repr_tuple"),
+    (dict, "repr_dict"),
+    (set, "repr_set"),
+    (frozenset, "repr_set"),
+]
+_SHOWS: dict[object, str] = {base.__repr__: show for base, show in _BASES}
+
+
+def _cut(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    first = (longest - 3) // 2
+    return f"{text[:first]}...{text[first + 3 - longest :]}"
+
+
+PLAIN = Redaction(None)
+
+# Return the shortened text of a value, whatever its `repr` does.
+shortened = PLAIN.shortener.text

@@ -1,0 +1,86 @@
+"""Ready-made aspects for `weave`: retries, caches, limits, time-outs, logs, spans and the like, each over a library.
+
+A function of this module makes an aspect, ``weave(target, aspect=retry(attempts=3))`` puts it on functions, methods,
+coroutines or generators. State, such as the entries of a cache, belongs to one mount point, and goes with the weaving.
+What several aspects do to one function nests: the one that was woven first, or has the lowest ``priority``, is
+outermost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import lazy
+
+if TYPE_CHECKING:
+    from ._aspect import Aspect
+    from ._cached import Cached, CacheInfo, cached
+    from ._checked import checked
+    from ._circuit import Circuit, circuit
+    from ._deprecated import deprecated
+    from ._errors import CircuitOpenError, LimitError
+    from ._faults import faults
+    from ._limited import limited
+    from ._log import log
+    from ._otel import metrics, span
+    from ._retry import retry
+    from ._timed import Timing, Timings, timed
+    from ._timeout import timeout
+
+__all__ = [
+    "Aspect",
+    "CacheInfo",
+    "Cached",
+    "Circuit",
+    "CircuitOpenError",
+    "LimitError",
+    "Timing",
+    "Timings",
+    "cached",
+    "checked",
+    "circuit",
+    "deprecated",
+    "faults",
+    "limited",
+    "log",
+    "metrics",
+    "retry",
+    "span",
+    "timed",
+    "timeout",
+]
+
+_HOMES = {
+    "_aspect": ("Aspect",),
+    "_cached": (
+        "CacheInfo",
+        "Cached",
+        "cached",
+    ),
+    "_checked": ("checked",),
+    "_circuit": (
+        "Circuit",
+        "circuit",
+    ),
+    "_deprecated": ("deprecated",),
+    "_errors": (
+        "CircuitOpenError",
+        "LimitError",
+    ),
+    "_faults": ("faults",),
+    "_limited": ("limited",),
+    "_log": ("log",),
+    "_otel": (
+        "metrics",
+        "span",
+    ),
+    "_retry": ("retry",),
+    "_timed": (
+        "Timing",
+        "Timings",
+        "timed",
+    ),
+    "_timeout": ("timeout",),
+}
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -1,0 +1,186 @@
+"""What the ready-made aspects have in common: the object that is woven, and how settings are read.
+
+The invariant: a setting that cannot work is refused when the aspect is made, in one line. Settings are plain data where
+they can be, so that a TOML file can name them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import resolve_name
+from types import FrameType, FunctionType
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.hook import Maker, Owner
+from aspecthook._core.law.invoke import awaitable
+from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
+from aspecthook._errors import HookOptionError, HookTypeError, brief, is_ours
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+Types: TypeAlias = "type[BaseException] | str | tuple[type[BaseException] | str, ...] | list[str]"
+# The flags of code that can await: an event loop's own cannot.
+_AWAITING = COROUTINE | ITERABLE_COROUTINE | ASYNC_GENERATOR
+
+# Any: a hook asks for what it needs by name.
+AnyHook: TypeAlias = Callable[..., Any]
+
+
+class Aspect(Maker):
+    """An around hook that is made anew for each mount point, whose state it keeps.
+
+    It goes on code that is not yours by ``weave(target, aspect=...)``, and on a hookable function as every around hook
+    does. Its name, for ``before=`` and ``after=``, is that of the function that has made it.
+
+    Example:
+        >>> from aspecthook import hookable, hooks
+        >>> from aspecthook.aspects import retry
+        >>> @hookable
+        ... def fetch(url):
+        ...     return f"<{url}>"
+        >>> hook = fetch.around(retry(attempts=5), priority="LOW")
+        >>> [hook.name for hook in hooks(fetch).around]
+        ['retry']
+    """
+
+    def __init__(self, name: str, make: Callable[[Site], AnyHook], /, **settings: object) -> None:
+        super().__init__(make)
+        self.__name__ = name
+        self._make = make
+        self._settings = settings
+
+    def make(self, mount: Owner, who: object) -> AnyHook:  # noqa: ARG002  # a refusal names the mount point
+        """Return the hook for one mount point."""
+        return self.dress(cast("FunctionType", self._make(mount.site())))
+
+    def __repr__(self) -> str:
+        given = [f"{name}={brief(value)}" for name, value in self._settings.items() if value is not None]
+        return f"{self.__name__}({', '.join(given)})"
+
+
+def is_async(site: Site) -> bool:
+    """Whether what is woven is async."""
+    return site.signature.style in ("coroutine", "async generator")
+
+
+def is_generator(site: Site) -> bool:
+    """Whether what is woven is a generator, sync or async."""
+    return "generator" in site.signature.style
+
+
+def refused(name: str, site: Site, why: str) -> HookTypeError:
+    """Return the error for an aspect that could never work on a target."""
+    return HookTypeError(f"{site.label}: {name} cannot be woven on this {site.signature.style}: {why}")
+
+
+# Any: each library has names of its own.
+def needed(library: str, name: str, extra: str = "aspects") -> Any:
+    """Return a library that an aspect needs.
+
+    Raises:
+        ModuleNotFoundError: It is not installed.
+    """
+    try:
+        return import_module(library)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{library}.".startswith(f"{error.name}."):
+            raise
+        missing = error.name.partition(".")[0]
+        raise ModuleNotFoundError(
+            f"aspecthook.aspects.{name} needs {missing}; pip install 'aspecthook[{extra}]'", name=error.name
+        ) from None
+
+
+# Settings.
+
+
+def number(name: str, setting: str, value: object, *, zero: bool = False) -> float:
+    """Return a setting that is a number above zero, or zero where that makes sense."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise HookTypeError(f"{name}: {setting}={brief(value)}; give a number")
+    if not (value > 0 or (zero and value == 0)):
+        raise HookOptionError(f"{name}: {setting}={brief(value)}; give a number {'from 0 up' if zero else 'above 0'}")
+    return float(value)
+
+
+def count(name: str, setting: str, value: object) -> int:
+    """Return a setting that is a whole number from one up."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise HookTypeError(f"{name}: {setting}={brief(value)}; give a whole number")
+    if value < 1:
+        raise HookOptionError(f"{name}: {setting}={brief(value)}; give a number from 1 up")
+    return value
+
+
+def named(name: str, setting: str, value: object) -> Any:
+    """Return what a setting such as ``"requests:ConnectionError"`` names; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    path = value if ":" in value else f"builtins:{value}"
+    try:
+        return resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise HookOptionError(
+            f"{name}: {setting}={brief(value)} cannot be found ({error}); write it as 'module:Name'"
+        ) from error
+
+
+def exceptions(name: str, setting: str, value: object) -> tuple[type[BaseException], ...]:
+    """Return a setting that is an exception type, its name, or several of them."""
+    given = cast("tuple[object, ...]", value if isinstance(value, (tuple, list)) else (value,))
+    found = tuple([named(name, setting, one) for one in given])
+    unfit: list[object] = [one for one in found if not (isinstance(one, type) and issubclass(one, BaseException))]
+    if unfit or not found:
+        raise HookTypeError(
+            f"{name}: {setting}={brief(unfit[0] if unfit else given)}; give exception types such as ConnectionError, "
+            f"or their names as 'module:Name'"
+        )
+    return found
+
+
+# Waiting.
+
+
+async def wait_by(sleep: Callable[[float], Any], seconds: float) -> None:
+    """Wait in an async function by a function that is sync or async."""
+    answer = sleep(seconds)
+    if awaitable(answer):
+        await answer
+
+
+# The caller.
+
+
+class Place(NamedTuple):
+    """A line of a program."""
+
+    file: str
+    line: int
+    function: str
+    # Any: the globals of a module.
+    space: dict[str, Any]
+
+
+def caller(site: Site) -> Place:
+    """Return the line that called the woven function; if only a thread or an event loop did, where the function is."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (is_inner(frame) or _is_between(frame)):
+        frame = frame.f_back
+    if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
+        space = getattr(site.function(), "__globals__", {})
+        return Place(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
+    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
+
+
+def _is_between(frame: FrameType) -> bool:
+    """Whether a frame runs a library by which another aspect makes the call, or begins a thread."""
+    name = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return name in ("tenacity", "threading") or frame.f_code.co_filename.startswith("<@beartype(")
+
+
+def is_inner(frame: FrameType) -> bool:
+    """Whether a frame runs this package, or code that was compiled for a mount point."""
+    return is_ours(frame) or frame.f_code.co_filename.startswith("<aspecthook ")

@@ -1,0 +1,187 @@
+"""Spans and metrics, by the API of OpenTelemetry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, final
+
+from aspecthook._core.law.call import Call, Site
+from aspecthook._errors import HookOptionError, brief, nearest
+from aspecthook._values import Redact, Redaction, Shortener
+
+from ._aspect import AnyHook, Aspect, needed
+from ._logging import traceback_of
+from ._turns import observed
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+Attributes: TypeAlias = Mapping[str, "str | bool | int | float"]
+
+# The bounds that the semantic conventions of OpenTelemetry recommend for durations in seconds.
+_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+
+
+def span(
+    name: str | None = None,
+    *,
+    arguments: bool = False,
+    redact: Redact = None,
+    attributes: Attributes | None = None,
+    kind: str = "internal",
+    tracer: Any = None,
+) -> Aspect:
+    """Make a span of each call; by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects them.
+
+    The span is the current one while the function runs; for a generator, only while it makes an item. An exception is
+    recorded on it. It has the attributes ``code.function.name`` and, for a function in Python, ``code.file.path`` and
+    ``code.line.number``.
+
+    Args:
+        name: Its name; None: that of the mount point, such as ``"shop:price"``.
+        arguments: Whether arguments are attributes, as ``argument.item``. Values are shortened.
+        redact: Whose values are shown as ``<redacted>``; as for `log`.
+        attributes: More attributes, the same for all calls.
+        kind: ``"internal"``, ``"server"``, ``"client"``, ``"producer"`` or ``"consumer"``.
+        tracer: A tracer; None: that of the global provider.
+
+    Raises:
+        HookOptionError: A setting has a value that it cannot have.
+
+    Example:
+        >>> from aspecthook import weave
+        >>> from opentelemetry import trace
+        >>> from opentelemetry.sdk.trace import TracerProvider
+        >>> def price(item):
+        ...     return dict(trace.get_current_span().attributes)["argument.item"]
+        >>> tracer = TracerProvider().get_tracer("shop")
+        >>> with weave(price, aspect=span(arguments=True, redact="*token*", tracer=tracer)):
+        ...     price("tea")
+        'tea'
+    """
+    trace = needed("opentelemetry.trace", "span", "otel")
+    context = needed("opentelemetry.context", "span", "otel")
+    kinds = {one.name.lower(): one for one in trace.SpanKind}
+    if kind not in kinds:
+        raise HookOptionError(
+            f"span: kind={brief(kind)}; give one of {', '.join(kinds)}{nearest(str(kind), list(kinds))}"
+        )
+    redaction = Redaction(redact)
+    shortener = Shortener(redaction)
+    failed = trace.Status
+
+    def value_of(value: Any) -> Any:
+        if type(value) in (bool, int, float):
+            return value
+        return redaction.masked(value[:1000]) if type(value) is str else shortener.text(value)
+
+    def make(site: Site) -> AnyHook:
+        own = (tracer or trace.get_tracer("aspecthook")).start_span
+        common = {**_location(site), **(attributes or {})}
+        varkw = site.signature.varkw
+        extra = None if varkw is None else site.signature.names[varkw]
+
+        @final
+        class Run:
+            """The span of one call."""
+
+            def __init__(self, call: Call) -> None:
+                shown: dict[str, Any] = {}
+                if arguments or redaction.active:
+                    given = redaction.arguments(call.arguments, extra)
+                    shown = {f"argument.{one}": value_of(value) for one, value in given.items()} if arguments else {}
+                self.span = own(name or site.label, kind=kinds[kind], attributes=common | shown)
+
+            def __enter__(self) -> None:
+                self.token = context.attach(trace.set_span_in_context(self.span))
+
+            def __exit__(self, *_: object) -> None:
+                context.detach(self.token)
+
+            def end(self, _: Any, exc: BaseException | None) -> None:
+                if isinstance(exc, Exception):
+                    message = shortener.message(exc)
+                    event = {
+                        "exception.type": f"{type(exc).__module__}.{type(exc).__qualname__}",
+                        "exception.message": message,
+                        "exception.stacktrace": redaction.masked(traceback_of(exc)),
+                    }
+                    self.span.add_event("exception", event)
+                    self.span.set_status(failed(trace.StatusCode.ERROR, f"{type(exc).__name__}: {message}"))
+                self.span.end()
+
+        return observed(site, Run)
+
+    return Aspect("span", make, name=name, arguments=arguments, redact=redact, kind=kind)
+
+
+def metrics(
+    name: str = "function",
+    *,
+    attributes: Attributes | None = None,
+    meter: Any = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Aspect:
+    """Measure calls; by the API of [OpenTelemetry](https://opentelemetry.io), so that any SDK collects them.
+
+    The instruments are a histogram, ``function.duration`` in seconds, whose count is the number of calls, and
+    ``function.active``, how many run. Their attributes are ``code.function.name`` and, of calls that failed,
+    ``error.type``.
+
+    Args:
+        name: The first part of the names of the instruments.
+        attributes: More attributes, the same for all calls.
+        meter: A meter; None: that of the global provider.
+        clock: What tells the time, in seconds.
+
+    Example:
+        >>> from aspecthook import weave
+        >>> def price(item):
+        ...     return 3.5
+        >>> with weave(price, aspect=metrics("shop", attributes={"region": "eu"})):
+        ...     price("tea")
+        3.5
+    """
+    library = needed("opentelemetry.metrics", "metrics", "otel")
+    own = meter or library.get_meter("aspecthook")
+    duration = own.create_histogram(
+        f"{name}.duration", "s", "How long calls take.", explicit_bucket_boundaries_advisory=_BOUNDS
+    )
+    active = own.create_up_down_counter(f"{name}.active", "{call}", "How many calls run.")
+
+    def make(site: Site) -> AnyHook:
+        common = {"code.function.name": _location(site)["code.function.name"], **(attributes or {})}
+
+        @final
+        class Run:
+            """The measurements of one call."""
+
+            __slots__ = ("spent", "start")
+
+            def __init__(self, _: Call) -> None:
+                self.spent = 0.0
+                active.add(1, common)
+
+            def __enter__(self) -> None:
+                self.start = clock()
+
+            def __exit__(self, *_: object) -> None:
+                self.spent += clock() - self.start
+
+            def end(self, _: Any, exc: BaseException | None) -> None:
+                active.add(-1, common)
+                error = {} if exc is None else {"error.type": type(exc).__qualname__}
+                duration.record(self.spent, common | error)
+
+        return observed(site, Run)
+
+    return Aspect("metrics", make, name=name)
+
+
+def _location(site: Site) -> dict[str, Any]:
+    """Return where a function is, as the semantic conventions of OpenTelemetry have it."""
+    code = site.model
+    name = {"code.function.name": site.label.replace(":", ".")}
+    if code.co_filename.startswith("<aspecthook "):  # what stands in for a C function
+        return name
+    return {**name, "code.file.path": code.co_filename, "code.line.number": code.co_firstlineno}

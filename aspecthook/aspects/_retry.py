@@ -1,0 +1,166 @@
+"""Retries, by tenacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from aspecthook._core.law.call import Site
+from aspecthook._core.law.streams import start
+from aspecthook._errors import HookOptionError
+
+from ._aspect import AnyHook, Aspect, Types, count, exceptions, is_async, is_generator, named, needed, number, wait_by
+from ._turns import AsyncSteps, Steps
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+def retry(
+    on: Types | Callable[[BaseException], bool] = Exception,
+    *,
+    attempts: int | None = 3,
+    wait: float = 0.1,
+    max_wait: float = 5.0,
+    jitter: float = 0.1,
+    timeout: float | None = None,
+    on_result: Callable[[Any], bool] | str | None = None,
+    sleep: Callable[[float], Any] | None = None,
+) -> Aspect:
+    """Call again what has failed; by [tenacity](https://tenacity.readthedocs.io).
+
+    When the attempts are used up, the caller gets the last exception (or the last result) as it is. A generator is
+    begun again only as long as it has yielded nothing.
+
+    Args:
+        on: The exceptions that are worth another attempt: types or a predicate, or their names as
+            ``"module:Name"``.
+        attempts: How many in all, the first one included; None: as many as `timeout` allows.
+        wait: Seconds before the second attempt. It is doubled before each further one.
+        max_wait: The most seconds between two attempts.
+        jitter: Up to so many seconds are added at random, so that many callers do not try at the same moment.
+        timeout: After so many seconds since the first attempt there is no other one.
+        on_result: A predicate on results, or its name: those that are worth another attempt. Of a generator, it is
+            asked about the first item.
+        sleep: What waits instead of `time.sleep` and, for async functions, of the sleep of the loop that runs.
+
+    Raises:
+        HookOptionError: A setting has a value that it cannot have.
+
+    Example:
+        >>> from aspecthook import weave
+        >>> def fetch(outcomes):
+        ...     if (outcome := outcomes.pop(0)) is None:
+        ...         raise ConnectionError("refused")
+        ...     return outcome
+        >>> with weave(fetch, aspect=retry(on=ConnectionError, attempts=3, wait=0, jitter=0)):
+        ...     fetch([None, None, "page"])
+        'page'
+    """
+    if attempts is None and timeout is None:
+        raise HookOptionError("retry: attempts=None without a timeout would try for ever; give one of the two")
+    tenacity = needed("tenacity", "retry")
+    stop = tenacity.stop_never
+    if attempts is not None:
+        stop = stop | tenacity.stop_after_attempt(count("retry", "attempts", attempts))
+    if timeout is not None:
+        stop = stop | tenacity.stop_after_delay(number("retry", "timeout", timeout))
+    first = number("retry", "wait", wait, zero=True)
+    settings: dict[str, Any] = {
+        "stop": stop,
+        "wait": tenacity.wait_exponential(first, number("retry", "max_wait", max_wait, zero=True))
+        + tenacity.wait_random(0, number("retry", "jitter", jitter, zero=True)),
+        "retry": tenacity.retry_if_exception(_worth(on)),
+        "retry_error_callback": _last,
+    }
+    if on_result is not None:
+        settings["retry"] |= tenacity.retry_if_result(_again(named("retry", "on_result", on_result)))
+
+    def make(site: Site) -> AnyHook:
+        waits = {} if sleep is None else {"sleep": partial(wait_by, sleep) if is_async(site) else sleep}
+        retrying = (tenacity.AsyncRetrying if is_async(site) else tenacity.Retrying)(**settings, **waits)
+        if is_generator(site):
+            return _restarted_async(retrying) if is_async(site) else _restarted(retrying)
+
+        # A copy for each call: a `Retrying` keeps the state of the call that it runs.
+        async def call_async(proceed: AnyHook) -> Any:
+            return await retrying.copy()(proceed)
+
+        def call(proceed: AnyHook) -> Any:
+            return retrying.copy()(proceed)
+
+        return call_async if is_async(site) else call
+
+    return Aspect("retry", make, on=on, attempts=attempts, wait=wait, max_wait=max_wait, timeout=timeout)
+
+
+def _worth(on: object) -> Callable[[BaseException], bool]:
+    on = named("retry", "on", on)
+    if callable(on) and not isinstance(on, type):
+        return cast("Callable[[BaseException], bool]", on)
+    types = exceptions("retry", "on", on)
+    return lambda exc: isinstance(exc, types)
+
+
+def _again(on_result: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda result: result is not _ENDED and on_result(result)
+
+
+# Any: tenacity's state of a call.
+def _last(state: Any) -> Any:
+    """Return the last result, or raise the last exception."""
+    return state.outcome.result()
+
+
+# Generators: the attempts are attempts to get the first item.
+
+_ENDED: Any = object()
+
+
+def _restarted(retrying: Any) -> AnyHook:
+    def hook(proceed: AnyHook) -> Steps:
+        ended: list[StopIteration] = []
+
+        def first() -> Any:
+            steps.source = proceed()
+            try:
+                return next(steps.source)
+            except StopIteration as stop:  # no item, but no failure either
+                ended[:] = [stop]
+                return _ENDED
+
+        def turn(step: Callable[[], Any]) -> Any:
+            if steps.source is not None:
+                return step()
+            item = retrying.copy()(first)
+            if item is _ENDED:
+                raise StopIteration(ended[0].value)
+            return item
+
+        steps = Steps(None, turn)
+        return steps
+
+    return hook
+
+
+def _restarted_async(retrying: Any) -> AnyHook:
+    def hook(proceed: AnyHook) -> AsyncSteps:
+        async def first() -> Any:
+            steps.source = proceed()
+            try:
+                return await start(steps.source)
+            except StopAsyncIteration:
+                return _ENDED
+
+        async def turn(step: Callable[[], Any]) -> Any:
+            if steps.source is not None:
+                return await step()
+            item = await retrying.copy()(first)
+            if item is _ENDED:
+                raise StopAsyncIteration
+            return item
+
+        steps = AsyncSteps(None, turn)
+        return steps
+
+    return hook

@@ -1,0 +1,36 @@
+"""The command `aspecthook`: trace a program, weave what a file names, and look at mount points and pointcuts.
+
+For maintainers: `_commands` has the commands and their options. A program is run by the interpreter itself, in a
+process of its own (`_program`). The folder `_startup` comes first on its PYTHONPATH: Python runs the `sitecustomize`
+there as it starts, in that process and in all that it starts, and `_begin` then weaves or records.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Return its exit status.
+
+    Example:
+        >>> main(["--version"])
+        aspecthook ...
+        0
+    """
+    rest = list(sys.argv[1:] if argv is None else argv)
+    if rest and rest[0] == "train":  # it needs no click, and reads its own options
+        from aspecthook.training.job import _command
+
+        if argv is None:  # the process is ours
+            _command.use_one_thread()
+        return _command.main(rest[1:])
+    try:
+        from ._commands import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        print(f"aspecthook: {error.name} is not installed: pip install 'aspecthook[trace]'", file=sys.stderr)
+        return 2
+    return run(rest)

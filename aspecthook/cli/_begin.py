@@ -1,0 +1,76 @@
+"""What happens as a process of a program starts: hooks are woven, or calls are recorded, before its first line runs."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+import warnings
+from typing import Any
+
+from aspecthook._errors import WeaveWarning
+
+from ._definitions import of_main, watch_main
+
+# What has been woven is kept for as long as the process lives.
+_kept: list[object] = []
+
+
+def begin(text: str) -> None:
+    """Do what the settings say. What fails ends the program that was named; its children go on without."""
+    settings: dict[str, Any] = json.loads(text)
+    named = os.getpid() == settings["process"] or (settings["spawned"] and os.getppid() == settings["process"])
+    try:
+        watch_main(settings["names"])
+        if settings.get("trace") or not named:
+            # What is traced must change nothing: where warnings are errors, a warning of ours would be one. And the
+            # children of a program need not have what it has.
+            warnings.filterwarnings("ignore", category=WeaveWarning)
+        _begin(settings)
+    except Exception as error:
+        words = [f"{error}", *getattr(error, "__notes__", ())]
+        lead = "aspecthook" if named else f"aspecthook: process {os.getpid()} runs without hooks"
+        print(f"{lead}: {'; '.join(words)}", file=sys.stderr, flush=True)
+        if named:
+            os._exit(2)  # nothing has run yet; an exception here would be a fatal error of the interpreter
+
+
+def _begin(settings: dict[str, Any]) -> None:
+    config: str | None = settings.get("config")
+    before = sys.path.copy()
+    # What is named is looked for where the program looks later, and beside the file that names it.
+    sys.path[:0] = [settings["path"], *([os.path.dirname(config)] if config else [])]
+    try:
+        if settings.get("trace"):
+            _record(dict(settings["trace"]))
+        if config:
+            from ._config import apply, read_config
+
+            _kept.append(apply(read_config(config)))
+    finally:
+        sys.path[:] = before
+    if settings.get("list"):
+        from ._listing import list_at_exit
+
+        list_at_exit(named=settings["process"] == os.getpid())
+
+
+def _record(options: dict[str, Any]) -> None:
+    """Record calls until the process ends; also those of functions that other exit handlers call."""
+    from aspecthook.record import record
+
+    from ._tracebacks import hide_frames
+
+    targets = [of_main(target) for target in options.pop("targets")]
+    # The number of a process is not enough: one that replaces itself keeps it.
+    path = os.path.join(options.pop("to"), f"{time.time_ns()}-{os.getpid()}.jsonl")
+    try:
+        tape = record(*targets, to=path, **options)
+    except BaseException:
+        if os.path.exists(path):
+            os.unlink(path)
+        raise
+    atexit.register(tape.stop)
+    _kept.extend((tape, hide_frames()))

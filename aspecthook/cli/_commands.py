@@ -1,0 +1,368 @@
+"""The commands of `aspecthook` and their options."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from click.shell_completion import get_completion_class
+
+from aspecthook._errors import AspecthookError
+
+from ._program import Program, end_as
+
+_PROGRAM = "program"  # where a command finds the words after `--`, in the `meta` of its context
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command. Return its exit status: 2 for bad input, which one line explains."""
+    name = "aspecthook"
+    try:
+        status = _aspecthook.main(arguments, prog_name=name, standalone_mode=False)
+    except click.ClickException as error:
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else name
+        return _refuse(f"{where}: {error.format_message()}", f"see {where} --help", error.exit_code)
+    except (AspecthookError, OSError) as error:
+        return _refuse(f"{name}: {error}", "", 2)
+    except click.Abort:
+        return 130
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(message: str, advice: str, status: int) -> int:
+    line = " ".join(message.split()).removesuffix(".")
+    print(f"{line}; {advice}" if advice else line, file=sys.stderr)
+    return status
+
+
+class _OfProgram(click.Command):
+    """A command that is given a program after ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own, program = args, list[str]()
+        if "--" in args:
+            place = args.index("--")
+            own, program = args[:place], args[place + 1 :]
+        ctx.meta[_PROGRAM] = program
+        return super().parse_args(ctx, own)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGUMENT]..."]
+
+
+def _program() -> Program:
+    return Program(click.get_current_context().meta[_PROGRAM])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, no_args_is_help=False)
+@click.version_option(package_name="aspecthook", message="aspecthook %(version)s")
+def _aspecthook() -> None:
+    """Hooks before, after and around any Python function.
+
+    \b
+    aspecthook trace 'shop.*:*' -- app.py           what a program calls, as a tree and as a table
+    aspecthook run --config aspects.toml -- app.py  a program with retries, timeouts, spans that it knows nothing of
+    aspecthook match 'shop.*:*'                     what a pointcut takes
+    """
+
+
+def _output(option: str, suffix: str, purpose: str) -> Callable[[Any], Any]:
+    """Return the option that names a file to write."""
+
+    def check(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+        if path is not None and not path.name.endswith(suffix):
+            raise click.BadParameter(f"{str(path)!r} does not end with {suffix!r}; name it so")
+        if path is not None and not path.parent.is_dir():
+            raise click.BadParameter(f"there is no folder {str(path.parent)!r}; make it first")
+        return path
+
+    kind = click.Path(dir_okay=False, writable=True, path_type=Path)
+    return click.option(option, type=kind, callback=check, metavar="FILE", help=purpose)
+
+
+def _check_url(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
+    if url is None:
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{url!r} is not an address; write it as in http://localhost:4318")
+    try:
+        missing = find_spec("opentelemetry.exporter.otlp.proto.http") is None
+    except ModuleNotFoundError:
+        missing = True
+    if missing:
+        raise click.BadParameter("there is no exporter: pip install opentelemetry-exporter-otlp-proto-http")
+    return url
+
+
+def _config_option(**more: Any) -> Callable[[Any], Any]:
+    return click.option("--config", type=click.Path(exists=True, dir_okay=False, resolve_path=True), **more)
+
+
+@_aspecthook.command("trace", short_help="Run a program and show what it calls.", cls=_OfProgram)
+@click.argument("targets", nargs=-1, required=True, metavar="POINTCUT...")
+@click.option("--redact", multiple=True, metavar="NAME", help="Show no argument of this name, such as '*token*'.")
+@click.option("--sample", type=click.FloatRange(0, 1), default=1.0, metavar="SHARE", help="Record this share of trees.")
+@click.option("--max-depth", type=click.IntRange(1), metavar="N", help="Record this many levels of the tree.")
+@click.option("--max-calls", type=click.IntRange(1), metavar="N", help="Record this many calls in each process.")
+@click.option("--no-arguments", is_flag=True, help="Record times alone, which is faster.")
+@click.option("--lines", type=click.IntRange(0), default=200, metavar="N", help="Show this many lines live [200].")
+@_output("--html", ".html", "One page to look at in a browser.")
+@_output("--perfetto", ".json", "Chrome's trace format, for ui.perfetto.dev.")
+@_output("--speedscope", ".speedscope.json", "For speedscope.app.")
+@_output("--folded", ".folded", "Collapsed stacks, for flame graphs.")
+@_output("--jsonl", ".jsonl", "JSON lines, which aspecthook.record.read reads.")
+@click.option("--otlp", metavar="URL", callback=_check_url, help="A collector of OpenTelemetry, which is sent spans.")
+def _trace(
+    targets: tuple[str, ...],
+    redact: tuple[str, ...],
+    sample: float,
+    max_depth: int | None,
+    max_calls: int | None,
+    lines: int,
+    *,
+    no_arguments: bool,
+    otlp: str | None,
+    **outputs: Path | None,
+) -> int:
+    """Run a program and show what it calls: the tree while it runs, then a table of functions, on standard error.
+
+    The program is not changed: it has its own arguments, output, signals and exit status. Its children are traced too.
+
+    \b
+    examples:
+      aspecthook trace 'shop.*:*' -- app.py --port 8000
+      aspecthook trace '__main__:*' --redact '*token*' --html calls.html -- app.py
+      aspecthook trace 'shop:Cart.*' --sample 0.01 --perfetto calls.json -- -m shop
+      aspecthook trace 'shop.*:*, !shop.views:*' -- pytest tests
+    """
+    from aspecthook.weave._pointcut import Pointcut
+
+    from ._trace import trace
+
+    for target in targets:
+        Pointcut(target)
+    options = {
+        "targets": targets,
+        "redact": redact,
+        "sample": sample,
+        "max_depth": max_depth,
+        "max_calls": max_calls,
+        "arguments": not no_arguments,
+    }
+    files = [path for path in outputs.values() if path is not None]
+    return end_as(trace(_program(), options, lines=lines, outputs=files, otlp=otlp))
+
+
+class _Time(click.ParamType[float]):
+    """A time, such as ``30s``, ``1.5m`` or ``500ms``; without a unit in seconds."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return it in seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value)
+        if found is None:
+            self.fail(f"{value!r} is no time; write 30s, 500ms, 5m or 1h", param, ctx)
+        return float(found[1]) * {"ms": 0.001, "m": 60.0, "h": 3600.0}.get(found[2], 1.0)
+
+
+_of_process = click.argument("process", metavar="PID", type=int)
+_wait_option = click.option("--wait", type=_Time(), default="30s", help="How long to wait for the process [30s].")
+
+
+@_aspecthook.command("attach", short_help="Trace a running process, or weave what a file names into it.")
+@_of_process
+@click.argument("targets", nargs=-1, metavar="[POINTCUT]...")
+@click.option("--for", "seconds", type=_Time(), help="Detach after this time, such as 30s; otherwise Ctrl-C does.")
+@_config_option(help="A file for `run`: it is woven until `aspecthook detach`, or for the time of --for.")
+@_wait_option
+def _attach(
+    process: int,
+    targets: tuple[str, ...],
+    seconds: float | None,
+    config: str | None,
+    wait: float,
+    lines: int,
+    otlp: str | None,
+    *,
+    no_arguments: bool,
+    **more: Any,
+) -> int:
+    """Trace a running process, or weave what a file names into it. It needs Python 3.14 or later, here and there.
+
+    The program is neither changed nor restarted, and when it is detached nothing is left in it.
+
+    \b
+    examples:
+      aspecthook attach 4711 'shop.*:*' --for 30s
+      aspecthook attach 4711 'shop.*:*' --redact '*token*' --html calls.html
+      aspecthook attach 4711 --config aspects.toml
+      aspecthook detach 4711
+    """
+    from ._attach import attach
+
+    if not targets and config is None:
+        raise click.UsageError("there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE")
+    recorded = {name: more.pop(name) for name in ("redact", "sample", "max_depth", "max_calls")}
+    options = {**recorded, "arguments": not no_arguments}
+    files = [path for path in more.values() if path is not None]
+    return attach(
+        process, targets, options, config=config, seconds=seconds, wait=wait, lines=lines, outputs=files, otlp=otlp
+    )
+
+
+_attach.params += [one for one in _trace.params if isinstance(one, click.Option)]
+
+
+@_aspecthook.command("detach", short_help="Remove what was attached to a running process.")
+@_of_process
+@_wait_option
+def _detach(process: int, wait: float) -> int:
+    """Remove from a running process whatever was attached to it.
+
+    \b
+    example:
+      aspecthook detach 4711
+    """
+    from ._attach import detach
+
+    return detach(process, wait=wait)
+
+
+@_aspecthook.command("run", short_help="Run a program with what a file names woven into it.", cls=_OfProgram)
+@_config_option(required=True, help="What to weave: a TOML file.")
+def _run(config: str) -> NoReturn:
+    """Run a program with what a TOML file names woven into it, in each of its processes.
+
+    \b
+    examples:
+      aspecthook run --config aspects.toml -- app.py --port 8000
+      aspecthook run --config aspects.toml -- gunicorn shop:app
+
+    \b
+    aspects.toml:
+      [[weave]]
+      target = "requests.sessions:Session.send"
+      aspect = "retry"                  # or 'module:name', or an entry point of the group aspecthook.aspects
+      arguments = { attempts = 3 }
+      priority = "HIGH"                 # and the other options of hooks
+    """
+    from ._config import read_config
+
+    read_config(config)
+    _program().execute({"config": config})
+
+
+@_aspecthook.command("list", short_help="Run a program and print its mount points.", cls=_OfProgram)
+@_config_option(help="A file for `run`, which is woven first.")
+def _list(config: str | None) -> NoReturn:
+    """Run a program and print its mount points and their chains when it ends, on standard error.
+
+    \b
+    examples:
+      aspecthook list -- app.py
+      aspecthook list --config aspects.toml -- -m shop
+    """
+    _program().execute({"list": True, "config": config})
+
+
+@_aspecthook.command("explain", short_help="Print what a call of a mount point does.")
+@click.argument("target", metavar="MODULE:FUNCTION")
+@_config_option(help="A file for `run`, which is woven first.")
+def _explain(target: str, config: str | None) -> int:
+    """Print what a call of a mount point does: its hooks, and the source that runs.
+
+    \b
+    examples:
+      aspecthook explain shop.cart:Cart.save
+      aspecthook explain --config aspects.toml requests.sessions:Session.send
+    """
+    from aspecthook import explain
+    from aspecthook.plugins._import_paths import import_path
+
+    from ._config import apply, read_config
+
+    _import_from_here(config)
+    if ":" not in target:
+        raise click.BadParameter(f"{target!r} has no colon; write 'module:function'")
+    found = import_path(target, True, "aspecthook explain")
+    woven = apply(read_config(config)) if config is not None else []
+    explain(found)
+    del woven
+    return 0
+
+
+@_aspecthook.command("match", short_help="Print what a pointcut takes, what it leaves, and why.")
+@click.argument("pointcut")
+@click.option("--all", "everything", is_flag=True, help="Show what is left too, which is counted otherwise.")
+def _match(pointcut: str, *, everything: bool) -> int:
+    """Print what a pointcut takes, what it leaves, and why; what it names is imported.
+
+    \b
+    examples:
+      aspecthook match 'shop.*:*'
+      aspecthook match --all 'shop:Cart.*, !shop:Cart.load'
+    """
+    from ._matching import match
+
+    _import_from_here(None)
+    found = match(pointcut)
+    taken = [one for one in found if one.why is None]
+    left = [one for one in found if one.why is not None]
+    for one in taken:
+        click.echo(f"{one.label}  {one.place}".rstrip())
+    click.echo(f"{len(taken)} taken, {len(left)} left" + ("; --all shows why" if left and not everything else ""))
+    for one in left if everything else ():
+        click.echo(f"{one.label}: {one.why}")
+    return 0 if taken else 1
+
+
+@_aspecthook.command("doctor", short_help="Print versions, extras, and what would not work here.")
+def _doctor() -> int:
+    """Print versions, optional packages, and what would not work here.
+
+    \b
+    example:
+      aspecthook doctor
+    """
+    from ._doctor import report
+
+    for line in report():
+        click.echo(line)
+    return 0
+
+
+@_aspecthook.command("completion", short_help="Print a script for completion in bash, zsh or fish.")
+@click.argument("shell", type=click.Choice(_SHELLS))
+def _completion(shell: str) -> int:
+    """Print a script that completes commands and options in a shell.
+
+    \b
+    examples:
+      aspecthook completion bash > ~/.local/share/bash-completion/completions/aspecthook
+      aspecthook completion zsh > "${fpath[1]}/_aspecthook"
+      aspecthook completion fish > ~/.config/fish/completions/aspecthook.fish
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(_aspecthook, {}, "aspecthook", "_ASPECTHOOK_COMPLETE").source())
+    return 0
+
+
+# `main` runs it before click is imported; here it has its line in the help.
+@_aspecthook.command("train", short_help="Train an image classifier.", add_help_option=False)
+def _train() -> int:
+    """Train an image classifier; needs pip install 'aspecthook[train]'."""
+    return 2
+
+
+def _import_from_here(config: str | None) -> None:
+    """Import what the user names from the current folder, as `python -m` does, and what a file names from beside it."""
+    sys.path[:0] = [os.getcwd(), *([str(Path(config).parent)] if config else [])]

@@ -1,0 +1,148 @@
+"""Noticing what the program's own file defines, `__main__`, which is run and not imported: each function as it appears.
+
+The invariant: after the instruction that stores a function or a class under a name of the module, and before the next
+one, what is woven on `__main__` is woven on it too. Nothing but the code of that module is watched, and only until its
+last definition; what it calls runs as fast as ever. (On Python 3.11, which cannot watch a single code object, calls are
+slower until then.)
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any, final
+
+from aspecthook.weave._imports import begin_running, end_running, look_again
+from aspecthook.weave._pointcut import Pointcut
+
+from ._names import names_of
+
+_STORES = ("STORE_NAME", "STORE_GLOBAL")
+_DEFINES = ("MAKE_FUNCTION", "LOAD_BUILD_CLASS")
+
+
+# The name of the module that the program is, and what else it is called in pointcuts.
+_main = "__main__"
+_names: tuple[str, ...] = ()
+
+
+def watch_main(names: Sequence[str]) -> None:
+    """Notify weavings of what the program's own file defines.
+
+    Args:
+        names: What the file that `aspecthook` runs is called when it is imported.
+    """
+    global _main, _names  # noqa: PLW0603  # once in a process
+    begin_running(_main)
+    if any("from multiprocessing." in word for word in sys.orig_argv):  # it runs the file again, by a name of its own
+        _main, _names = "__mp_main__", (_main, *names)
+        begin_running(_main)
+    else:
+        _names = tuple(names_of(sys.orig_argv[1:]))
+    if sys.version_info >= (3, 12):
+        _with_monitoring(_main)
+    elif sys.gettrace() is None:
+        _with_tracing(_main)
+
+
+def of_main(text: str) -> str:
+    """Return a pointcut with further terms: what means the program's file by another name means what is run, too."""
+    pointcut = Pointcut(text)
+    terms = [("", term) for term in pointcut.terms] + [("!", term) for term in pointcut.excluded]
+    more = [
+        f"{sign}{_main}:{term.text.partition(':')[2]}"
+        for sign, term in terms
+        if not term.in_module(_main) and any(map(term.in_module, _names))
+    ]
+    return ", ".join([text, *more])
+
+
+@final
+class _Definitions:
+    """The definitions of the module's code, as it runs."""
+
+    def __init__(self, name: str, code: CodeType, space: dict[str, Any]) -> None:
+        self._name = name
+        self._space = space
+        self._stored: dict[int, str] = {}  # by the offset of the instruction that comes after it
+        self._last = -1
+        defines = False
+        steps = list(dis.get_instructions(code))
+        for step, after in pairwise(steps):
+            defines = defines or step.opname in _DEFINES
+            if step.opname in _STORES:
+                self._stored[after.offset] = str(step.argval)
+                if defines:
+                    self._last = after.offset
+                    defines = False
+
+    def reach(self, offset: int) -> bool:
+        """Take note of the instruction that is to run next. Return whether there is more to come."""
+        if callable(self._space.get(self._stored.get(offset, ""))):
+            look_again(self._name)
+        if offset < self._last:
+            return True
+        end_running(self._name)
+        return False
+
+
+def _is_module(frame: FrameType, name: str) -> bool:
+    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == name
+
+
+if sys.version_info >= (3, 12):
+
+    def _with_monitoring(name: str) -> None:
+        monitoring = sys.monitoring
+        events = monitoring.events
+        tool = next((one for one in range(6) if monitoring.get_tool(one) is None), None)
+        if tool is None:
+            return
+
+        def start(code: CodeType, _: int) -> Any:
+            frame = sys._getframe(1)
+            if not _is_module(frame, name):
+                return monitoring.DISABLE
+            definitions = _Definitions(name, code, frame.f_globals)
+
+            def step(code: CodeType, offset: int) -> Any:
+                if definitions.reach(offset):
+                    return None if offset in definitions._stored else monitoring.DISABLE
+                monitoring.set_local_events(tool, code, 0)
+                monitoring.register_callback(tool, events.INSTRUCTION, None)
+                monitoring.free_tool_id(tool)
+                return None
+
+            monitoring.set_events(tool, 0)
+            monitoring.register_callback(tool, events.PY_START, None)
+            monitoring.register_callback(tool, events.INSTRUCTION, step)
+            monitoring.set_local_events(tool, code, events.INSTRUCTION)
+            return None
+
+        monitoring.use_tool_id(tool, "aspecthook")
+        monitoring.register_callback(tool, events.PY_START, start)
+        monitoring.set_events(tool, events.PY_START)
+
+else:
+
+    def _with_tracing(name: str) -> None:
+        def trace(frame: FrameType, _: str, __: object) -> Any:
+            if not _is_module(frame, name):
+                return None
+            definitions = _Definitions(name, frame.f_code, frame.f_globals)
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+
+            def step(frame: FrameType, event: str, _: object) -> Any:
+                if event == "opcode" and not definitions.reach(frame.f_lasti):
+                    frame.f_trace_opcodes, frame.f_trace_lines = False, True
+                    frame.f_trace = None
+                    if sys.gettrace() is trace:
+                        sys.settrace(None)
+                return step
+
+            return step
+
+        sys.settrace(trace)

@@ -1,0 +1,113 @@
+"""The live tree: the recordings that the processes of a program write are read as they grow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple, final
+
+# A call whose parent has not ended is shown without it after so long.
+_PATIENCE = 0.5
+
+
+class Line(NamedTuple):
+    """A call of the tree as a line."""
+
+    depth: int
+    text: str
+    failed: bool
+
+
+@final
+class LiveTree:
+    """Reads the recordings in a folder, and returns what is new as lines of a tree.
+
+    A call is written when it ends, so those inside it come first. They are held until it ends too, and then shown below
+    it; or, if it takes longer, by themselves, and the call itself when it has ended.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[Path, _File] = {}
+        self._shown: Path | None = None  # the file of the last line
+
+    def read(self, *, final: bool = False) -> Iterator[Line]:
+        """Yield the lines of what has been written since the last time; finally, all that is left."""
+        for path in sorted(self._folder.glob("*.jsonl")):
+            for line in self._files.setdefault(path, _File(path)).read(final=final):
+                if path != self._shown and (self._shown is not None or len(self._files) > 1):
+                    yield Line(0, f"process {self._files[path].process}", failed=False)
+                self._shown = path
+                yield line
+
+
+@final
+class _File:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.process = 0
+        self._offset = 0
+        self._functions: dict[int, str] = {}
+        # The calls that have ended in ones that have not, below the number of these; and since when.
+        self._held: dict[int, list[tuple[dict[str, Any], Any]]] = {}
+        self._since: dict[int, float] = {}
+
+    def read(self, *, final: bool) -> Iterator[Line]:
+        with open(self._path, "rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset += len(line)
+                yield from self._take(json.loads(line))
+        now = monotonic()
+        for parent in [one for one, since in self._since.items() if final or now - since > _PATIENCE]:
+            for call, inner in self._release(parent):
+                yield from self._lines(call, inner, 1)
+
+    def _release(self, parent: int) -> list[tuple[dict[str, Any], Any]]:
+        self._since.pop(parent, None)
+        return self._held.pop(parent, [])
+
+    def _take(self, entry: dict[str, Any]) -> Iterator[Line]:
+        if "aspecthook" in entry:
+            self.process = entry["process"]
+        elif "function" in entry:
+            self._functions[entry["function"]] = entry["name"]
+        elif "call" in entry:
+            inner = self._release(entry["call"])
+            parent = entry["parent"]
+            if isinstance(parent, int):
+                self._held.setdefault(parent, []).append((entry, inner))
+                self._since.setdefault(parent, monotonic())
+            else:
+                yield from self._lines(entry, inner, 0)
+
+    def _lines(self, call: dict[str, Any], inner: Any, depth: int) -> Iterator[Line]:
+        waiting = [(depth, call, inner)]
+        while waiting:
+            depth, call, inner = waiting.pop()
+            yield Line(depth, self._text(call), "error" in call)
+            waiting += [(depth + 1, *one) for one in sorted(inner, key=_begin, reverse=True)]
+
+    def _text(self, call: dict[str, Any]) -> str:
+        arguments = call.get("arguments", {}).items()
+        shown = ", ".join([f"{name}={text}" for name, text in arguments if name not in ("self", "cls")])
+        name = f"{self._functions.get(call['of'], '?')}({shown})"
+        if call["duration"] is None:
+            return f"{name} … has not ended"
+        from aspecthook.record._tape import seconds  # the program has started by now, and need not wait for it
+
+        error = call.get("error")
+        if error is not None:
+            outcome = f" raised {error['type']}: {error['message']}"
+        else:
+            outcome = f" -> {call['result']}" if "result" in call else ""
+        return f"{name}{outcome}  {seconds(call['duration'] / 1e9)}"
+
+
+def _begin(held: tuple[dict[str, Any], Any]) -> int:
+    begin: int = held[0]["begin"]
+    return begin

@@ -1,0 +1,45 @@
+"""Recorded calls: what a program calls, with what and with what outcome, as a tree, a table and files.
+
+For maintainers: `_hooks` note begins, turns and ends; `_recorder` makes `_calls` of the notes, and `_values` their
+texts. `_tape` is what users see; `_timeline`, `_functions` and `_saving` show it in other ways. `_json_lines` is the
+format on disk, which `_reading` reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import lazy
+
+if TYPE_CHECKING:
+    from ._calls import RecordedCall, RecordedError
+    from ._json_lines import JsonLines
+    from ._profile import Cost, Costs, profile
+    from ._reading import RecordingError, read
+    from ._recorder import RecordWarning, Sink
+    from ._tape import Tape, record
+
+__all__ = [
+    "Cost",
+    "Costs",
+    "JsonLines",
+    "RecordWarning",
+    "RecordedCall",
+    "RecordedError",
+    "RecordingError",
+    "Sink",
+    "Tape",
+    "profile",
+    "read",
+    "record",
+]
+
+_MODULES = {
+    "_calls": ("RecordedCall", "RecordedError"),
+    "_json_lines": ("JsonLines",),
+    "_profile": ("Cost", "Costs", "profile"),
+    "_reading": ("RecordingError", "read"),
+    "_recorder": ("RecordWarning", "Sink"),
+    "_tape": ("Tape", "record"),
+}
+__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})

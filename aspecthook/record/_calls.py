@@ -1,0 +1,283 @@
+"""Recorded calls: what was called, inside which other call, with what and with what outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from aspecthook._core.law.call import Site
+from aspecthook._values import PLAIN, Redaction, Shortener, Shown
+
+# A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
+_MOST_TURNS = 1_000
+
+
+@final
+class Function:
+    """What is known of a function that is recorded. It keeps the function itself not alive."""
+
+    __slots__ = ("extra", "file", "label", "left_out", "line", "name", "site")
+
+    def __init__(self, label: str, file: str | None = None, line: int | None = None, site: Site | None = None) -> None:
+        self.label = label
+        self.name = label.partition(":")[2].rpartition("<locals>.")[2] or label
+        self.file = file
+        self.line = line
+        self.site = site
+        # Stands for its calls that are left out.
+        self.left_out = RecordedCall(self, 0.0)
+        self.left_out.kept = False
+        # The name of its ``**kwargs``.
+        signature = None if site is None else site.signature
+        self.extra = None if signature is None or signature.varkw is None else signature.names[signature.varkw]
+
+    @property
+    def module(self) -> str:
+        """The module, as the label has it."""
+        return self.label.partition(":")[0] if ":" in self.label else ""
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> dict[str, Any]:
+        """Return arguments by name, from those that the function was called with."""
+        if self.site is None:
+            return {}
+        signature = self.site.signature
+        keywords = dict(kwargs or {})
+        values: list[Any] = list(args[: signature.positional])
+        values += [keywords.pop(name) for name in signature.names[signature.positional : signature.regular]]
+        if signature.varargs is not None:
+            values.append(args[signature.positional :])
+        if signature.varkw is not None:
+            values.append(keywords)
+        return self.site.arguments(tuple(values))
+
+
+@final
+class RecordedError(Exception):
+    """The exception of a call that was read from a file: the name of its type, and its message.
+
+    Example:
+        >>> RecordedError("KeyError", "'tea'")
+        KeyError: 'tea'
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(kind, message)
+        self.type = kind
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __repr__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+@final
+class RecordedCall:
+    """One call on a tape.
+
+    ``name`` is the function's own (``"Cart.save"`` for a method), ``label`` the whole (``"shop:Cart.save"``).
+    ``arguments`` are by name, as the caller passed them, defaults filled in. ``begin`` is in seconds since the tape
+    began, ``duration`` in seconds, and None while the call runs. For a generator, ``result`` is what it returns, and
+    the call lasts from the first `next` to the end; ``turns`` are the times (begin and duration) when a generator or a
+    coroutine ran, and did not wait. In a tape that was read from a file, values are texts.
+
+    Example:
+        >>> import shlex
+        >>> from aspecthook.record import record
+        >>> with record(shlex.quote) as tape:
+        ...     word = shlex.quote("my file")
+        >>> call = tape.find("quote")
+        >>> call.name, call.arguments, call.result, call.exc, call.depth
+        ('quote', {'s': 'my file'}, "'my file'", None, 0)
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_end",
+        "_entered",
+        "_outer",
+        "_raw",
+        "_recorder",
+        "_redaction",
+        "_result",
+        "begin",
+        "children",
+        "exc",
+        "function",
+        "has_values",
+        "kept",
+        "number",
+        "parent",
+        "process",
+        "task",
+        "thread",
+        "turns",
+    )
+
+    def __init__(
+        self,
+        function: Function,
+        begin: float,
+        raw: tuple[tuple[Any, ...], dict[str, Any] | None] | None = None,
+        redaction: Redaction | None = None,
+    ) -> None:
+        self.function = function
+        self.number = 0
+        self.begin = begin
+        # Whether its arguments and its result were recorded.
+        self.has_values = raw is not None
+        self._raw = raw
+        self._redaction = redaction
+        self._arguments: dict[str, Any] | None = None
+        self._result: Any = None
+        self.exc: BaseException | None = None
+        self._end: float | None = None
+        self.parent: RecordedCall | None = None
+        # Most calls have neither children nor turns.
+        self.children: Sequence[RecordedCall] = ()
+        self.thread = ""
+        self.task: str | None = None
+        self.process = 0
+        self.turns: Sequence[tuple[float, float]] = ()
+        # Whether the call is on the tape; else a limit has left it out, and all that it calls.
+        self.kept = True
+        # The recorder's own: what runs now, when its turn began, and what ran in this context before.
+        self._recorder: object = None
+        self._entered: float | None = None
+        self._outer: RecordedCall | None = None
+
+    @property
+    def label(self) -> str:
+        """The module and the name of the function."""
+        return self.function.label
+
+    @property
+    def name(self) -> str:
+        """The name of the function, with its class."""
+        return self.function.name
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name; empty if they were not recorded."""
+        if self._arguments is None:
+            raw, arguments = self._raw, {}
+            if raw is not None:
+                arguments = self.function.arguments(*raw)
+                if self._redaction is not None:
+                    arguments = self._redaction.arguments(arguments, self.function.extra)
+            self._arguments, self._raw = arguments, None
+        return self._arguments
+
+    @property
+    def result(self) -> Any:
+        """What the call returned; None while it runs, and if it failed."""
+        return self._result if self._redaction is None else self._redaction.redacted("result", self._result)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the call has ended."""
+        return self._end is not None
+
+    @property
+    def duration(self) -> float | None:
+        """How long it took, in seconds; None while it runs."""
+        return None if self._end is None else max(0.0, self._end - self.begin)
+
+    @property
+    def depth(self) -> int:
+        """How many other calls of the tape it was made in."""
+        depth, parent = 0, self.parent
+        while parent is not None:
+            depth, parent = depth + 1, parent.parent
+        return depth
+
+    def has_name(self, name: str) -> bool:
+        """Whether a name means this function: the whole label, or its end after a dot."""
+        return name == self.label or f".{self.name}".endswith(f".{name}")
+
+    def shown_arguments(self) -> dict[str, str]:
+        """Return the arguments as shortened texts; what is redacted is in none of them."""
+        shortener = self.shortener
+        return {name: shortener.text(value) for name, value in self.arguments.items()}
+
+    def shown_result(self) -> str:
+        """Return the result as a shortened text."""
+        return self.shortener.text(self.result)
+
+    def shown_error(self) -> tuple[str, str] | None:
+        """Return the name of the exception's type and its shortened message; None if the call has not failed."""
+        if self.exc is None:
+            return None
+        if isinstance(self.exc, RecordedError):
+            return self.exc.type, self.exc.message
+        redaction = self._redaction
+        if redaction is not None and redaction.hides("error", self.exc):
+            return type(self.exc).__name__, "<redacted>"
+        return type(self.exc).__name__, self.shortener.message(self.exc)
+
+    @property
+    def shortener(self) -> Shortener:
+        """What makes the texts of its values."""
+        return (self._redaction or PLAIN).shortener
+
+    def __str__(self) -> str:
+        shown = [f"{name}={text}" for name, text in self.shown_arguments().items() if name not in ("self", "cls")]
+        if self._end is None:
+            outcome = " … has not ended"
+        elif self.exc is not None:
+            outcome = f" raised {self._shown_exc(self.exc)}"
+        else:
+            outcome = f" -> {self.shown_result()}" if self.has_values else ""
+        return f"{self.name}({', '.join(shown)}){outcome}"
+
+    def _shown_exc(self, exc: BaseException) -> str:
+        if isinstance(exc, RecordedError):
+            return repr(exc)
+        if self._redaction is not None and self._redaction.hides("error", exc):
+            return f"{type(exc).__name__}(<redacted>)"
+        return self.shortener.text(exc)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    # What recorders and readers write.
+
+    def of(self, recorder: object) -> RecordedCall | None:
+        """Return the innermost call of a recorder that runs in the context in which this one does."""
+        call: RecordedCall | None = self
+        while call is not None and call._recorder is not recorder:
+            call = call._outer
+        return call
+
+    def ends(self, end: float, result: Any, exc: BaseException | None) -> None:
+        """Record how the call has ended."""
+        self._end, self._result, self.exc = end, result, exc
+
+    def shift(self, seconds: float) -> None:
+        """Count its times from an earlier moment."""
+        self.begin += seconds
+        self._end = None if self._end is None else self._end + seconds
+        self.turns = [(begin + seconds, length) for begin, length in self.turns]
+
+    def shows(self, arguments: dict[str, str], result: str | None) -> None:
+        """Set the texts of the arguments and of the result."""
+        self.has_values = True
+        self._arguments = {name: Shown(text) for name, text in arguments.items()}
+        self._result = None if result is None else Shown(result)
+
+    def add_turn(self, begin: float, end: float) -> None:
+        """Record a turn of a generator or a coroutine."""
+        turns = self.turns = self.turns if isinstance(self.turns, list) else []
+        if len(turns) < _MOST_TURNS:
+            turns.append((begin, max(0.0, end - begin)))
+        else:
+            first, length = turns[-1]
+            turns[-1] = (first, length + max(0.0, end - begin))
+
+    def add_child(self, call: RecordedCall) -> None:
+        """Record a call that this one has made."""
+        if isinstance(self.children, list):
+            self.children.append(call)
+        else:
+            self.children = [call]

@@ -1,0 +1,269 @@
+"""The hooks that record: one pre and one always hook for each function, which note a begin and an end.
+
+They are made for one function each, so that they need not find out which it is; the cheapest that will do. Around
+coroutines and generators there is a third, which notes their turns.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, cast, final
+
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.hook import Maker, Owner
+from aspecthook._core.law.kinds import Kind
+from aspecthook._core.mount.point import MountPoint
+
+from ._calls import Function
+from ._driving import adriven, awaited, driven
+from ._recorder import CLOCK, End, RecordedTurns, Recorder, current
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+
+# Before and after all hooks that users add.
+_FIRST, _LAST = -1, 101
+
+
+class _Recording(Maker):
+    """A hook that is made for each function."""
+
+    def __init__(self, kind: Kind, make: Callable[[MountPoint], Callable[..., Any]], priority: int | None) -> None:
+        super().__init__(make)
+        self.kind = kind
+        self.priority = priority
+        self._make = make
+
+    def make(self, mount: Owner, who: object) -> Callable[..., Any]:  # noqa: ARG002  # no message is needed
+        """Make the hook of one function."""
+        return self._make(cast("MountPoint", mount))
+
+
+@final
+class _Turns(_Recording):
+    """A hook of functions that run in turns."""
+
+    def fits(self, mount: Owner) -> bool:
+        """Whether it is the mount point of a coroutine or a generator."""
+        return mount.site().signature.style != "function"
+
+
+@final
+class Hooks:
+    """Makes the hooks of one recorder.
+
+    Args:
+        recorder: Where they note what happens.
+        arguments: Whether arguments and results are kept.
+    """
+
+    def __init__(self, recorder: Recorder, *, arguments: bool) -> None:
+        self._recorder = recorder
+        self._arguments = arguments
+        self._functions: weakref.WeakKeyDictionary[MountPoint, Function] = weakref.WeakKeyDictionary()
+        # The mount points whose hooks share the calls they record through `call.state`, and those with faster ones.
+        self._exact: weakref.WeakSet[MountPoint] = weakref.WeakSet()
+        self._plain: weakref.WeakSet[MountPoint] = weakref.WeakSet()
+        self._key = f"tape {id(recorder)}"
+        self.pre = _Recording("pre", self._begin, _FIRST)
+        self.around = _Turns("around", self._turns, _FIRST)
+        self.always = _Recording("always", self._end, _LAST)
+        self.pre_if = _Recording("pre", self._begin_if, None)
+        self.always_if = _Recording("always", self._end_if, _LAST)
+
+    def function(self, mount: MountPoint) -> Function:
+        """Return what is known of a function."""
+        found = self._functions.get(mount)
+        if found is None:
+            site = mount.site()
+            target = site.function()
+            code = getattr(target, "__code__", None)
+            file, line = (site.model.co_filename, site.model.co_firstlineno) if code is not None else (None, None)
+            found = self._functions[mount] = Function(site.label, file, line, site)
+        return found
+
+    def _is_exact(self, mount: MountPoint) -> bool:
+        if mount not in self._exact and mount.site().signature.style == "function":
+            self._plain.add(mount)
+            return False
+        self._exact.add(mount)
+        return True
+
+    def _begin_if(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._plain:
+            return _recorded_already
+        self._exact.add(mount)
+        return self._exact_begin(mount)
+
+    def _end_if(self, mount: MountPoint) -> Callable[..., None]:
+        return _recorded_already if mount in self._plain else self._exact_end(mount, conditional=True)
+
+    def _begin(self, mount: MountPoint) -> Callable[..., None]:
+        if self._is_exact(mount):
+            return self._exact_begin(mount)
+        function, signature = self.function(mount), mount.site().signature
+        named = signature.regular > signature.positional or signature.varkw is not None
+        if self._recorder.live:
+            return _live_begin(self._recorder, function, arguments=self._arguments)
+        if not self._arguments:
+            return _timed_begin(self._recorder, function)
+        return (_begin_named if named else _begin)(self._recorder, function)
+
+    def _end(self, mount: MountPoint) -> Callable[..., None]:
+        if mount in self._exact:
+            return self._exact_end(mount, conditional=False)
+        end = End(self.function(mount))
+        if self._recorder.live:
+            return _live_end(self._recorder, end, arguments=self._arguments)
+        return (_end if self._arguments else _timed_end)(self._recorder, end)
+
+    # Hooks that find their call in `call.state`
+
+    def _exact_begin(self, mount: MountPoint) -> Callable[[Call], None]:
+        recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
+        plain = function.site is not None and function.site.signature.style == "function"
+
+        def begin(call: Call) -> None:
+            strand = recorder.here.strand
+            if key in call.state or strand.busy:
+                return
+            recorded = recorder.new(function, call.args, call.kwargs, keep=keep)
+            call.state[key] = recorded
+            recorder.note_turn(strand, recorded, "begin")
+            if plain:
+                recorder.note_turn(strand, recorded, "enter")
+
+        return begin
+
+    def _exact_end(self, mount: MountPoint, *, conditional: bool) -> Callable[..., None]:
+        recorder, function, key, keep = self._recorder, self.function(mount), self._key, self._arguments
+
+        def end(call: Call, result: object, exc: BaseException | None) -> None:
+            strand = recorder.here.strand
+            recorded = call.state.get(key)
+            if strand.busy or (recorded is None and conditional):
+                return
+            if recorded is None:
+                recorded = call.state[key] = recorder.new(function, call.args, call.kwargs, keep=keep)
+                recorder.note_turn(strand, recorded, "begin")
+            if not recorded.ended:
+                recorder.note_turn(strand, recorded, "end")
+                recorder.note_end(strand, recorded, result if keep else None, exc)
+
+        return end
+
+    def _turns(self, mount: MountPoint) -> Callable[..., Any]:
+        style = mount.site().signature.style
+        recorder, key = self._recorder, self._key
+
+        async def of_coroutine(call: Call, proceed: Callable[[], Any]) -> Any:
+            recorded = call.state.get(key)
+            source = proceed()
+            return await (source if recorded is None else awaited(RecordedTurns(recorder, recorded), source))
+
+        def of_generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            recorded = call.state.get(key)
+            source = proceed()
+            return source if recorded is None else driven(RecordedTurns(recorder, recorded), source)
+
+        def of_async_generator(call: Call, proceed: Callable[[], Any]) -> Any:
+            recorded = call.state.get(key)
+            source = proceed()
+            return source if recorded is None else adriven(RecordedTurns(recorder, recorded), source)
+
+        if style == "coroutine":
+            return of_coroutine
+        return of_generator if style == "generator" else of_async_generator
+
+
+def _recorded_already() -> None:
+    """Do nothing: every call of the function is recorded."""
+
+
+# The hooks of plain functions. What they need is in their cells: looking it up would cost more than the note itself.
+
+
+def _begin(recorder: Recorder, function: Function) -> Callable[..., None]:
+    here, clock, outer = recorder.here, CLOCK[0], current.get
+
+    def begin(*args: Any) -> None:
+        here.note((function, clock(), args, None, outer()))
+
+    return begin
+
+
+def _begin_named(recorder: Recorder, function: Function) -> Callable[..., None]:
+    here, clock, outer = recorder.here, CLOCK[0], current.get
+
+    def begin(*args: Any, **kwargs: Any) -> None:
+        here.note((function, clock(), args, kwargs, outer()))
+
+    return begin
+
+
+def _end(recorder: Recorder, about: End) -> Callable[..., None]:
+    here, clock = recorder.here, CLOCK[0]
+
+    def end(result: object, exc: BaseException | None) -> None:
+        here.note((about, clock(), result, exc))
+
+    return end
+
+
+def _timed_begin(recorder: Recorder, function: Function) -> Callable[..., None]:
+    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
+
+    def begin() -> None:
+        try:
+            note = quick.note
+        except AttributeError:  # the first call in this thread
+            note = quick.note = here.note
+        note(function)
+        note(clock())
+
+    return begin
+
+
+def _timed_end(recorder: Recorder, about: End) -> Callable[..., None]:
+    here, quick, clock = recorder.here, recorder.quick, CLOCK[0]
+
+    def end(exc: BaseException | None) -> None:
+        try:
+            note = quick.note
+        except AttributeError:
+            note = quick.note = here.note
+        if exc is None:
+            note(about)
+            note(clock())
+        else:
+            note((about, clock(), None, exc))
+
+    return end
+
+
+def _live_begin(recorder: Recorder, function: Function, *, arguments: bool) -> Callable[..., None]:
+    here, clock, outer = recorder.here, CLOCK[0], current.get
+
+    def begin(*args: Any, **kwargs: Any) -> None:
+        strand = here.strand
+        if not strand.busy:
+            recorder.take_now(strand, (function, clock(), args, kwargs, outer()))
+
+    def timed() -> None:
+        strand = here.strand
+        if not strand.busy:
+            recorder.take_now(strand, (function, clock(), None, None, outer()))
+
+    return begin if arguments else timed
+
+
+def _live_end(recorder: Recorder, about: End, *, arguments: bool) -> Callable[..., None]:
+    here, clock = recorder.here, CLOCK[0]
+
+    def end(result: object, exc: BaseException | None) -> None:
+        strand = here.strand
+        if not strand.busy:
+            recorder.take_now(strand, (about, clock(), result if arguments else None, exc))
+
+    return end

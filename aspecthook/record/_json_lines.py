@@ -1,0 +1,191 @@
+"""JSON lines: calls in a file, one a line, as they end.
+
+The invariant: each line is written by one system call, at the end of the file. So a process that is killed leaves a
+file that can be read, threads do not mix their lines, and no lock is held when the process forks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
+from os import PathLike
+from pathlib import Path
+from time import time
+from typing import Any, final
+
+from ._calls import Function, RecordedCall
+
+VERSION = 1
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+@final
+class JsonLines:
+    """A sink that writes JSON lines.
+
+    Args:
+        path: The file. A folder (one that exists, or a path that ends with a slash) gets a file for each process; a
+            child of a fork writes to a file of its own beside that of its parent.
+        started: What the times of calls are counted from, in seconds since 1970.
+
+    Example:
+        >>> import shlex, tempfile
+        >>> from aspecthook.record import read, record
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with record("shlex:quote", to=folder):
+        ...         word = shlex.quote("my file")
+        ...     print(*read(folder).lines(times=False))
+        quote(s='my file') -> "'my file'"
+    """
+
+    def __init__(self, path: str | PathLike[str], *, started: float | None = None) -> None:
+        text = os.fspath(path)
+        self._folder = text.endswith(("/", os.sep)) or Path(text).is_dir()
+        self._path = Path(text).absolute()
+        if self._folder:
+            self._path.mkdir(parents=True, exist_ok=True)
+        self._started = time() if started is None else started
+        self._parent: int | None = None
+        self._functions: dict[Function, int] = {}
+        self._numbers = count()
+        self._file: _File | None = None
+        self._open(self._path / f"{os.getpid()}.jsonl" if self._folder else self._path)
+
+    def _open(self, path: Path) -> None:
+        self.path = path
+        self._file = _File(path)
+        self._functions, self._numbers = {}, count()
+        self._write(_line(_header(os.getpid(), self._parent, self._started)))
+
+    def _write(self, text: str) -> None:
+        data = text.encode("utf-8", "backslashreplace")
+        file = self._file
+        while file is not None and data:  # a full disk raises at the next attempt
+            data = data[os.write(file.number, data) :]
+
+    def write(self, call: RecordedCall) -> None:
+        """Write one call."""
+        number = self._functions.get(call.function)
+        head = ""
+        if number is None:
+            number = next(self._numbers)
+            head = _line(function_entry(call.function, number))
+        self._write(head + _line(call_entry(call, number)))
+        self._functions[call.function] = number  # after its line: two threads may write one each, but none too late
+
+    def leave_out(self, count: int, why: str) -> None:
+        """Write that a limit has left calls out."""
+        self._write(_line({"left_out": count, "why": why}))
+
+    def forked(self) -> None:
+        """Go on in a file of its own, in the child of a fork."""
+        if self._file is None:
+            return
+        self._parent = os.getppid()
+        name = f"{os.getpid()}.jsonl" if self._folder else f"{self._path.stem}.{os.getpid()}{self._path.suffix}"
+        self._open(self.path.with_name(name))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file = None
+
+
+@final
+class _File:
+    """An open file, closed when no thread writes to it any more: from then on another file may have its number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self.number = os.open(path, flags, 0o600)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        if hasattr(self, "number"):  # otherwise it could not be opened
+            close(self.number)
+
+
+def _header(process: int, parent: int | None, started: float) -> dict[str, Any]:
+    return {
+        "aspecthook": "calls",
+        "version": VERSION,
+        "process": process,
+        "parent": parent,
+        "command": [sys.executable, *sys.argv],
+        "started": started,
+    }
+
+
+def function_entry(function: Function, number: int) -> dict[str, Any]:
+    """Return the entry of a function."""
+    return {"function": number, "name": function.label, "file": function.file, "line": function.line}
+
+
+def call_entry(call: RecordedCall, number: int) -> dict[str, Any]:
+    """Return the entry of a call, of the function with this number."""
+    parent = call.parent
+    entry: dict[str, Any] = {
+        "call": call.number,
+        "parent": None
+        if parent is None
+        else parent.number
+        if parent.process == call.process
+        else [parent.process, parent.number],
+        "of": number,
+        "begin": _nanoseconds(call.begin),
+        "duration": None if call.duration is None else _nanoseconds(call.duration),
+    }
+    arguments = call.shown_arguments()
+    if arguments:
+        entry["arguments"] = arguments
+    error = call.shown_error()
+    if error is not None:
+        entry["error"] = {"type": error[0], "message": error[1]}
+    elif call.ended and call.has_values:
+        entry["result"] = call.shown_result()
+    entry["thread"] = call.thread
+    if call.task is not None:
+        entry["task"] = call.task
+    if call.turns:
+        entry["turns"] = [[_nanoseconds(begin), _nanoseconds(length)] for begin, length in call.turns]
+    return entry
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _line(entry: dict[str, Any]) -> str:
+    return _encode(entry) + "\n"
+
+
+def write_lines(entries: Iterable[dict[str, Any]], path: str | PathLike[str]) -> None:
+    """Write the lines of a file."""
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(map(_line, entries))
+
+
+def entries(
+    calls: Iterable[RecordedCall],
+    started: float,
+    left_out: Mapping[str, int],
+    headers: Mapping[int, dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """Yield the entries of the lines: for each process a header and its calls, then what was left out."""
+    by_process: dict[int, list[RecordedCall]] = {}
+    for call in calls:
+        by_process.setdefault(call.process, []).append(call)
+    for process, own in (by_process or {os.getpid(): []}).items():
+        yield headers.get(process, _header(process, None, started)) | {"started": started}
+        numbers: dict[Function, int] = {}
+        for call in own:
+            if call.function not in numbers:
+                numbers[call.function] = len(numbers)
+                yield function_entry(call.function, numbers[call.function])
+            yield call_entry(call, numbers[call.function])
+    for why, number in left_out.items():
+        yield {"left_out": number, "why": why}

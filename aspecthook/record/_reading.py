@@ -1,0 +1,157 @@
+"""Reading recordings: JSON lines of one process or of several, also where a process was killed while it wrote."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast, final
+
+from aspecthook._core.law.callables import type_of
+from aspecthook._errors import AspecthookError, brief
+
+from ._calls import Function, RecordedCall, RecordedError
+from ._json_lines import VERSION
+from ._tape import Tape
+
+
+class RecordingError(AspecthookError, ValueError):
+    """A file is not a recording of calls, or is of a version that cannot be read."""
+
+
+def read(*paths: str | PathLike[str]) -> Tape:
+    """Read recordings from files of JSON lines, or from folders of them; several processes become one tape.
+
+    Values are texts. The end of a line that a killed process has not finished is left out.
+
+    Raises:
+        RecordingError: A file is not a recording.
+        OSError: A file cannot be read.
+
+    Example:
+        >>> import shlex, tempfile
+        >>> from aspecthook.record import read, record
+        >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        ...     with record("shlex:quote", to=file.name):
+        ...         word = shlex.quote("my file")
+        ...     tape = read(file.name)
+        >>> print(tape.find("quote").shown_result())
+        "'my file'"
+    """
+    files = [file for path in paths for file in _files(Path(path))]
+    if not files:
+        shown = ", ".join(map(str, paths)) or "no path"
+        raise RecordingError(f"{shown}: there are no recordings here; give a file of JSON lines, or a folder of them")
+    reader = _Reader()
+    for file in files:
+        reader.read(file)
+    tape = Tape()
+    tape._recorder.load(reader.calls(), reader.started(), reader.left_out, reader.headers)
+    return tape
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+
+
+@final
+class _Reader:
+    """Puts the calls of several processes together."""
+
+    def __init__(self) -> None:
+        self.left_out: Counter[str] = Counter()
+        self.headers: dict[int, dict[str, Any]] = {}
+        self._found: dict[tuple[int, int], tuple[RecordedCall, tuple[int, int] | None, float]] = {}
+        self._starts: list[float] = []
+        self._functions: dict[tuple[str, str | None, int | None], Function] = {}
+
+    def started(self) -> float:
+        """Return when the first process began to record."""
+        return min(self._starts)
+
+    def calls(self) -> list[RecordedCall]:
+        """Return all calls, each below its parent; times are from when the first process began to record."""
+        first = self.started()
+        for call, parent, started in self._found.values():
+            call.shift(started - first)
+            found = None if parent is None else self._found.get(parent)
+            if found is not None:
+                call.parent = found[0]
+        calls = sorted([row[0] for row in self._found.values()], key=lambda call: call.begin)
+        for call in calls:
+            if call.parent is not None:
+                call.parent.add_child(call)
+        return calls
+
+    def read(self, path: Path) -> None:
+        """Read one file."""
+        process, started = -1, 0.0
+        functions: dict[int, Function] = {}
+        for number, entry in _entries(path):
+            try:
+                if "aspecthook" in entry:
+                    process, started = _header(entry, path)
+                    self.headers[process] = entry
+                    self._starts.append(started)
+                    functions = {}
+                elif process < 0:
+                    raise RecordingError(f"{path} is not a recording of calls: it does not begin with a header")
+                elif "function" in entry:
+                    functions[entry["function"]] = self._function(entry)
+                elif "call" in entry:
+                    call, parent = _call(entry, functions[entry["of"]], process)
+                    self._found[process, call.number] = (call, parent, started)
+                elif "left_out" in entry:
+                    self.left_out[entry["why"]] += entry["left_out"]
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                if isinstance(error, RecordingError):
+                    raise
+                raise RecordingError(f"{path}:{number} is not an entry of a recording: {error!r}") from error
+        if process < 0:
+            raise RecordingError(f"{path} is not a recording of calls: it is empty")
+
+    def _function(self, entry: dict[str, Any]) -> Function:
+        key = (str(entry["name"]), entry.get("file"), entry.get("line"))
+        return self._functions.setdefault(key, Function(*key))
+
+
+def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                entry: object = json.loads(line)
+            except ValueError as error:
+                if line.endswith(b"\n"):
+                    raise RecordingError(f"{path}:{number} is not JSON: {brief(line)}") from error
+                continue  # the process was killed, or the disk was full, while it was written
+            if not isinstance(entry, dict):
+                raise RecordingError(f"{path}:{number} is not an entry of a recording: {brief(line)}")
+            yield number, cast("dict[str, Any]", entry)
+
+
+def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:
+    if entry["aspecthook"] != "calls" or entry.get("version") != VERSION:
+        raise RecordingError(
+            f"{path} has the version {brief(entry.get('version'))}, and this aspecthook reads version {VERSION}"
+        )
+    return int(entry["process"]), float(entry["started"])
+
+
+def _call(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:
+    call = RecordedCall(function, entry["begin"] / 1e9)
+    call.number, call.process = int(entry["call"]), process
+    call.thread, call.task = str(entry.get("thread", "")), entry.get("task")
+    call.turns = [(begin / 1e9, length / 1e9) for begin, length in entry.get("turns", ())]
+    error = entry.get("error")
+    exc = None if error is None else RecordedError(str(error["type"]), str(error["message"]))
+    if entry["duration"] is not None:
+        call.ends(call.begin + entry["duration"] / 1e9, None, exc)
+    if "arguments" in entry or "result" in entry:
+        call.shows(entry.get("arguments", {}), entry.get("result"))
+    parent: Any = entry["parent"]
+    if parent is None:
+        return call, None
+    of_process, number = parent if type_of(parent) is list else (process, parent)
+    return call, (int(of_process), int(number))

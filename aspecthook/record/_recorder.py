@@ -1,0 +1,552 @@
+"""The recorder: from what hooks note in each thread to recorded calls, each inside its parent.
+
+What runs in one thread is a stack at any moment: a call is inside the innermost one that runs, and a coroutine or a
+generator runs only during its turns. So hooks note no more than begins, turns and ends, each thread in a list of its
+own, and the calls are made of these notes when somebody looks; or at once, where they are streamed or limited.
+
+The invariant: nothing that goes wrong here reaches the program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import count
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
+
+from aspecthook._core.law.callables import type_of
+from aspecthook._core.law.variables import Variable, variable
+from aspecthook._errors import warn
+from aspecthook._values import Redaction
+
+from ._calls import Function, RecordedCall
+
+if TYPE_CHECKING:
+    from random import Random
+
+# The innermost coroutine or generator that any tape records and that runs in this context.
+current: Variable[RecordedCall | None] = variable("aspecthook_recorded", None)
+
+# In a tuple: where `time.perf_counter` is woven, a proxy takes its place under all names that modules have for it.
+CLOCK: tuple[Callable[[], float]] = (perf_counter,)
+
+# A note is a tuple that begins with what it is about. Where nothing but times is kept, two entries of the list take its
+# place: a `Function` or an `End`, and the time; a list of floats is cheaper than a list of tuples.
+Note: TypeAlias = tuple[Any, ...]
+
+
+class RecordWarning(UserWarning):
+    """A sink has failed, and gets no more calls. The program was not disturbed."""
+
+
+class Sink(Protocol):
+    """Where recorded calls go: an object with these two methods, and optionally some more.
+
+    ``begin(call)`` takes a call that begins. ``enter(call)`` and ``leave(call)``, both or none, are called in the
+    thread and the context of a call when it begins to run and when it ceases to: once for a function, at each turn for
+    a coroutine or a generator. ``forked()`` is called in the child of a fork.
+
+    They may be called from several threads at once. A sink that raises is dropped, with one warning.
+    """
+
+    def write(self, call: RecordedCall, /) -> object:
+        """Take a call that has ended."""
+        ...
+
+    def close(self) -> object:
+        """Take no more calls. Those that have not ended are written before."""
+        ...
+
+
+@final
+class End:
+    """Stands in a thread's notes for the end of a call of one function."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+
+@final
+class Limits:
+    """Which calls are left out."""
+
+    __slots__ = ("max_calls", "max_depth", "sample")
+
+    def __init__(self, sample: float, max_depth: int | None, max_calls: int | None) -> None:
+        self.sample = sample
+        self.max_depth = max_depth
+        self.max_calls = max_calls
+
+    @property
+    def active(self) -> bool:
+        """Whether there are any."""
+        return self.sample < 1.0 or self.max_depth is not None or self.max_calls is not None
+
+
+@final
+class Strand:
+    """What a recorder knows of one thread: the notes that are not read yet, and the calls that run."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+        self.note = self.notes.append
+        self.stack: list[RecordedCall] = []
+        self.thread: threading.Thread | None = None
+        self.name = ""
+        # Whether a sink, or a `repr` for it, runs in this thread: what they call is not recorded.
+        self.busy = True
+        # The entries of a pair of which the second is not read yet.
+        self.pending: Any = None
+
+    def open(self, recorder: Recorder) -> None:
+        """Find out which thread this is."""
+        thread = self.thread = threading.current_thread()
+        # Unlike that of any other thread that runs.
+        self.name = f"{thread.name} ({thread.ident})" if thread.name in recorder.names else thread.name
+        recorder.names[self.name] = self
+        if not recorder.live:
+            recorder.strands.append(self)
+        self.busy = False
+
+
+@final
+class Here(threading.local):
+    """The strand of the current thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.strand = Strand()
+        # What finds out which thread this is may be recorded too: these calls are left out.
+        self.note = list[Any]().append
+        self.strand.open(recorder)
+        self.note = self.strand.note
+
+
+@final
+class Recorder:
+    """Makes recorded calls of what hooks note."""
+
+    def __init__(self, redaction: Redaction, limits: Limits) -> None:
+        self.started = time()
+        self.epoch = CLOCK[0]()
+        self.process = os.getpid()
+        self.redaction = redaction
+        self.limits = limits
+        self.sinks: list[Sink] = []
+        # Those with `enter` and `leave`; what they have entered they have to leave, even when they are closed.
+        self._entering: list[Any] = []
+        # Whether calls are made at once, and not when somebody looks; and whether they are kept.
+        self.live = limits.active
+        self.keeps = True
+        self.calls: list[RecordedCall] = []
+        self._fresh: list[RecordedCall] = []  # not among `calls` yet
+        self._collecting = threading.RLock()
+        self.open: dict[int, RecordedCall] = {}
+        self.left_out: Counter[str] = Counter()
+        # Of recordings that were read: what they say of each process.
+        self.headers: dict[int, dict[str, Any]] = {}
+        self.strands: list[Strand] = []
+        self.names: weakref.WeakValueDictionary[str, Strand] = weakref.WeakValueDictionary()
+        self._numbers = count(1)
+        self._random: Random | None = None
+        self._kept = 0
+        self.here = Here(self)
+        # Its `note` again: a plain `local` is read faster than one with an `__init__`.
+        self.quick: Any = threading.local()
+        _recorders.add(self)
+
+    def open_sinks(self, sinks: Iterable[Sink]) -> None:
+        """Send calls to sinks, and do not keep them."""
+        self.sinks += sinks
+        self._entering += [sink for sink in self.sinks if hasattr(sink, "enter")]
+        if self.sinks:
+            self.live, self.keeps = True, False
+
+    def load(
+        self,
+        calls: Iterable[RecordedCall],
+        started: float,
+        left_out: dict[str, int],
+        headers: dict[int, dict[str, Any]],
+    ) -> None:
+        """Take calls that were recorded elsewhere."""
+        self.calls += sorted(calls, key=_begin)
+        self.started = started
+        self.left_out.update(left_out)
+        self.headers.update(headers)
+
+    # What the hooks of coroutines, of generators and of conditional recordings do
+
+    def new(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, keep: bool) -> RecordedCall:
+        """Return a call that begins now."""
+        call = RecordedCall(function, self.now(), (args, kwargs) if keep else None, self.redaction)
+        call._recorder = self
+        call.parent = self.innermost()
+        call.task = _task()
+        return call
+
+    def note_turn(self, strand: Strand, call: RecordedCall, what: str) -> None:
+        """Note that a call is begun, entered, left or ended."""
+        note = (call, CLOCK[0](), what)
+        if self.live:
+            self.take_now(strand, note)
+        else:
+            strand.note(note)
+
+    def note_end(self, strand: Strand, call: RecordedCall, result: object, exc: BaseException | None) -> None:
+        """Note how a call has ended."""
+        if self.live:
+            strand.busy = True
+        try:
+            self.finish(call, self.now(), result, exc)
+        finally:
+            strand.busy = False
+
+    def now(self) -> float:
+        """Return the time since the tape began."""
+        return CLOCK[0]() - self.epoch
+
+    def innermost(self) -> RecordedCall | None:
+        """Return the innermost coroutine or generator of this recorder that runs in this context."""
+        call = current.get()
+        return None if call is None else call.of(self)
+
+    # Reading notes
+
+    def collect(self) -> list[RecordedCall]:
+        """Return the calls, in the order in which they began."""
+        with self._collecting:
+            for strand in list(self.strands):
+                ended = strand.thread is not None and not _is_alive(strand.thread)
+                notes = strand.notes[:]
+                del strand.notes[: len(notes)]
+                for note in notes:
+                    self._read(strand, note)
+                if ended:
+                    self.strands.remove(strand)
+            fresh = self._fresh[:]
+            del self._fresh[: len(fresh)]
+            for call in sorted(fresh, key=_begin):
+                self.calls.append(call)
+                if call.parent is not None:
+                    call.parent.add_child(call)
+            if fresh:
+                self.calls.sort(key=_begin)
+            return self.calls.copy()
+
+    def _read(self, strand: Strand, note: Any) -> None:
+        kind = type_of(note)
+        if kind is tuple:
+            self.take(strand, note)
+        elif kind is float:
+            pending, strand.pending = strand.pending, None
+            if pending is not None:
+                self.take(strand, (pending, note, None, None, None))
+        else:
+            strand.pending = note
+
+    def take_now(self, strand: Strand, note: Note) -> None:
+        """Take a note at once. What a sink, a predicate or a `repr` calls meanwhile is not recorded."""
+        strand.busy = True
+        try:
+            self.take(strand, note)
+        except Exception as error:
+            complain(f"a call could not be recorded: {error!r:.200}")
+        finally:
+            strand.busy = False
+
+    def take(self, strand: Strand, note: Note) -> None:
+        """Take one note: a begin, an end, or a turn."""
+        about, at = note[0], note[1] - self.epoch
+        if type(about) is Function:
+            _, _, args, kwargs, outer = note
+            if self.limits.active and self._leaves_out(strand, outer):
+                strand.stack.append(about.left_out)
+                return
+            call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
+            call.parent = None if outer is None else outer.of(self)
+            self._add(strand, call, drawn=True)
+            self._push(strand.stack, call)
+        elif type(about) is End:
+            self._end(strand, about.function, at, note[2], note[3])
+        elif type(about) is RecordedCall:
+            self._turn(strand, about, at, note[2])
+
+    def _add(self, strand: Strand, call: RecordedCall, *, drawn: bool = False) -> None:
+        """Put a call into the tree: its `parent` is the innermost call that ran in its context, so far.
+
+        `drawn` says whether it is known already that the tree it begins is recorded.
+        """
+        stack = strand.stack
+        top = stack[-1] if stack else None
+        parent = call.parent = _deeper(top, call.parent)
+        call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
+        if call.task is None and top is not None and parent is top:
+            call.task = top.task
+        if self.limits.active:
+            self._limit(call, parent, drawn=drawn)
+        if not call.kept:
+            return
+        if self.redaction.active:
+            call.arguments  # noqa: B018  # what is redacted is known before any text is made
+        if self.keeps:
+            self._fresh.append(call)
+        elif self.sinks:
+            self.open[call.number] = call
+            self._send("begin", call)
+
+    def _leaves_out(self, strand: Strand, outer: RecordedCall | None) -> bool:
+        """Whether a call is left out with its tree, so that nothing need be known of it."""
+        if strand.stack:
+            return not strand.stack[-1].kept
+        if (outer is not None and outer.of(self) is not None) or self._draw():
+            return False
+        self.left_out["sample"] += 1
+        return True
+
+    def _draw(self) -> bool:
+        """Whether the next tree is recorded."""
+        if self.limits.sample >= 1.0:
+            return True
+        if self._random is None:
+            from random import Random
+
+            self._random = Random()  # one of our own: the program may have seeded the module's
+        return self._random.random() < self.limits.sample
+
+    def _limit(self, call: RecordedCall, parent: RecordedCall | None, *, drawn: bool) -> None:
+        limits = self.limits
+        why = None
+        if parent is not None and not parent.kept:
+            call.kept = False
+        elif parent is None and not drawn and not self._draw():
+            why = "sample"
+        elif limits.max_depth is not None and call.depth >= limits.max_depth:
+            why = "max_depth"
+        elif limits.max_calls is not None and self._kept >= limits.max_calls:
+            why = "max_calls"
+        else:
+            self._kept += 1
+        if why is not None:
+            call.kept = False
+            self.left_out[why] += 1
+
+    def _end(self, strand: Strand, function: Function, at: float, result: Any, exc: BaseException | None) -> None:
+        stack = strand.stack
+        for place in range(len(stack) - 1, -1, -1):
+            if stack[place].function is function:
+                call = stack[place]
+                self._pop(stack, place)
+                break
+        else:  # an earlier pre hook has ended the call before it was seen to begin
+            call = RecordedCall(function, at, None, self.redaction)
+            self._add(strand, call)
+        if call.kept:
+            self.finish(call, at, result, exc)
+
+    def finish(self, call: RecordedCall, at: float, result: Any, exc: BaseException | None) -> None:
+        """Record the end of a call."""
+        call.ends(at, result, exc)
+        if self.redaction.active:
+            call.result  # noqa: B018  # likewise
+        # In the child of a fork, what had begun before is for the parent to write.
+        if self.sinks and call.kept and call.process == self.process:
+            self.open.pop(call.number, None)
+            self._send("write", call)
+
+    def _turn(self, strand: Strand, call: RecordedCall, at: float, what: str) -> None:
+        """Take a note about a call that is known: it begins, it is entered, left, or ended."""
+        stack = strand.stack
+        if what == "begin":
+            self._add(strand, call)
+        elif what == "enter":
+            call._entered = at
+            self._push(stack, call)
+        else:
+            if call in stack:
+                self._pop(stack, stack.index(call))
+            if what == "leave" and call._entered is not None:
+                call.add_turn(call._entered, at)
+
+    def _push(self, stack: list[RecordedCall], call: RecordedCall) -> None:
+        stack.append(call)
+        if self._entering:
+            self._tell("enter", call)
+
+    def _pop(self, stack: list[RecordedCall], place: int) -> None:
+        """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
+        while len(stack) > place:
+            call = stack.pop()
+            if self._entering:
+                self._tell("leave", call)
+
+    # Sinks
+
+    def _tell(self, what: str, call: RecordedCall) -> None:
+        for sink in self._entering if call.kept else ():
+            try:
+                getattr(sink, what)(call)
+            except Exception as error:
+                self._drop(sink, error)
+
+    def _send(self, what: str, call: RecordedCall) -> None:
+        for sink in self.sinks.copy():
+            method = getattr(sink, what, None)
+            if method is not None:
+                try:
+                    method(call)
+                except Exception as error:
+                    self._drop(sink, error)
+
+    def _drop(self, sink: Sink, error: Exception) -> None:
+        if sink in self.sinks:
+            self.sinks.remove(sink)
+            complain(f"the recording of calls has stopped: {type(sink).__name__} raised {error!r:.200}")
+            try:
+                sink.close()
+            except Exception:  # that it does not work any more has been said
+                pass
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its calls go nowhere any more."""
+        return not self.keeps and not self.sinks
+
+    def close(self) -> None:
+        """Write what has not ended, and close the sinks."""
+        self.here.strand.busy = True
+        try:
+            self._close()
+        finally:
+            self.here.strand.busy = False
+
+    def _close(self) -> None:
+        for call in list(self.open.values()):
+            self.open.pop(call.number, None)
+            self._send("write", call)
+        sinks, self.sinks = self.sinks, []
+        for sink in sinks:
+            try:
+                leave_out = getattr(sink, "leave_out", None)
+                for why, number in self.left_out.items():
+                    if leave_out is not None:
+                        leave_out(number, why)
+                sink.close()
+            except Exception as error:
+                complain(f"the recording of calls could not be finished: {type(sink).__name__} raised {error!r:.200}")
+
+    def forked(self) -> None:
+        """Go on in the child of a fork, in which only this thread is left."""
+        self._collecting = threading.RLock()  # another thread may have held it
+        self.collect()
+        self.process = os.getpid()
+        own = self.here.strand
+        self.strands[:] = [own]
+        self.open.clear()
+        for sink in self.sinks.copy():
+            forked = getattr(sink, "forked", None)
+            if forked is not None:
+                try:
+                    forked()
+                except Exception as error:
+                    self._drop(sink, error)
+
+
+@final
+class RecordedTurns:
+    """Notes the turns of a coroutine or a generator, and sets what runs in its context meanwhile."""
+
+    __slots__ = ("_before", "_call", "_recorder")
+
+    def __init__(self, recorder: Recorder, call: RecordedCall) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._before: RecordedCall | None = None
+
+    def enter(self) -> None:
+        """Begin a turn."""
+        self._before = self._call._outer = current.get()
+        current.set(self._call)
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "enter")
+
+    def leave(self) -> None:
+        """End a turn."""
+        strand = self._recorder.here.strand
+        if not strand.busy:
+            self._recorder.note_turn(strand, self._call, "leave")
+        before, self._before = self._before, None
+        current.set(before)
+
+
+def _deeper(top: RecordedCall | None, outer: RecordedCall | None) -> RecordedCall | None:
+    """Return which of two calls is inside the other: what runs in this thread, or in this context."""
+    if outer is None or outer is top:
+        return top
+    if top is None:
+        return outer
+    inner: RecordedCall | None = outer
+    while inner is not None:
+        if inner is top:
+            return outer
+        inner = inner.parent
+    return top
+
+
+def _is_alive(thread: threading.Thread) -> bool:
+    try:
+        return thread.is_alive()
+    except (AssertionError, RuntimeError):  # it has ended, and was not started by `threading`; the first one up to 3.12
+        return False
+
+
+def _begin(call: RecordedCall) -> float:
+    return call.begin
+
+
+def _task() -> str | None:
+    """Return the name of the current task, of whatever library runs it."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no loop runs in this thread
+            task = None
+        if task is not None:
+            return str(task.get_name())
+    trio = sys.modules.get("trio")
+    if trio is not None:
+        try:
+            return str(trio.lowlevel.current_task().name)
+        except RuntimeError:
+            pass
+    return None
+
+
+def complain(message: str) -> None:
+    """Warn; where warnings are errors, which must not reach the program, log."""
+    try:
+        warn(message, RecordWarning)
+    except RecordWarning:
+        import logging
+
+        logging.getLogger("aspecthook").warning(message)
+
+
+_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for recorder in list(_recorders):
+        recorder.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

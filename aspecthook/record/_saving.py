@@ -1,0 +1,136 @@
+"""Other formats: Chrome's trace format (Perfetto), speedscope, collapsed stacks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from aspecthook._errors import HookOptionError
+
+from ._calls import RecordedCall
+from ._json_lines import entries, write_lines
+from ._page import write_page
+from ._timeline import own_times, slices, walk
+
+if TYPE_CHECKING:
+    from ._tape import Tape
+
+Path = str | PathLike[str]
+
+
+def save(tape: Tape, path: Path) -> None:
+    """Write a tape in the format that the suffix of the path names."""
+    name = os.fspath(path)
+    for suffix, write in _FORMATS.items():
+        if name.endswith(suffix):
+            write(tape, path)
+            return
+    raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of {', '.join(_FORMATS)}")
+
+
+def _entries(tape: Tape) -> Iterator[dict[str, Any]]:
+    return entries(tape, tape.started, tape.left_out, tape._recorder.headers)
+
+
+def _json_lines(tape: Tape, path: Path) -> None:
+    write_lines(_entries(tape), path)
+
+
+def _html(tape: Tape, path: Path) -> None:
+    write_page(_entries(tape), path)
+
+
+def _chrome(tape: Tape, path: Path) -> None:
+    _dump({"displayTimeUnit": "ns", "traceEvents": list(_events(tape))}, path)
+
+
+def _events(tape: Tape) -> Iterator[dict[str, Any]]:
+    """Yield the events of Chrome's trace format: slices of threads, and for coroutines and generators async slices."""
+    calls = list(tape)
+    lanes = slices(calls)
+    threads = {lane: number for number, lane in enumerate(lanes, 1)}
+    for process in dict.fromkeys(process for process, _ in lanes):
+        yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": f"process {process}"}}
+    for (process, name), number in threads.items():
+        yield {"ph": "M", "name": "thread_name", "pid": process, "tid": number, "args": {"name": name}}
+    for lane, rows in lanes.items():
+        where = {"pid": lane[0], "tid": threads[lane]}
+        for row in rows:
+            time, length = row.begin * 1e6, (row.end - row.begin) * 1e6
+            common = {"name": row.call.name, "cat": row.call.function.module or "calls", "ts": time, **where}
+            yield {"ph": "X", "dur": length, "args": _values(row.call), **common}
+    end = max([row.end for rows in lanes.values() for row in rows], default=0.0)
+    for call in calls:
+        if call.turns:
+            where = {"pid": call.process, "tid": threads[call.process, call.thread]}
+            common = {"name": call.name, "cat": call.task or "generators", "id": call.number, **where}
+            last = end if call.duration is None else call.begin + call.duration
+            yield {"ph": "b", "ts": call.begin * 1e6, "args": _values(call), **common}
+            yield {"ph": "e", "ts": last * 1e6, **common}
+
+
+def _values(call: RecordedCall) -> dict[str, str]:
+    shown = call.shown_arguments()
+    error = call.shown_error()
+    if error is not None:
+        shown["(raised)"] = f"{error[0]}: {error[1]}"
+    elif call.ended and call.has_values:
+        shown["(returned)"] = call.shown_result()
+    return shown
+
+
+def _speedscope(tape: Tape, path: Path) -> None:
+    frames: dict[Any, int] = {}
+    profiles: list[dict[str, Any]] = []
+    for (process, thread), rows in slices(tape).items():
+        events: list[dict[str, Any]] = []
+        for begins, time, row in walk(rows):
+            frame = frames.setdefault(row.call.function, len(frames))
+            events.append({"type": "O" if begins else "C", "frame": frame, "at": time})
+        first, last = events[0]["at"], events[-1]["at"]
+        profile = {"type": "evented", "name": f"{thread} ({process})", "unit": "seconds"}
+        profiles.append({**profile, "startValue": first, "endValue": last, "events": events})
+    shown = [{"name": one.label, "file": one.file, "line": one.line} for one in frames]
+    _dump(
+        {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "exporter": "aspecthook",
+            "name": os.path.basename(path),
+            "shared": {"frames": [{key: value for key, value in one.items() if value is not None} for one in shown]},
+            "profiles": profiles,
+        },
+        path,
+    )
+
+
+def _folded(tape: Tape, path: Path) -> None:
+    """Write one line for each path of functions, with its own time in microseconds."""
+    calls = list(tape)
+    own = own_times(calls)
+    stacks: Counter[str] = Counter()
+    paths: dict[int, str] = {}
+    for call in calls:  # parents first
+        name = call.label.replace(";", ",")
+        above = None if call.parent is None else paths.get(id(call.parent))
+        paths[id(call)] = name if above is None else f"{above};{name}"
+        stacks[paths[id(call)]] += round(own[id(call)] * 1e6)
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines([f"{stack} {time}\n" for stack, time in stacks.items()])
+
+
+def _dump(data: object, path: Path) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(data, file)
+
+
+_FORMATS: dict[str, Callable[[Tape, Path], None]] = {
+    ".jsonl": _json_lines,
+    ".speedscope.json": _speedscope,
+    ".json": _chrome,
+    ".folded": _folded,
+    ".html": _html,
+}

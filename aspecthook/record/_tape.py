@@ -1,0 +1,342 @@
+"""The tape: what was recorded, as a tree, a list, a table and files; and `record`, which records it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from os import PathLike
+from types import TracebackType
+from typing import Any, Self, TypeAlias, Unpack, cast, final
+
+from aspecthook._core.law.options import Options
+from aspecthook._errors import HookOptionError, brief, entrance, plural
+from aspecthook._values import Redact, Redaction
+from aspecthook.weave import weave
+
+from ._calls import RecordedCall
+from ._functions import Table, table
+from ._hooks import Hooks
+from ._recorder import Limits, Recorder, Sink
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+Path: TypeAlias = "str | PathLike[str]"
+To: TypeAlias = "Path | Sink | Iterable[Path | Sink] | None"
+
+
+@final
+class Tape:
+    """Records the calls of whatever it is pointed at, in the order in which they began; ``print(tape)`` is their tree.
+
+    Args:
+        arguments: Whether arguments and results are kept; without them, recording is faster.
+        redact: Names of arguments that are redacted, which may be globs (``"*token*"``), or a predicate
+            ``(name, value) -> bool``; ``result`` and ``error`` are names too.
+        sample: The share of call trees that is recorded: a tree is recorded as a whole, or not at all.
+        max_depth: How many levels of a tree are recorded.
+        max_calls: How many calls are recorded.
+        to: Where calls go as they end, instead of being kept: a path (JSON lines; a folder gets one file for each
+            process), a `Sink`, or several of them.
+
+    Example:
+        >>> import shlex
+        >>> with Tape().record("shlex:join, shlex:quote") as tape:
+        ...     line = shlex.join(["cat", "my file"])
+        >>> [call.name for call in tape]
+        ['join', 'quote', 'quote']
+        >>> len(tape), tape.last.arguments, tape.last.parent.name
+        (3, {'s': 'my file'}, 'join')
+    """
+
+    def __init__(
+        self,
+        *,
+        arguments: bool = True,
+        redact: Redact = None,
+        sample: float = 1.0,
+        max_depth: int | None = None,
+        max_calls: int | None = None,
+        to: To = None,
+    ) -> None:
+        if not isinstance(cast("object", sample), (int, float)) or not 0 <= sample <= 1:
+            raise HookOptionError(f"sample={brief(sample)}; give a share between 0 and 1, such as 0.01")
+        for name, limit in (("max_depth", max_depth), ("max_calls", max_calls)):
+            if limit is not None and (not isinstance(cast("object", limit), int) or limit < 1):
+                raise HookOptionError(f"{name}={brief(limit)}; give a number of 1 or more, or None for no limit")
+        redaction = Redaction(redact)
+        self._recorder = Recorder(redaction, Limits(sample, max_depth, max_calls))
+        self._recorder.open_sinks(_sinks(to, self._recorder))
+        self._hooks = Hooks(self._recorder, arguments=arguments)
+        self._woven = ExitStack()
+
+    def record(
+        self, target: object, /, *, where: Callable[[Any], object] | None = None, **options: Unpack[Options]
+    ) -> Self:
+        """Record the calls of a function, a class, a pointcut, anything that `weave` takes, until `stop`.
+
+        Args:
+            target: As `weave` takes it.
+            where: A predicate on each function found; what it refuses is left out.
+            options: Of the hook that sees a call begin, such as ``when=`` (no other calls are recorded) or ``times=``.
+
+        Raises:
+            WeaveError: The target cannot be woven, or is not there.
+            HookOptionError: The tape has stopped, and its files are closed.
+        """
+        hooks = self._hooks
+        if self._recorder.is_closed:
+            raise HookOptionError("this tape has stopped, and where its calls went is closed; make a new one")
+        with ExitStack() as stack:  # all hooks, or none
+            if options:
+                begin: Options = {"name": "tape", "priority": "HIGHEST", **options}
+                last = weave(target, around=hooks.around, always=hooks.always_if, where=where, name="tape")
+                stack.callback(last.remove)
+                stack.callback(weave(target, pre=hooks.pre_if, where=where, **begin).remove)
+            else:
+                woven = weave(target, pre=hooks.pre, around=hooks.around, always=hooks.always, where=where, name="tape")
+                stack.callback(woven.remove)
+            self._woven.push(stack.pop_all())
+        return self
+
+    def stop(self) -> None:
+        """Stop recording. The calls stay; sinks get those that still run, and are closed."""
+        self._woven.close()
+        self._recorder.close()
+
+    # The calls
+
+    def _all(self) -> list[RecordedCall]:
+        return self._recorder.collect()
+
+    def __iter__(self) -> Iterator[RecordedCall]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __bool__(self) -> bool:
+        return True  # a tape without calls is a tape
+
+    def calls(self, name: str | None = None, /, **arguments: Any) -> list[RecordedCall]:
+        """Return the calls that fit, in the order in which they began.
+
+        Args:
+            name: The function, by its name, the end of it, or the whole label (``"shop:Cart.save"``).
+            arguments: What they were called with; arguments that are not named may be anything.
+        """
+        return [call for call in self if _fits(call, name, arguments)]
+
+    def find(self, name: str | None = None, /, **arguments: Any) -> RecordedCall:
+        """Return the first call that fits, see `calls`.
+
+        Raises:
+            LookupError: There is none.
+        """
+        for call in self:
+            if _fits(call, name, arguments):
+                return call
+        wanted = f"{name or 'a call'}({', '.join([f'{word}={brief(value)}' for word, value in arguments.items()])})"
+        names = list(dict.fromkeys(call.name for call in self))
+        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        raise LookupError(
+            f"{wanted} is not on the tape, which has {plural(len(self), 'call')}, of {known or 'nothing'}"
+        )
+
+    @property
+    def last(self) -> RecordedCall:
+        """The call that began last.
+
+        Raises:
+            LookupError: There was none.
+        """
+        calls = self._all()
+        if not calls:
+            raise LookupError("nothing that this tape records has been called")
+        return calls[-1]
+
+    @property
+    def started(self) -> float:
+        """When it began, in seconds since 1970."""
+        return self._recorder.started
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many calls a limit has left out, by the name of the limit."""
+        self._all()
+        return dict(self._recorder.left_out)
+
+    def functions(self) -> Table:
+        """Return the table of functions: how often each was called, how often it failed, and how long it took.
+
+        Example:
+            >>> import shlex
+            >>> with Tape().record("shlex:join, shlex:quote") as tape:
+            ...     line = shlex.join(["cat", "my file"])
+            >>> [(row.name, row.calls, row.errors) for row in sorted(tape.functions())]
+            [('shlex:join', 1, 0), ('shlex:quote', 2, 0)]
+        """
+        return table(self)
+
+    def save(self, path: Path) -> None:
+        """Write the calls to a file, in the format that its suffix names.
+
+        ``.jsonl``: JSON lines, which `read` reads; ``.speedscope.json``: for speedscope.app; ``.json``: Chrome's
+        trace format, for ui.perfetto.dev; ``.folded``: collapsed stacks, for flame graphs; ``.html``: one page, for a
+        browser.
+
+        Raises:
+            ValueError: The suffix is none of these.
+        """
+        from ._saving import save
+
+        save(self, path)
+
+    # Showing
+
+    def __repr__(self) -> str:
+        return f"<tape of {plural(len(self), 'call')}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self, most: int | None = None, *, times: bool = True) -> list[str]:
+        """Return the lines of the tree; of more than ``most``, the first and the last ones.
+
+        Args:
+            most: How many lines at most.
+            times: Whether modules and times are shown.
+        """
+        tree = self._tree()
+        if not tree:
+            return ["nothing was called"]
+        if most is None or len(tree) <= most:
+            return [_line(depth, call, times=times) for depth, call in tree]
+        half = most // 2
+        first, last = (
+            [_line(depth, call, times=times) for depth, call in part] for part in (tree[:half], tree[-half:])
+        )
+        return [*first, f"... {len(tree) - 2 * half} more calls ...", *last]
+
+    def _tree(self) -> list[tuple[int, RecordedCall]]:
+        """Return the calls below their parents, each with its depth; those of several tasks began in turns."""
+        calls = list(self)
+        known = set(map(id, calls))
+        below: defaultdict[int, list[RecordedCall]] = defaultdict(list)
+        for call in calls:
+            below[id(call.parent) if id(call.parent) in known else 0].append(call)
+        tree: list[tuple[int, RecordedCall]] = []
+        waiting = [(0, call) for call in reversed(below[0])]
+        while waiting:
+            depth, call = waiting.pop()
+            tree.append((depth, call))
+            waiting += [(depth + 1, one) for one in reversed(below[id(call)])]
+        return tree
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+@entrance
+def record(
+    *targets: object,
+    where: Callable[[Any], object] | None = None,
+    when: Callable[..., object] | None = None,
+    arguments: bool = True,
+    redact: Redact = None,
+    sample: float = 1.0,
+    max_depth: int | None = None,
+    max_calls: int | None = None,
+    to: To = None,
+) -> Tape:
+    """Record the calls of functions as a tree, until the end of the ``with`` block or `Tape.stop`.
+
+    Args:
+        targets: What is recorded, each as `weave` takes it: functions, classes, modules, pointcuts (``"shop:*"``).
+        where: A predicate on each function found; what it refuses is left out.
+        when: A predicate that is given the arguments it asks for by name; where it is false, the call is left out.
+        arguments: Whether arguments and results are kept; without them, recording is faster.
+        redact: Names of arguments that are redacted, or a predicate on name and value: see `Tape`.
+        sample: The share of call trees that is recorded.
+        max_depth: How many levels of a tree are recorded.
+        max_calls: How many calls are recorded.
+        to: Where calls go as they end, instead of being kept: a path, a `Sink`, or several of them.
+
+    Raises:
+        WeaveError: A target cannot be woven, or is not there; then nothing is recorded.
+        HookOptionError: An option has a value that it cannot have.
+
+    Example:
+        >>> import shlex
+        >>> with record("shlex:*") as tape:
+        ...     line = shlex.join(["cat", "my file"])
+        >>> for text in tape.lines(times=False):
+        ...     print(text)
+        join(split_command=['cat', 'my file']) -> "cat 'my file'"
+          quote(s='cat') -> 'cat'
+          quote(s='my file') -> "'my file'"
+    """
+    if not targets:
+        raise HookOptionError("record is given no target; name what to record, as in record('shop:*')")
+    tape = Tape(arguments=arguments, redact=redact, sample=sample, max_depth=max_depth, max_calls=max_calls, to=to)
+    options: Options = {} if when is None else {"when": when}
+    try:
+        for target in targets:
+            tape.record(target, where=where, **options)
+    except BaseException:
+        tape.stop()
+        raise
+    return tape
+
+
+def _fits(call: RecordedCall, name: str | None, arguments: dict[str, Any]) -> bool:
+    if name is not None and not call.has_name(name):
+        return False
+    return all(word in call.arguments and same(call.arguments[word], one) for word, one in arguments.items())
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values are equal, or the same object."""
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # arrays, for example, whose comparison is neither true nor false
+        return False
+
+
+def _line(depth: int, call: RecordedCall, *, times: bool) -> str:
+    indent = "  " * depth
+    if not times:
+        return f"{indent}{call}"
+    module = call.function.module
+    duration = "" if call.duration is None else f"  {seconds(call.duration)}"
+    return f"{indent}{module}{':' if module else ''}{call}{duration}"
+
+
+def seconds(value: float) -> str:
+    """Return a time with three digits and its unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-9:.0f} ns"
+
+
+def _sinks(to: To, recorder: Recorder) -> list[Sink]:
+    if to is None:
+        return []
+    from ._json_lines import JsonLines
+
+    several = isinstance(to, (list, tuple, set))
+    found: list[Sink] = []
+    for one in cast("Iterable[Any]", to if several else [to]):
+        if isinstance(one, (str, PathLike)):
+            found.append(JsonLines(cast("Path", one), started=recorder.started))
+        elif callable(getattr(one, "write", None)) and callable(getattr(one, "close", None)):
+            found.append(one)
+        else:
+            raise HookOptionError(f"to={brief(one)}; give a path, or an object with write(call) and close()")
+    return found

@@ -1,0 +1,75 @@
+"""When which call ran: for each thread, slices of time that are inside each other or apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ._calls import RecordedCall
+
+
+class Slice(NamedTuple):
+    """A time in which a call ran: the whole call, or one turn of a coroutine or a generator."""
+
+    begin: float
+    end: float
+    call: RecordedCall
+
+
+def slices(calls: Iterable[RecordedCall]) -> dict[tuple[int, str], list[Slice]]:
+    """Return the slices of each thread of each process, outer ones first; none overlaps another partly."""
+    lanes: defaultdict[tuple[int, str], list[Slice]] = defaultdict(list)
+    calls = list(calls)
+    last = max([call.begin + (call.duration or 0.0) for call in calls], default=0.0)
+    for call in calls:
+        times = call.turns or [(call.begin, last - call.begin if call.duration is None else call.duration)]
+        for begin, length in times:
+            lanes[call.process, call.thread].append(Slice(begin, begin + length, call))
+    return {lane: _nested(rows) for lane, rows in lanes.items()}
+
+
+def _nested(rows: list[Slice]) -> list[Slice]:
+    """Sort slices, and cut what ends after the slice around it: clocks and rounding are not that exact."""
+    rows.sort(key=lambda row: (row.begin, -row.end, row.call.number))
+    open_: list[Slice] = []
+    cut: list[Slice] = []
+    for row in rows:
+        while open_ and open_[-1].end <= row.begin:
+            open_.pop()
+        one = row if not open_ or row.end <= open_[-1].end else row._replace(end=open_[-1].end)
+        open_.append(one)
+        cut.append(one)
+    return cut
+
+
+def walk(rows: list[Slice]) -> Iterator[tuple[bool, float, Slice]]:
+    """Yield the begin (true) and the end (false) of each slice of one thread, in order."""
+    open_: list[Slice] = []
+    for row in rows:
+        while open_ and open_[-1].end <= row.begin:
+            one = open_.pop()
+            yield False, one.end, one
+        yield True, row.begin, row
+        open_.append(row)
+    while open_:
+        one = open_.pop()
+        yield False, one.end, one
+
+
+def own_times(calls: Iterable[RecordedCall]) -> dict[int, float]:
+    """Return for each call, by its `id`, how long it ran itself, without what was recorded inside it."""
+    calls = list(calls)
+    own = dict.fromkeys(map(id, calls), 0.0)
+    for rows in slices(calls).values():
+        running: list[Slice] = []
+        at = 0.0
+        for begins, time, row in walk(rows):
+            if running:
+                own[id(running[-1].call)] += time - at
+            at = time
+            if begins:
+                running.append(row)
+            else:
+                running.pop()
+    return own

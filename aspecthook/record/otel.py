@@ -1,0 +1,163 @@
+"""OpenTelemetry: spans and metrics of recorded calls. Needs ``pip install 'aspecthook[otel]'``, and the program an SDK.
+
+The invariant: while a call runs, and only then, its span is the current one of its context. So spans that a library
+makes meanwhile are its children, and those that the caller of a generator makes between two turns are not.
+"""
+
+from __future__ import annotations
+
+from contextvars import Token
+from typing import final
+
+from opentelemetry import context, metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
+
+from ._calls import RecordedCall
+
+__all__ = ["Metrics", "Spans"]
+
+_NAME = "aspecthook"
+
+# Seconds. The SDK's own buckets are made for milliseconds, and begin where most calls have long ended.
+_BUCKETS = [one * 10.0**power for power in range(-6, 2) for one in (1, 2.5, 5)]
+
+
+@final
+class Spans:
+    """A sink that makes a span of each recorded call.
+
+    A span has the name of the function and its place in the source, the thread, the arguments, and the result or the
+    error; what is redacted is in none of them. Its parent is the current span.
+
+    Args:
+        tracer_provider: Where spans go; the global provider if not given.
+
+    Example:
+        >>> import shlex
+        >>> from opentelemetry.sdk.trace import TracerProvider
+        >>> from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        >>> from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+        >>> from aspecthook.record import record
+        >>> exporter, provider = InMemorySpanExporter(), TracerProvider()
+        >>> provider.add_span_processor(SimpleSpanProcessor(exporter))
+        >>> with record("shlex:quote", to=Spans(provider)):
+        ...     word = shlex.quote("my file")
+        >>> (span,) = exporter.get_finished_spans()
+        >>> span.name, span.attributes["aspecthook.arguments.s"]
+        ('shlex:quote', "'my file'")
+    """
+
+    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+        self._tracer = trace.get_tracer(_NAME, tracer_provider=tracer_provider)
+        self._spans: dict[RecordedCall, Span] = {}
+        self._tokens: dict[RecordedCall, Token[Context]] = {}
+
+    def begin(self, call: RecordedCall) -> None:
+        """Start the span of a call."""
+        parent = None
+        if call.parent is not None and not trace.get_current_span().get_span_context().is_valid:
+            # A thread that was started without the context of its starter.
+            outer = self._spans.get(call.parent)
+            parent = None if outer is None else trace.set_span_in_context(outer)
+        span = self._spans[call] = self._tracer.start_span(call.label, parent, attributes=place_of(call))
+        if span.is_recording():
+            shown = call.shown_arguments()
+            span.set_attributes({f"aspecthook.arguments.{name}": text for name, text in shown.items()})
+
+    def enter(self, call: RecordedCall) -> None:
+        """Make the span of a call the current one."""
+        span = self._spans.get(call)
+        if span is not None:
+            self._tokens[call] = context.attach(trace.set_span_in_context(span))
+
+    def leave(self, call: RecordedCall) -> None:
+        """Make the span current again that was so before."""
+        token = self._tokens.pop(call, None)
+        if token is not None:
+            context.detach(token)
+
+    def write(self, call: RecordedCall) -> None:
+        """End the span of a call."""
+        span = self._spans.pop(call, None)
+        if span is None:  # in the child of a fork: it is the parent's
+            return
+        error = call.shown_error()
+        if error is not None:
+            kind, message = error
+            span.add_event("exception", {"exception.type": kind, "exception.message": message})
+            span.set_attribute("error.type", kind)
+            span.set_status(Status(StatusCode.ERROR, f"{kind}: {message}"))
+        elif call.ended and call.has_values and span.is_recording():
+            span.set_attribute("aspecthook.result", call.shown_result())
+        span.end()
+
+    def forked(self) -> None:
+        """Leave the spans that the parent of a fork has begun to the parent."""
+        self._spans.clear()
+
+    def close(self) -> None:
+        """Make no more spans."""
+
+
+@final
+class Metrics:
+    """A sink that measures recorded calls: a histogram of durations and a counter of errors, both by function.
+
+    Args:
+        meter_provider: Where measurements go; the global provider if not given.
+
+    Example:
+        >>> import shlex
+        >>> from opentelemetry.sdk.metrics import MeterProvider
+        >>> from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+        >>> from aspecthook.record import record
+        >>> reader = InMemoryMetricReader()
+        >>> with record("shlex:quote", to=Metrics(MeterProvider([reader]))):
+        ...     word = shlex.quote("my file")
+        >>> (metric,) = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+        >>> metric.name, metric.data.data_points[0].count
+        ('aspecthook.call.duration', 1)
+    """
+
+    def __init__(self, meter_provider: MeterProvider | None = None) -> None:
+        meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
+        self._durations = meter.create_histogram(
+            "aspecthook.call.duration",
+            unit="s",
+            description="How long recorded calls took",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
+        )
+        self._errors = meter.create_counter(
+            "aspecthook.call.errors", unit="{error}", description="Recorded calls that raised"
+        )
+
+    def write(self, call: RecordedCall) -> None:
+        """Measure a call."""
+        if call.duration is None:
+            return
+        attributes = {"code.function.name": _function_name(call)}
+        error = call.shown_error()
+        if error is not None:
+            attributes["error.type"] = error[0]
+            self._errors.add(1, attributes)
+        self._durations.record(call.duration, attributes)
+
+    def close(self) -> None:
+        """Measure no more."""
+
+
+def _function_name(call: RecordedCall) -> str:
+    return call.label.replace(":", ".", 1)
+
+
+def place_of(call: RecordedCall) -> dict[str, str | int]:
+    """Return where a call is, by the names of the semantic conventions."""
+    function = call.function
+    found: dict[str, str | int] = {"code.function.name": _function_name(call), "thread.name": call.thread}
+    if function.file is not None:
+        found["code.file.path"] = function.file
+    if function.line is not None:
+        found["code.line.number"] = function.line
+    return found

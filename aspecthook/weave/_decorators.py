@@ -1,0 +1,354 @@
+"""Any decorator as an around hook: `around.wrap`.
+
+A decorator is applied once for each mount point, when the hook is added. It is given a copy of the target, which runs
+what is inside the hook. The invariant: what a decorator keeps (a cache, a count of attempts, a compiled validator)
+belongs to one mount point, and goes with the hook.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar, Token
+from functools import lru_cache, wraps
+from types import FunctionType
+from typing import Any, TypeAlias, cast, final
+
+from aspecthook._core.law import law, law_sync
+from aspecthook._core.law.call import Call
+from aspecthook._core.law.callables import Flavour, a_function, flavour_of
+from aspecthook._core.law.hook import Maker, Owner
+from aspecthook._core.law.signature import Signature
+from aspecthook._core.law.streams import streamed
+from aspecthook._core.mount.place import copy_of
+from aspecthook._core.mount.point import MountPoint
+from aspecthook._errors import HookLookupError, HookTypeError, brief, described
+
+__tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_CACHE: type[Any] = type(lru_cache(len))
+
+# A call that runs in this context, and the calls around it: which hook it runs, the arguments that the hook was given,
+# and its `proceed`. This is how a decorated function finds its call, as its own arguments must be those of the target.
+_Running: TypeAlias = "tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any], _Running | None]"
+_running: ContextVar[_Running | None] = ContextVar("aspecthook_running", default=None)
+
+
+@final
+class Wrap(Maker):
+    """The around hook that `around.wrap` makes of a decorator."""
+
+    def __init__(self, decorator: Decorator) -> None:
+        given: object = decorator
+        if not callable(given):
+            if hasattr(given, "__enter__") or hasattr(given, "__aenter__"):
+                raise HookTypeError(
+                    f"around.wrap is given {brief(given)}, which is a context manager; write around.using(...)"
+                )
+            raise HookTypeError(
+                f"around.wrap({brief(given)}) is given no decorator; give what would stand after the @, such as "
+                f"around.wrap(functools.lru_cache(maxsize=100))"
+            )
+        super().__init__(decorator)
+        self.decorator = decorator
+
+    def make(self, mount: Owner, who: object) -> Callable[..., Any]:
+        """Apply the decorator for one mount point."""
+        point = cast("MountPoint", mount)
+        style = point.site().signature.style
+        inside = _Inside(point)
+        try:
+            decorated: Any = self.decorator(inside.as_target())
+        except Exception as error:
+            raise HookTypeError(
+                f"{who} cannot be applied to this {style}: the decorator raises {type(error).__name__}: {error}"
+            ) from error
+        _check_decorated(decorated, style, who)
+        made: FunctionType = _AROUND[style](decorated, inside)
+        setattr(made, "decorated", decorated)
+        inside.hook = weakref.ref(made)
+        return self.dress(made)
+
+    def decorated(self, target: Any) -> Any:  # any mounted callable; what a decorator returns has attributes of its own
+        """Return what the decorator has made for a mount point, such as a function with a ``cache_clear``.
+
+        Raises:
+            HookLookupError: This is no hook there.
+        """
+        from aspecthook._core.mount.hookable import hooks
+
+        point = hooks(target)
+        for hook in point.around:
+            if hook.meant is self:
+                return cast("Any", hook.function).decorated
+        raise HookLookupError(f"{point.name} has no around hook {self.__name__!r} of this around.wrap(...)")
+
+
+@final
+class _Copy(MountPoint):
+    """The mount point of the copy of a target that a decorator is given: its calls run what is inside the hook."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, function: FunctionType, name: str, run: Callable[..., Any]) -> None:
+        super().__init__(function, name)
+        self._run = run
+        self.insert(self.new_hook("pre", _nothing, (), {}, None))  # not `add`, as it is no hook of a user
+
+    def _target(self) -> Callable[..., Any]:
+        return self._run
+
+
+def _nothing() -> None:
+    """Do nothing: a mount point without hooks would run the copy itself."""
+
+
+@final
+class _Inside:
+    """What a decorated function runs: what is inside the hook, in the call that runs now, or in one of its own."""
+
+    __slots__ = ("__weakref__", "_mount", "hook")
+
+    def __init__(self, mount: MountPoint) -> None:
+        # Neither is kept alive from here: both lead to the decorated function, which leads here through a code object,
+        # and that the garbage collector does not look into.
+        self._mount = weakref.ref(mount)
+        self.hook: Callable[[], Any] = lambda: None
+
+    def as_target(self) -> FunctionType:
+        """Return a copy of the target for the decorator: it looks like the target, and runs what is inside the hook."""
+        mount = self._found()
+        function = cast("FunctionType", mount.function)
+        plain, copy = copy_of(function, mount.code()), copy_of(function, mount.code())
+        plain.__dict__.update(function.__dict__)
+        copy.__dict__.update(function.__dict__)
+
+        @wraps(plain)  # a mounted function shows the parameters of what it runs
+        def run(*args: Any, **kwargs: Any) -> Any:
+            call = _running.get()
+            while call is not None and call[0] is not self:
+                call = call[4]
+            if call is None:
+                return self._run_anew(args, kwargs)
+            _, given, named, proceed, _ = call
+            if len(args) == len(given) and ((not named and not kwargs) or _are_same(kwargs, named)):
+                for value, was in zip(args, given, strict=True):
+                    if value is not was:
+                        break
+                else:
+                    return proceed()
+            return proceed(**self._changes(args, kwargs, given, named))
+
+        _Copy(copy, mount.name, run)
+        return copy
+
+    def _changes(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the arguments that a decorator has replaced, by name."""
+        signature = self._found().site().signature
+        changes = zip(signature.names, _joined(signature, args, kwargs), _joined(signature, given, named), strict=True)
+        return {name: value for name, value, was in changes if value is not was}
+
+    def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""
+        mount = self._found()
+        chain, site = mount.chain(), mount.site()
+        values = _joined(site.signature, args, kwargs)
+        call, own = Call(site, values), self.hook()
+        places = [place for place, hook in enumerate(chain.around, 1) if hook.function is own]
+        inner = chain.around[places[0] :] if places else ()  # a hook that was removed meanwhile has nothing inside
+        target = mount.inner()
+        if "generator" in site.signature.style:
+            return streamed(inner, call, target, values)
+        room: Any = law if site.signature.style == "coroutine" else law_sync
+        return room.inside(inner, call, room.body(chain.on, call, target), values)
+
+    def _found(self) -> MountPoint:
+        mount = self._mount()
+        if mount is None:
+            raise HookLookupError("the function that was decorated by around.wrap(...) is gone; keep it to call it")
+        return mount
+
+
+def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two dicts have the very same values."""
+    return len(one) == len(other) and all(name in other and other[name] is value for name, value in one.items())
+
+
+def _joined(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the values of all parameters: the reverse of `Signature.split`."""
+    rest = kwargs.copy()
+    values = [*args[: signature.positional], *map(rest.pop, signature.names[signature.positional : signature.regular])]
+    if signature.varargs is not None:
+        values.append(args[signature.positional :])
+    if signature.varkw is not None:
+        values.append(rest)
+    return tuple(values)
+
+
+def _check_decorated(decorated: Any, style: str, who: object) -> None:
+    """Refuse what a decorator has made if it could never work in the place of its target."""
+    if not callable(decorated):
+        raise HookTypeError(
+            f"{who}: the decorator returns {described(decorated)}, which cannot be called; give another"
+        )
+    if isinstance(decorated, _CACHE) and style != "function":
+        raise HookTypeError(
+            f"{who} would keep the {style} object itself, which can run only once; give a cache that is made for "
+            f"{'coroutines, such as async_lru.alru_cache' if style == 'coroutine' else 'what it yields'}"
+        )
+    flavour = flavour_of(decorated)
+    if flavour not in (_FLAVOURS[style], "plain"):
+        raise HookTypeError(
+            f"{who}: the decorator makes {a_function(flavour)} of a {style}, and its callers expect what a {style} "
+            f"returns; give a decorator that keeps its sort"
+        )
+    if style == "coroutine" and flavour == "plain":
+        inner = decorated
+        while flavour_of(inner) == "plain":
+            inner = getattr(inner, "__wrapped__", None)
+            if not callable(inner):
+                raise HookTypeError(
+                    f"{who}: the decorator makes a sync function of a coroutine function. Nothing has run yet when "
+                    f"that returns; give a decorator for coroutine functions"
+                )
+
+
+_FLAVOURS: dict[str, Flavour] = {
+    "function": "plain",
+    "coroutine": "async",
+    "generator": "generator",
+    "async generator": "async generator",
+}
+
+
+def _enter(inside: _Inside, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Token[Any]:
+    return _running.set((inside, args, kwargs, proceed, _running.get()))
+
+
+def _leave(token: Token[Any]) -> None:
+    try:
+        _running.reset(token)
+    except ValueError:
+        pass  # a coroutine that was dropped is closed in another context, where there is nothing to reset
+
+
+def _around_function(decorated: Callable[..., Any], inside: _Inside) -> Any:
+    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        token = _running.set((inside, args, kwargs, proceed, _running.get()))
+        try:
+            return decorated(*args, **kwargs)
+        finally:
+            _running.reset(token)
+
+    return hook
+
+
+def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
+    async def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        token = _enter(inside, args, kwargs, proceed)
+        try:
+            return await decorated(*args, **kwargs)
+        finally:
+            _leave(token)
+
+    return hook
+
+
+def _around_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
+    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        steps = _Steps((inside, args, kwargs, proceed))
+        steps.source = steps.step(decorated, *args, **kwargs)
+        return steps if hasattr(steps.source, "__next__") else steps.source
+
+    return hook
+
+
+def _around_async_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
+    def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
+        steps = _AsyncSteps((inside, args, kwargs, proceed))
+        steps.source = steps.step(decorated, *args, **kwargs)
+        return steps if hasattr(steps.source, "asend") else steps.source
+
+    return hook
+
+
+_AROUND: dict[str, Callable[[Callable[..., Any], _Inside], Any]] = {
+    "function": _around_function,
+    "coroutine": _around_coroutine,
+    "generator": _around_generator,
+    "async generator": _around_async_generator,
+}
+
+
+class _Steps:
+    """A stream that runs each of its steps in its call: a decorated generator may call the target in any of them."""
+
+    __slots__ = ("_call", "source")
+
+    source: Any
+
+    def __init__(self, call: tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]) -> None:
+        self._call = call
+
+    def step(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run something in the call."""
+        token = _enter(*self._call)
+        try:
+            return run(*args, **kwargs)
+        finally:
+            _leave(token)
+
+    def __iter__(self) -> _Steps:
+        return self
+
+    def __next__(self) -> Any:
+        return self.step(next, self.source)
+
+    def send(self, value: object) -> Any:
+        """Resume the stream; an iterator that is no generator can only go on."""
+        send = getattr(self.source, "send", None)
+        return self.step(next, self.source) if send is None else self.step(send, value)
+
+    def throw(self, error: BaseException) -> Any:
+        """Raise an exception where the stream is suspended."""
+        throw = getattr(self.source, "throw", None)
+        if throw is None:
+            raise error
+        return self.step(throw, error)
+
+    def close(self) -> None:
+        """Close the stream."""
+        close = getattr(self.source, "close", None)
+        if close is not None:
+            self.step(close)
+
+
+@final
+class _AsyncSteps(_Steps):
+    """The same for an async stream."""
+
+    __slots__ = ()
+
+    async def astep(self, step: Awaitable[Any]) -> Any:
+        """Wait for something in the call."""
+        token = _enter(*self._call)
+        try:
+            return await step
+        finally:
+            _leave(token)
+
+    def asend(self, value: object) -> Awaitable[Any]:
+        """Resume the stream. The step is made here, and not when it is awaited: see `streams.start`."""
+        return self.astep(self.source.asend(value))
+
+    def athrow(self, error: BaseException) -> Awaitable[Any]:
+        """Raise an exception where the stream is suspended."""
+        return self.astep(self.source.athrow(error))
+
+    def aclose(self) -> Awaitable[Any]:
+        """Close the stream."""
+        return self.astep(self.source.aclose())

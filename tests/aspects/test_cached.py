@@ -1,0 +1,180 @@
+"""Caches: what is answered from them, for how long, and whose they are."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import HookOptionError, HookTypeError, hookable, weave
+from aspecthook.aspects import cached
+from tests.aspects.conftest import Clock, Targets
+
+
+@pytest.mark.parametrize("style", ["function", "coroutine"])
+def test_the_second_call_with_the_same_arguments_is_answered_from_the_cache(style: str) -> None:
+    targets = Targets()
+    target, call = targets.all[style]
+    prices = cached()
+    with weave(target, aspect=prices):
+        assert [call(1), call(1), call(2), call(1)] == [1, 1, 2, 1]
+    assert targets.calls == [1, 2] and prices.info() == (0, 0, 0)  # gone with the weaving
+
+
+def test_none_is_a_result_like_any_other() -> None:
+    targets = Targets(lambda n: None)
+    target, call = targets.all["function"]
+    with weave(target, aspect=cached()):
+        assert call(1) is call(1) is None
+    assert targets.calls == [1]
+
+
+def test_exceptions_are_not_kept() -> None:
+    targets = Targets(lambda n: 1 // n)
+    target, call = targets.all["function"]
+    with weave(target, aspect=cached()):
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                call(0)
+    assert targets.calls == [0, 0]
+
+
+def test_results_are_kept_for_the_time_to_live(clock: Clock) -> None:
+    targets = Targets()
+    target, call = targets.all["function"]
+    with weave(target, aspect=cached(ttl=60, clock=clock)):
+        call(1)
+        clock.now += 59.9
+        call(1)
+        assert targets.calls == [1]
+        clock.now += 0.2
+        call(1)
+    assert targets.calls == [1, 1]
+
+
+@given(calls=st.lists(st.integers(0, 6)), size=st.integers(1, 4))
+def test_the_results_used_least_recently_are_dropped(calls: list[int], size: int) -> None:
+    targets = Targets()
+    target, call = targets.all["function"]
+    kept: list[int] = []
+    expected: list[int] = []
+    for n in calls:
+        if n in kept:
+            kept.remove(n)
+        else:
+            expected.append(n)
+        kept = [*kept, n][-size:]
+    with weave(target, aspect=cached(maxsize=size)):
+        assert [call(n) for n in calls] == calls
+    assert targets.calls == expected
+
+
+def test_the_key_is_made_of_the_arguments_that_are_named_however_they_are_passed() -> None:
+    found: list[str] = []
+
+    def rate(currency: str, client: object = None, *more: int, day: str = "today", **rest: object) -> str:
+        found.append(currency)
+        return currency
+
+    with weave(rate, aspect=cached(key=("currency", "day"))):
+        rate("EUR", [])
+        rate(currency="EUR", client={}, day="today", other=[])
+        rate("EUR", day="monday")
+    assert found == ["EUR", "EUR"]
+    found.clear()
+    with weave(rate, aspect=cached()):
+        rate("EUR", None, 1, a=1, b=2)
+        rate("EUR", None, 1, b=2, a=1)
+    assert found == ["EUR"]
+
+
+def test_an_argument_that_cannot_be_a_key_is_named() -> None:
+    def total(items: list[int]) -> int:
+        return sum(items)
+
+    with weave(total, aspect=cached()), pytest.raises(HookTypeError, match="the argument 'items', a list of 2 items"):
+        total([1, 2])
+
+
+def test_a_key_that_names_no_argument_is_refused_when_it_is_woven() -> None:
+    def rate(currency: str) -> float:
+        return 1.0
+
+    with pytest.raises(HookOptionError, match="key='curency', and there is no such argument: currency; did you mean"):
+        weave(rate, aspect=cached(key="curency"))
+
+
+@pytest.mark.parametrize("style", ["generator", "async generator"])
+def test_generators_are_refused(style: str) -> None:
+    with pytest.raises(HookTypeError, match="its items can be taken once"):
+        weave(Targets().all[style][0], aspect=cached())
+
+
+def test_each_mount_point_has_a_cache_of_its_own_and_all_can_be_cleared() -> None:
+    one, other = Targets(), Targets(lambda n: -n)
+    both = cached()
+    with weave(one.all["function"][0], aspect=both), weave(other.all["function"][0], aspect=both):
+        for _ in range(2):
+            assert one.all["function"][1](1) == 1 and other.all["function"][1](1) == -1
+        assert both.info() == (2, 2, 2)
+        both.clear()
+        assert both.info() == (0, 0, 0) and one.all["function"][1](1) == 1
+    assert one.calls == [1, 1] and other.calls == [1]
+
+
+def test_a_condition_leaves_calls_out_of_the_cache() -> None:
+    targets = Targets()
+    target, call = targets.all["function"]
+    with weave(target, aspect=cached(), when=lambda n: n > 0):
+        assert [call(0), call(0), call(1), call(1)] == [0, 0, 1, 1]
+    assert targets.calls == [0, 0, 1]
+
+
+def test_what_is_cached_is_freed_with_the_weaving() -> None:
+    class Page:
+        pass
+
+    @hookable
+    def fetch(n: int) -> Page:
+        return Page()
+
+    aspect = cached()
+    with weave(fetch, aspect=aspect):
+        page = weakref.ref(fetch(1))
+        assert page() is not None
+    gc.collect()
+    assert page() is None
+
+
+def test_the_cache_of_a_coroutine_outlives_its_loop() -> None:
+    calls: list[int] = []
+
+    async def fetch(n: int) -> int:
+        calls.append(n)
+        return n
+
+    with weave(fetch, aspect=cached()):
+        assert asyncio.run(fetch(1)) == asyncio.run(fetch(1)) == 1
+    assert calls == [1]
+
+
+def test_the_key_may_name_what_a_wrapper_shows() -> None:
+    calls: list[object] = []
+
+    def rate(currency: str, client: object = None, *, day: str = "today") -> str:
+        return currency
+
+    @functools.wraps(rate)
+    def wrapper(*args: Any, **kwargs: Any) -> str:
+        calls.append(args)
+        return rate(*args, **kwargs)
+
+    with weave(wrapper, aspect=cached(key=("currency", "day"))):
+        assert wrapper("EUR", []) == wrapper("EUR", {}, day="today") == wrapper(currency="EUR") == "EUR"
+    assert len(calls) == 1

@@ -1,0 +1,171 @@
+"""Spans and metrics, collected by the SDK of OpenTelemetry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from aspecthook import weave
+from aspecthook.aspects import metrics, span
+from tests.aspects.conftest import Clock, Targets
+
+
+class Spans:
+    """A tracer, and the spans that have ended."""
+
+    def __init__(self) -> None:
+        self._kept = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(self._kept))
+        self.tracer = provider.get_tracer("tests")
+
+    @property
+    def ended(self) -> tuple[ReadableSpan, ...]:
+        return self._kept.get_finished_spans()
+
+
+@pytest.fixture
+def spans() -> Spans:
+    return Spans()
+
+
+def test_a_call_is_a_span_with_the_place_of_the_function(style: str, spans: Spans) -> None:
+    targets = Targets()
+    target, call = targets.all[style]
+    code = target.__code__
+    with weave(target, aspect=span(kind="client", attributes={"region": "eu"}, tracer=spans.tracer)):
+        call(1)
+    [one] = spans.ended
+    assert one.name.endswith(target.__name__) and one.kind is trace.SpanKind.CLIENT and one.attributes is not None
+    assert one.attributes["code.function.name"] == one.name.replace(":", ".")
+    assert one.attributes["code.file.path"] == code.co_filename
+    assert one.attributes["code.line.number"] == code.co_firstlineno
+    assert one.attributes["region"] == "eu" and one.status.is_unset
+
+
+def test_a_failed_call_has_the_exception_as_an_event(style: str, spans: Spans) -> None:
+    target, call = Targets(lambda n: 1 // n).all[style]
+    with weave(target, aspect=span("division", tracer=spans.tracer)), pytest.raises(ZeroDivisionError):
+        call(0)
+    [one] = spans.ended
+    assert one.name == "division" and one.status.status_code is trace.StatusCode.ERROR
+    [event] = one.events
+    assert event.name == "exception" and event.attributes is not None
+    assert event.attributes["exception.type"] == "builtins.ZeroDivisionError"
+    assert "in did" in str(event.attributes["exception.stacktrace"])
+
+
+def test_calls_inside_are_children(spans: Spans) -> None:
+    inner, _ = Targets().all["coroutine"]
+
+    async def outer() -> None:
+        await asyncio.gather(inner(1), inner(2))
+
+    with weave(outer, aspect=span(tracer=spans.tracer)), weave(inner, aspect=span(tracer=spans.tracer)):
+        asyncio.run(outer())
+    *children, parent = spans.ended
+    assert parent.context is not None
+    assert [child.parent and child.parent.span_id for child in children] == [parent.context.span_id] * 2
+
+
+def test_the_span_of_a_generator_is_current_only_while_it_makes_an_item(spans: Spans) -> None:
+    def current() -> bool:
+        return trace.get_current_span() is not trace.INVALID_SPAN
+
+    inside: list[bool] = []
+    outside: list[bool] = []
+
+    def rows() -> Generator[int]:
+        for n in range(2):
+            inside.append(current())
+            yield n
+
+    async def pages() -> AsyncGenerator[int]:
+        for n in range(2):
+            await asyncio.sleep(0)
+            inside.append(current())
+            yield n
+
+    async def take() -> None:
+        outside.extend([current() async for _ in pages()])
+        outside.append(current())
+
+    with weave(rows, aspect=span(tracer=spans.tracer)), weave(pages, aspect=span(tracer=spans.tracer)):
+        outside.extend(current() for _ in rows())
+        outside.append(current())
+        asyncio.run(take())
+        part = rows()
+        next(part)
+        part.close()
+    assert inside == [True] * 5 and outside == [False] * 6 and len(spans.ended) == 3
+
+
+def test_arguments_are_attributes_and_secrets_are_nowhere(spans: Spans) -> None:
+    def login(user: str, token: str, n: int, items: list[int]) -> None:
+        raise PermissionError(f"{token} is wrong")
+
+    aspect = span(arguments=True, redact="token", tracer=spans.tracer)
+    with weave(login, aspect=aspect), pytest.raises(PermissionError):
+        login("ann", "hunter22", 3, [1, 2])
+    [one] = spans.ended
+    assert one.attributes is not None
+    shown = {name: value for name, value in one.attributes.items() if name.startswith("argument")}
+    assert shown == {
+        "argument.user": "ann",
+        "argument.token": "<redacted>",
+        "argument.n": 3,
+        "argument.items": "[1, 2]",
+    }
+    assert "hunter22" not in one.to_json() and "<redacted> is wrong" in one.to_json()
+
+
+def test_an_exception_whose_text_cannot_be_made_reaches_the_caller(spans: Spans) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def fails() -> None:
+        raise Mute
+
+    with weave(fails, aspect=span(tracer=spans.tracer)), pytest.raises(Mute):
+        fails()
+    assert spans.ended[0].status.status_code is trace.StatusCode.ERROR
+
+
+def points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
+    data: Any = reader.get_metrics_data()
+    [resource] = data.resource_metrics
+    [scope] = resource.scope_metrics
+    return {metric.name: list(metric.data.data_points) for metric in scope.metrics}
+
+
+def test_durations_failures_and_running_calls_are_measured(style: str, clock: Clock) -> None:
+    def act(n: int) -> int:
+        clock.now += n
+        running.extend(point.value for point in points(reader)["shop.active"])
+        return 1 // (n - 3)
+
+    reader = InMemoryMetricReader()
+    running: list[int] = []
+    meter = MeterProvider([reader]).get_meter("tests")
+    target, call = Targets(act).all[style]
+    with weave(target, aspect=metrics("shop", attributes={"region": "eu"}, meter=meter, clock=clock)):
+        call(1)
+        call(2)
+        with pytest.raises(ZeroDivisionError):
+            call(3)
+    found = points(reader)
+    good, bad = sorted(found["shop.duration"], key=lambda point: len(point.attributes))
+    assert (good.count, good.sum, bad.count, bad.sum) == (2, 3.0, 1, 3.0)
+    assert good.attributes["region"] == "eu" and good.attributes["code.function.name"].endswith(target.__name__)
+    assert bad.attributes["error.type"] == "ZeroDivisionError" and good.explicit_bounds[-1] == 10
+    assert running == [1, 1, 1] and [point.value for point in found["shop.active"]] == [0]

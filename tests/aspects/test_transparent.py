@@ -1,0 +1,181 @@
+"""An aspect that has nothing to do changes no call: not what it returns, yields, is sent, raises, or when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+
+from aspecthook import weave
+from aspecthook.aspects import (
+    Aspect,
+    cached,
+    checked,
+    circuit,
+    faults,
+    limited,
+    log,
+    metrics,
+    retry,
+    span,
+    timed,
+    timeout,
+)
+
+SILENT = logging.Logger("silent")
+SILENT.addHandler(logging.NullHandler())
+
+ASPECTS: dict[str, Callable[[], Aspect]] = {
+    "checked": checked,
+    "circuit": lambda: circuit(failures=1000),
+    "faults": lambda: faults(ConnectionError, probability=0),
+    "limited": lambda: limited(10**6, concurrency=10**6),
+    "log": lambda: log(SILENT, begin=True, redact="n"),
+    "metrics": metrics,
+    "retry": lambda: retry(on=ConnectionError),
+    "span": lambda: span(arguments=True, tracer=TracerProvider().get_tracer("tests")),
+    "timed": lambda: timed(slow=1000),
+}
+# Not of every kind of function.
+FOR_FUNCTIONS: dict[str, Callable[[], Aspect]] = {"cached": cached, "timeout": lambda: timeout(1000, thread=True)}
+
+steps = st.lists(st.sampled_from(["next", "send", "throw", "close"]), max_size=6)
+outcomes = st.sampled_from(["returns", "raises", "catches"])
+
+
+class Odd(BaseException):
+    """No `Exception`."""
+
+
+def generator(outcome: str, trail: list[object]) -> Generator[int, Any, str]:
+    try:
+        for number in range(3):
+            try:
+                trail.append((yield number))
+            except KeyError as error:
+                if outcome != "catches":
+                    raise
+                trail.append(error.args)
+        if outcome == "raises":
+            raise ValueError("bad")
+        return "end"
+    finally:
+        trail.append("finally")
+
+
+async def async_generator(outcome: str, trail: list[object]) -> AsyncGenerator[int, Any]:
+    inner = generator(outcome, trail)
+    item = next(inner, None)
+    while item is not None:
+        await asyncio.sleep(0)
+        try:
+            sent = yield item
+        except GeneratorExit:
+            inner.close()
+            raise
+        except BaseException as error:
+            step: Callable[[], int] = lambda error=error: inner.throw(error)
+        else:
+            step = lambda sent=sent: inner.send(sent)
+        try:
+            item = step()
+        except StopIteration:
+            return
+
+
+def seen(step: Callable[[], object]) -> object:
+    try:
+        return step()
+    except BaseException as error:
+        return (type(error), error.args)
+
+
+def drive(stream: Generator[Any, Any, Any], script: list[str]) -> list[object]:
+    moves: dict[str, Callable[[], object]] = {
+        "next": lambda: next(stream),
+        "send": lambda: stream.send(7),
+        "throw": lambda: stream.throw(KeyError("thrown")),
+        "close": lambda: stream.close(),
+    }
+    return [seen(moves[move]) for move in [*script, "close"]]
+
+
+async def adrive(stream: AsyncGenerator[Any, Any], script: list[str]) -> list[object]:
+    moves: dict[str, Callable[[], Any]] = {
+        "next": lambda: anext(stream),
+        "send": lambda: stream.asend(7),
+        "throw": lambda: stream.athrow(KeyError("thrown")),
+        "close": lambda: stream.aclose(),
+    }
+    found: list[object] = []
+    for move in [*script, "close"]:
+        try:
+            found.append(await moves[move]())
+        except BaseException as error:
+            found.append((type(error), error.args))
+    return found
+
+
+def function(n: int, *more: int, key: str = "", **rest: object) -> object:
+    if n < 0:
+        raise Odd(n) if n < -5 else ValueError(n)
+    return (n, more, key, rest)
+
+
+async def coroutine(n: int, *more: int, key: str = "", **rest: object) -> object:
+    await asyncio.sleep(0)
+    return function(n, *more, key=key, **rest)
+
+
+@pytest.mark.parametrize("name", ASPECTS)
+@given(script=steps, outcome=outcomes)
+def test_a_generator_runs_as_it_does_without_the_aspect(name: str, script: list[str], outcome: str) -> None:
+    plain: list[object] = []
+    expected = drive(generator(outcome, plain), script)
+    trail: list[object] = []
+    with weave(generator, aspect=ASPECTS[name]()):
+        assert drive(generator(outcome, trail), script) == expected
+    assert trail == plain
+
+
+@pytest.mark.parametrize("name", [*ASPECTS, "timeout"])
+@given(script=steps, outcome=outcomes)
+def test_an_async_generator_runs_as_it_does_without_the_aspect(name: str, script: list[str], outcome: str) -> None:
+    async def both() -> None:
+        plain: list[object] = []
+        expected = await adrive(async_generator(outcome, plain), script)
+        trail: list[object] = []
+        with weave(async_generator, aspect=(ASPECTS | FOR_FUNCTIONS)[name]()):
+            assert await adrive(async_generator(outcome, trail), script) == expected
+        assert trail == plain
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("name", [*ASPECTS, *FOR_FUNCTIONS])
+@given(
+    n=st.integers(-9, 9),
+    more=st.lists(st.integers(), max_size=2),
+    rest=st.dictionaries(st.sampled_from("ab"), st.none()),
+)
+def test_a_function_returns_and_raises_as_it_does_without_the_aspect(
+    name: str, n: int, more: list[int], rest: dict[str, None]
+) -> None:
+    expected = seen(lambda: function(n, *more, key="k", **rest))
+    with weave(function, aspect=(ASPECTS | FOR_FUNCTIONS)[name]()):
+        assert seen(lambda: function(n, *more, key="k", **rest)) == expected
+        assert seen(lambda: function(n, *more, key="k", **rest)) == expected
+
+
+@pytest.mark.parametrize("name", [*ASPECTS, *FOR_FUNCTIONS])
+@given(n=st.integers(-5, 9), more=st.lists(st.integers(), max_size=2))
+def test_a_coroutine_returns_and_raises_as_it_does_without_the_aspect(name: str, n: int, more: list[int]) -> None:
+    expected = seen(lambda: asyncio.run(coroutine(n, *more, a=1)))
+    with weave(coroutine, aspect=(ASPECTS | FOR_FUNCTIONS)[name]()):
+        assert seen(lambda: asyncio.run(coroutine(n, *more, a=1))) == expected

@@ -1,0 +1,726 @@
+"""`aspecthook attach` on programs that run: they are traced or woven, not disturbed, and left as they were."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 60  # nothing takes as long, unless it hangs
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 14), reason="attaching needs Python 3.14")
+
+SHOP = """
+    import time
+
+    def price(item, token=None):
+        return len(item)
+
+    class Cart:
+        def add(self, item):
+            return price(item, token="hunter2")
+
+    def checkout(item):
+        time.sleep(0.001)
+        return Cart().add(item)
+"""
+
+# What a program can see of itself, and what of it changes while it is attached.
+STATE = """
+    import atexit, builtins, gc, importlib.machinery, json, logging, os, signal, sys, threading, time, warnings
+    import shop
+
+    FUNCTIONS = [shop.price, shop.Cart.add, shop.checkout]
+
+    def state():
+        return {
+            "codes": [id(one.__code__) for one in FUNCTIONS],
+            "sources": [one.__code__.co_filename for one in (shop.price, shop.Cart.add, shop.checkout)],
+            "dicts": [str(type(one.__dict__)) for one in FUNCTIONS],
+            "names": [sorted(vars(shop)), sorted(vars(shop.Cart))],
+            "finders": [str(one) for one in sys.meta_path],
+            "path": list(sys.path),
+            "specs": str(importlib.machinery.ModuleSpec.__setattr__),
+            "tasks": len(os.listdir("/proc/self/task")),
+            "threads": [one.name for one in threading.enumerate()],
+            "files": sorted(os.listdir("/proc/self/fd")),
+            "exit": atexit._ncallbacks(),
+            "filters": [str(one) for one in warnings.filters],
+            "signals": {str(one): str(signal.getsignal(one)) for one in signal.valid_signals()},
+            "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+            "trace": str((sys.gettrace(), sys.getprofile(), threading.gettrace())),
+        }
+
+    def stops():
+        return os.path.exists("stop")
+
+    BEFORE = state()  # the functions are kept, so that the `id` of a code is its own
+
+    def report():
+        for _ in range(500):  # a thread of ours may still be on its way out
+            after = state()
+            changed = {name: [BEFORE[name], after[name]] for name in BEFORE if BEFORE[name] != after[name]}
+            if not changed:
+                break
+            time.sleep(0.01)
+        print(json.dumps(changed), flush=True)
+"""
+
+APP = """
+    from state import *
+
+    print("ready", flush=True)
+    while not stops():
+        assert shop.checkout("tea") == 3
+    report()
+"""
+
+
+def rest_of(pipe: IO[str] | None) -> str:
+    """Return what has not been read; `communicate` would lose what is in the buffer."""
+    assert pipe is not None
+    return pipe.read()
+
+
+class Program:
+    """A program that runs in a process of its own."""
+
+    def __init__(self, folder: Path, source: str, files: dict[str, str], options: list[str]) -> None:
+        for name, text in {"app.py": source, "shop.py": SHOP, "state.py": STATE, **files}.items():
+            (folder / name).write_text(textwrap.dedent(text))
+        self.folder = folder
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, *options, "app.py"],
+            cwd=folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # its children are killed with it
+        )
+        self.number = str(self.process.pid)
+        self.expect("ready")
+
+    def expect(self, wanted: str) -> None:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line == wanted, (line, rest_of(self.process.stderr) if not line else "")
+
+    def stop(self, status: int = 0) -> list[str]:
+        """Stop it. Return what it has printed; nothing of it on standard error."""
+        (self.folder / "stop").touch()
+        out, err = rest_of(self.process.stdout), rest_of(self.process.stderr)
+        assert (self.process.wait(SECONDS), err) == (status, "")
+        return out.splitlines()
+
+    def stops_unchanged(self) -> None:
+        """Stop it, and make sure that it has found nothing changed."""
+        assert self.stop() == ["{}"]
+
+
+Run = Callable[..., Program]
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """Make a folder whose path is short enough for a socket; nothing may be left in it."""
+    folder = Path(tempfile.mkdtemp(prefix="ah-"))
+    yield folder
+    left = list(folder.iterdir())
+    shutil.rmtree(folder)
+    assert left == []
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    programs: list[Program] = []
+
+    def run(source: str = APP, *options: str, **files: str) -> Program:
+        named = {f"{name}.py": text for name, text in files.items()}
+        programs.append(Program(tmp_path, source, named, list(options)))
+        return programs[-1]
+
+    yield run
+    for one in programs:
+        if one.process.poll() is None:
+            os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.communicate()
+
+
+class Command(subprocess.Popen[str]):
+    """A run of the command `aspecthook`."""
+
+    def __init__(self, folder: Path, *words: str, **more: Any) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
+        if words[0] == "attach":
+            words += ("--lines", "1000000")
+        super().__init__(
+            [sys.executable, "-m", "aspecthook", *words],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            **more,
+        )
+        self.said = ""
+
+    def hear(self, wanted: str) -> None:
+        """Wait until it says something."""
+        assert self.stderr is not None
+        while wanted not in self.said:
+            line = self.stderr.readline()
+            assert line, self.said
+            self.said += line
+
+    def end(self) -> tuple[int, str]:
+        """Wait for its end. Return its status, and what it has said on standard error."""
+        self.said += rest_of(self.stderr)
+        assert rest_of(self.stdout) == ""
+        return self.wait(SECONDS), self.said
+
+
+@pytest.fixture
+def command(short: Path) -> Iterator[Callable[..., Command]]:
+    commands: list[Command] = []
+
+    def start(*words: str, **more: Any) -> Command:
+        commands.append(Command(short, *words, **more))
+        return commands[-1]
+
+    yield start
+    for one in commands:
+        one.kill()
+        one.communicate()
+
+
+Start = Callable[..., Command]
+
+
+def test_a_running_program_is_traced_and_left_as_it_was(run: Run, command: Start) -> None:
+    program = run()
+    status, said = command("attach", program.number, "shop:*", "--for", "0.3s").end()
+    assert status == 0, said
+    assert "  shop:Cart.add(item='tea') -> 3" in said
+    assert "nothing is left there" in said
+    program.stops_unchanged()
+
+
+def test_nothing_need_be_installed_in_the_environment_of_the_program(run: Run, command: Start) -> None:
+    app = APP.replace("from state", "import sys\n    sys.path.insert(0, '')\n    from state", 1)
+    program = run(app, "-I", "-S")
+    status, said = command("attach", program.number, "shop:*, math:log", "--for", "0.3s").end()
+    assert status == 0, said
+    assert "shop:checkout(item='tea') -> 3" in said
+    program.stops_unchanged()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_attachment_in_order(run: Run, command: Start, number: signal.Signals) -> None:
+    program = run()
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("3 functions woven")
+    attached.send_signal(number)
+    status, said = attached.end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    program.stops_unchanged()
+
+
+def test_the_program_comes_off_by_itself_if_the_command_is_killed(run: Run, command: Start, short: Path) -> None:
+    program = run()
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("3 functions woven")
+    attached.kill()
+    attached.end()
+    program.stops_unchanged()  # it waits for that
+    assert list(short.iterdir()) == []
+
+
+THREADS = """
+    import threading
+    from state import *
+
+    over = threading.Event()
+    failed = []
+
+    def work():
+        try:
+            while not over.is_set():
+                assert shop.checkout("tea") == 3
+        except BaseException as error:
+            failed.append(repr(error))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for one in threads:
+        one.start()
+    print("ready", flush=True)
+    while not stops():
+        time.sleep(0.01)
+    over.set()
+    for one in threads:
+        one.join()
+    assert not failed, failed
+    report()
+"""
+
+
+def test_calls_in_all_threads_are_traced(run: Run, command: Start) -> None:
+    program = run(THREADS)
+    status, said = command("attach", program.number, "shop:*", "--for", "0.3s").end()
+    assert status == 0, said
+    assert "shop:checkout(item='tea') -> 3" in said
+    program.stops_unchanged()
+
+
+FORKS = """
+    from state import *
+
+    def child():
+        begin = time.monotonic()
+        while not os.path.exists("stop-children") and time.monotonic() - begin < 60:
+            shop.checkout("milk")
+        shop.checkout("milk")
+        report()
+        os._exit(0)
+
+    print("ready", flush=True)
+    children = []
+    while not stops():
+        shop.checkout("tea")
+        if os.path.exists("fork"):
+            os.unlink("fork")
+            children.append(os.fork() or child())
+            print("forked", flush=True)
+    assert [os.waitpid(one, 0)[1] for one in children] == [0] * len(children)
+    report()
+"""
+
+
+def test_a_child_of_a_fork_is_traced_and_comes_off_as_well(run: Run, command: Start) -> None:
+    program = run(FORKS, "-W", "always")  # Python would warn of a fork beside a thread of ours
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("3 functions woven")
+    (program.folder / "fork").touch()
+    program.expect("forked")
+    time.sleep(0.3)
+    attached.send_signal(signal.SIGINT)
+    status, said = attached.end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    assert "shop:checkout(item='milk') -> 4" in said
+    assert "shop:checkout(item='tea') -> 3" in said
+    (program.folder / "stop-children").touch()
+    assert program.stop() == ["{}", "{}"]
+
+
+BUSY = """
+    from state import *
+
+    over = threading.Event()
+    failed = []
+
+    def work():
+        while not over.is_set():
+            if shop.checkout("tea") != 3:
+                failed.append("a call in a thread")
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for one in threads:
+        one.start()
+    print("ready", flush=True)
+    while not stops():
+        child = os.fork()
+        if not child:
+            status = shop.checkout("milk") != 4
+            time.sleep(0.05)
+            os._exit(status)
+        time.sleep(0.01)
+        if os.waitpid(child, 0)[1]:
+            failed.append("a call in a child")
+    over.set()
+    for one in threads:
+        one.join()
+    assert not failed, failed
+    report()
+"""
+
+
+@pytest.mark.stress
+def test_threads_and_forks_go_on_through_many_attachments(run: Run, command: Start) -> None:
+    program = run(BUSY, "-W", "ignore::DeprecationWarning")  # Python warns of forks beside threads of its own
+    for _ in range(8):
+        status, said = command("attach", program.number, "shop:*", "--for", "0.3s").end()
+        assert (status, "nothing is left there" in said) == (0, True), said
+    program.stops_unchanged()
+
+
+@pytest.mark.parametrize("ends", ["pass", "os._exit(3)", "os.kill(os.getpid(), 9)", "raise SystemExit(3)"])
+def test_a_program_that_ends_while_attached_ends_as_ever(run: Run, command: Start, ends: str) -> None:
+    app = APP.replace("report()", f"shop.checkout('the last')\n    {ends}")
+    program = run(app)
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("3 functions woven")
+    program.stop({"pass": 0, "os.kill(os.getpid(), 9)": -9}.get(ends, 3))
+    status, said = attached.end()
+    assert (status, f"process {program.number} has ended" in said) == (0, True), said
+    assert "shop:checkout(item='the last') -> 8" in said
+
+
+def test_a_program_in_the_middle_of_an_import_is_woven_as_that_ends(run: Run, command: Start) -> None:
+    late = """
+        import os, time
+        def early(): return 1
+        while not os.path.exists("go on"):
+            time.sleep(0.001)
+        def late(): return 2
+    """
+    app = """
+        from state import *
+        print("ready", flush=True)
+        import late
+        codes = late.early.__code__, late.late.__code__
+        while not stops():
+            time.sleep(0.001)
+            assert (late.early(), late.late()) == (1, 2)
+        report()
+        print(late.late.__code__.co_filename == codes[0].co_filename)
+    """
+    program = run(app, late=late)
+    attached = command("attach", program.number, "late:*")
+    attached.hear("woven")
+    (program.folder / "go on").touch()
+    time.sleep(0.5)
+    attached.send_signal(signal.SIGTERM)
+    status, said = attached.end()
+    assert status == 0, said
+    assert "late:early() -> 1" in said
+    assert "late:late() -> 2" in said
+    assert program.stop()[0] == "{}"
+
+
+MEANWHILE = {
+    "reloaded": "importlib.reload(shop)",
+    "woven for a while": """
+        woven = weave("shop:price", post=lambda result: result + 1)
+        assert shop.checkout("tea") == 4
+        woven.remove()""",
+    "patched": """
+        with mock.patch("shop.price", return_value=7):
+            assert shop.checkout("tea") == 7""",
+    "code exchanged": """
+        code = shop.price.__code__
+        shop.price.__code__ = (lambda item, token=None: 9).__code__
+        assert shop.checkout("tea") == 9
+        shop.price.__code__ = code""",
+    "deleted": "kept = shop.checkout; del shop.checkout; gc.collect(); shop.checkout = kept; del kept",
+    "decorated": """
+        kept = shop.price
+        shop.price = functools.wraps(kept)(lambda *args, **kwargs: kept(*args, **kwargs))
+        assert shop.checkout("tea") == 3
+        shop.price = kept""",
+}
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_what_the_program_does_with_its_functions_meanwhile_is_not_undone(run: Run, command: Start, what: str) -> None:
+    change = textwrap.indent(textwrap.dedent(MEANWHILE[what]).strip(), "    ")
+    app = textwrap.dedent(APP).replace("    assert", "    if os.path.exists('change'): change()\n    assert")
+    imports = "import functools, importlib\nfrom unittest import mock\nfrom aspecthook import weave\n"
+    defined = f"{imports}\ndef change():\n    os.unlink('change')\n{change}\n    print('changed', flush=True)\n"
+    program = run(f"from state import *\n{defined}\n{app}")
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("3 functions woven")
+    (program.folder / "change").touch()
+    program.expect("changed")
+    time.sleep(0.2)
+    attached.send_signal(signal.SIGINT)
+    status, said = attached.end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    assert "shop:checkout(item='tea') -> 3" in said
+    program.stops_unchanged()
+
+
+BLOCKED = """
+    from state import *
+    print("ready", flush=True)
+    time.sleep(2)
+    while not stops():
+        time.sleep(0.01)
+    report()
+"""
+
+
+def test_a_program_that_does_not_answer_in_time_is_left_alone(run: Run, command: Start) -> None:
+    program = run(BLOCKED)
+    status, said = command("attach", program.number, "shop:*", "--wait", "0.5s").end()
+    assert status == 2
+    assert "has not come to where it can be attached to in 0.5 s; its main thread has to run Python code" in said
+    time.sleep(2)
+    program.stops_unchanged()
+
+
+def test_a_script_that_runs_too_late_does_nothing(run: Run, command: Start, short: Path) -> None:
+    program = run(BLOCKED)
+    attached = command("attach", program.number, "shop:*", "--wait", "60s")
+    while not (scripts := list(short.glob("*/script.py"))):
+        time.sleep(0.01)
+    time.sleep(0.5)
+    attached.kill()  # before the program has run the script, and so nobody takes that back
+    attached.end()
+    program.stops_unchanged()
+    shutil.rmtree(scripts[0].parent)
+
+
+def test_what_is_sent_can_be_read_by_the_user_alone(run: Run, command: Start, short: Path) -> None:
+    program = run()
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("3 functions woven")
+    [folder] = short.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "script.py").stat().st_mode & 0o777 == 0o600
+    attached.send_signal(signal.SIGINT)
+    attached.end()
+    program.stops_unchanged()
+
+
+BLOCKED_LATER = """
+    from state import *
+    print("ready", flush=True)
+    while not os.path.exists("block"):
+        shop.checkout("tea")
+    time.sleep(5)
+    open("woken", "w").close()
+    report()
+"""
+
+
+def test_a_program_whose_main_thread_is_blocked_is_detached_at_once(run: Run, command: Start) -> None:
+    program = run(BLOCKED_LATER)
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("3 functions woven")
+    (program.folder / "block").touch()
+    attached.send_signal(signal.SIGINT)
+    status, said = attached.end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    assert not (program.folder / "woken").exists()
+    program.stops_unchanged()
+
+
+def test_a_disk_that_is_full_is_the_trouble_of_the_command_alone(run: Run, command: Start) -> None:
+    limits = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
+    program = run(APP.replace("print", f"{limits}; print", 1))
+    attached = command("attach", program.number, "shop:*")
+    attached.hear("the recording of calls has stopped: JsonLines raised OSError")
+    attached.send_signal(signal.SIGINT)
+    status, said = attached.end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    assert "shop:checkout(item='tea') -> 3" in said
+    program.stops_unchanged()
+
+
+def test_two_attachments_at_once(run: Run, command: Start) -> None:
+    program = run()
+    first = command("attach", program.number, "shop:*")
+    first.hear("3 functions woven")
+    status, said = command("attach", program.number, "shop:price", "--for", "0.2s").end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    assert "shop:price(item='tea', token=" in said
+    assert "shop:Cart" not in said
+    time.sleep(0.1)
+    first.send_signal(signal.SIGINT)
+    status, said = first.end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    program.stops_unchanged()
+
+
+def test_detach_ends_all_attachments(run: Run, command: Start) -> None:
+    program = run()
+    both = [command("attach", program.number, "shop:*"), command("attach", program.number, "shop:price")]
+    for one in both:
+        one.hear("woven")
+    status, said = command("detach", program.number).end()
+    assert (status, "2 attachments removed" in said) == (0, True), said
+    for one in both:
+        status, said = one.end()
+        assert (status, "was detached by aspecthook detach" in said) == (0, True), said
+        assert "shop:price(" in said
+    program.stops_unchanged()
+
+
+def test_detach_says_so_if_there_is_nothing(run: Run, command: Start) -> None:
+    program = run()
+    status, said = command("detach", program.number).end()
+    assert (status, f"nothing is attached to process {program.number}" in said) == (1, True), said
+    program.stops_unchanged()
+
+
+ASPECTS = """
+    def double(result):
+        return 2 * result
+"""
+
+CONFIG = """
+    [[weave]]
+    target = "shop:checkout"
+    post = "aspects_of_test:double"
+"""
+
+PATCHED = """
+    from state import *
+    print("ready", flush=True)
+    was = shop.checkout("tea")
+    while not stops():
+        now = shop.checkout("tea")
+        if now != was:
+            was = now
+            print(now, flush=True)
+    report()
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "aspects_of_test.py").write_text(textwrap.dedent(ASPECTS))
+    (folder / "aspects.toml").write_text(textwrap.dedent(CONFIG))
+    return str(folder / "aspects.toml")
+
+
+def test_a_file_is_woven_until_detach(run: Run, command: Start, config: str) -> None:
+    program = run(PATCHED)
+    status, said = command("attach", program.number, "--config", config).end()
+    assert (status, "1 function woven; 'aspecthook detach" in said) == (0, True), said
+    program.expect("6")
+    status, said = command("attach", program.number, "shop:*", "--for", "0.2s").end()
+    assert status == 0, said
+    assert "shop:checkout(item='tea') -> 6" in said
+    status, said = command("detach", program.number).end()
+    assert (status, "1 attachment removed" in said) == (0, True), said
+    program.expect("3")
+    program.stops_unchanged()
+
+
+def test_a_file_is_woven_for_some_time(run: Run, command: Start, config: str) -> None:
+    program = run(PATCHED)
+    status, said = command("attach", program.number, "--config", config, "--for", "0.3s").end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    program.expect("6")
+    program.expect("3")
+    program.stops_unchanged()
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("shop:prize", "the module shop has no 'prize'; did you mean 'price'?"),
+        ("shop:price, !shop:*", "shop"),
+    ],
+)
+def test_what_cannot_be_woven_is_refused_and_leaves_nothing(run: Run, command: Start, target: str, why: str) -> None:
+    program = run()
+    status, said = command("attach", program.number, target).end()
+    assert (status, why in said) == (2, True), said
+    program.stops_unchanged()
+
+
+def test_warnings_about_an_attachment_do_not_reach_the_program(run: Run, command: Start) -> None:
+    late = "def f(): return 1"
+    app = APP.replace("while", "while not os.path.exists('import'): time.sleep(0.01)\n    import late\n    while", 1)
+    program = run(app, late=late)
+    attached = command("attach", program.number, "shop:*, late:g")
+    attached.hear("3 functions woven")
+    (program.folder / "import").touch()
+    attached.hear("late is imported, but 'shop:*, late:g' could not be woven")
+    attached.send_signal(signal.SIGINT)
+    assert attached.end()[0] == 0
+    program.stops_unchanged()
+
+
+def test_the_program_may_have_the_package_of_another_version(run: Run, command: Start) -> None:
+    program = run(f"import aspecthook; aspecthook.__version__ = '0.0.9'\n{textwrap.dedent(APP)}")
+    status, said = command("attach", program.number, "shop:*").end()
+    assert (status, "it has aspecthook 0.0.9, and this is" in said) == (2, True), said
+    program.stops_unchanged()
+
+
+# Refusals
+
+
+def test_a_program_that_does_not_allow_it_is_refused(run: Run, command: Start) -> None:
+    program = run(APP, "-X", "disable-remote-debug")
+    status, said = command("attach", program.number, "shop:*").end()
+    assert (status, "was started with -X disable-remote-debug" in said) == (2, True), said
+    program.stops_unchanged()
+
+
+def test_a_program_that_is_no_python_is_refused(command: Start) -> None:
+    with subprocess.Popen(["sleep", "60"]) as program:
+        status, said = command("attach", str(program.pid), "shop:*").end()
+        program.kill()
+    assert (status, f"process {program.pid} is no Python program" in said) == (2, True), said
+
+
+def older_python() -> str:
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for minor in (13, 12, 11):
+            asked = [f"{folder}/python3.{minor}", "-c", "import sys; print(sys.executable)"]
+            try:
+                return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()  # not its shim
+            except (OSError, subprocess.SubprocessError):
+                pass
+    pytest.skip("no older Python is here")
+
+
+def test_another_python_is_refused(command: Start) -> None:
+    code = "print('ready', flush=True); import time; time.sleep(60)"
+    with subprocess.Popen([older_python(), "-c", code], stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        status, said = command("attach", str(program.pid), "shop:*").end()
+        program.kill()
+    assert (status, "and attaching needs 3.14 or later; start the program under" in said) == (2, True), said
+
+
+def test_a_process_that_is_not_there_is_refused(command: Start) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as program:
+        pass
+    status, said = command("attach", str(program.pid), "shop:*").end()
+    assert (status, f"there is no process {program.pid}" in said) == (2, True), said
+
+
+as_root = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can be another user")
+
+
+@as_root
+def test_a_process_of_another_user_is_refused(run: Run) -> None:
+    program = run()
+    code = f"import os, aspecthook.cli._remote as r; os.setuid(65534); r.check({program.number})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "belongs to root; run aspecthook as that user, or as root" in done.stderr
+    program.stops_unchanged()
+
+
+@as_root
+def test_root_attaches_to_a_process_of_another_user(run: Run, command: Start, short: Path) -> None:
+    short.chmod(0o755)
+    # What it needs is loaded before it becomes another user: the test's Python may be root's alone.
+    change = "import importlib.util, aspecthook.cli._attached; record('shop:*', to='warm').stop(); os.setuid(65534)"
+    app = APP.replace("from", "from aspecthook.record import record\n    from", 1)
+    program = run(app.replace("print", f"{change}; BEFORE = state(); print", 1))
+    status, said = command("attach", program.number, "shop:*", "--for", "0.3s").end()
+    assert (status, "nothing is left there" in said) == (0, True), said
+    assert "shop:checkout(item='tea') -> 3" in said
+    program.process.terminate()
+    assert program.process.communicate() == ("", "")

@@ -1,0 +1,44 @@
+"""`aspecthook attach` refuses what it cannot do, in one line that says what to do instead."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aspecthook.cli import main
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="newer Pythons attach")
+@pytest.mark.parametrize("words", [["attach", "1", "shop:*"], ["detach", "1"]])
+def test_older_pythons_say_what_to_do_instead(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("aspecthook: attaching needs Python 3.14 or later, and this is Python 3.")
+    assert said.endswith("start the program under it: aspecthook trace 'shop.*:*' -- app.py\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["attach"], "Missing argument 'PID'"),
+        (["attach", "shop", "shop:*"], "'shop' is not a valid integer"),
+        (["attach", "1"], "there is nothing to do; name what to trace, as in 'shop.*:*', or give --config FILE"),
+        (["attach", "1", "shop"], "the pointcut 'shop' has no colon"),
+        (["attach", "1", "shop:*", "--for", "soon"], "'soon' is no time; write 30s, 500ms, 5m or 1h"),
+        (["attach", "1", "shop:*", "--html", "calls.txt"], "'calls.txt' does not end with '.html'"),
+        (["attach", "1", "--config", "nowhere.toml"], "'nowhere.toml' does not exist"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert why in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("500ms", 0.5), ("1.5m", 90), ("1h", 3600), ("7", 7)])
+def test_times_are_read(text: str, seconds: float) -> None:
+    from aspecthook.cli._commands import _Time
+
+    assert _Time()(text) == seconds

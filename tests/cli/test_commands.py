@@ -1,0 +1,215 @@
+"""The command line: help, what it prints, and what it refuses, each in one line that says what to do."""
+
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook.cli import main
+from aspecthook.cli._names import names_of
+
+from .conftest import Run, environment
+
+SHOP = """
+from aspecthook import hookable
+from os.path import join
+
+@hookable
+def price(item, qty=1):
+    return qty * 2.0
+
+@price.post
+def discount(result):
+    return None
+
+def order(item): ...
+def _hidden(): ...
+
+class Cart:
+    def add(self, item): ...
+    def clear(self): ...
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.py"
+    path.write_text(SHOP)
+    return path
+
+
+@pytest.mark.parametrize(
+    "command", ["trace", "run", "list", "explain", "match", "doctor", "completion"], ids=lambda name: name
+)
+def test_each_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: aspecthook {command}" in shown and f"  aspecthook {command}" in shown.partition("example")[2]
+
+
+def test_the_help_names_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in ("trace", "run", "list", "explain", "match", "doctor", "train", "completion"):
+        assert f"\n  {command} " in shown
+
+
+REFUSED: list[tuple[str, list[str], str]] = [
+    ("no command", [], "Missing command; see aspecthook --help"),
+    ("an unknown command", ["tarce"], "No such command 'tarce'"),
+    ("no pointcut", ["trace", "--", "app.py"], "Missing argument 'POINTCUT...'"),
+    ("no program", ["trace", "shop:*"], "there is no program to run; name it after '--'"),
+    ("a program that is not there", ["trace", "shop:*", "--", "ap.py"], "there is no file 'ap.py' and no command"),
+    ("a pointcut without a colon", ["trace", "shop.price", "--", "shop.py"], "write 'shop:price'"),
+    ("a share above one", ["trace", "shop:*", "--sample", "2", "--", "shop.py"], "2.0 is not in the range"),
+    ("a file of another format", ["trace", "shop:*", "--html", "x.txt", "--", "shop.py"], "does not end with '.html'"),
+    ("a folder that is not there", ["trace", "shop:*", "--html", "no/x.html", "--", "shop.py"], "there is no folder"),
+    (
+        "an address without a scheme",
+        ["trace", "shop:*", "--otlp", "localhost", "--", "shop.py"],
+        "write it as in http:",
+    ),
+    ("isolated Python", ["trace", "shop:*", "--", "-I", "shop.py"], "leave out -I"),
+    ("Python without site", ["trace", "shop:*", "--", "python3", "-uS", "shop.py"], "leave out -S"),
+    ("no config", ["run", "--", "shop.py"], "Missing option '--config'"),
+    ("a config that is not there", ["run", "--config", "no.toml", "--", "shop.py"], "'no.toml' does not exist"),
+    ("an unknown module", ["match", "shp:*"], "there is no module 'shp' to import"),
+    ("an unknown function", ["explain", "shop:pric"], "did you mean 'price'?"),
+    ("a function without hooks", ["explain", "shop:order"], "not a mount point"),
+    ("a function without a colon", ["explain", "shop.price"], "write 'module:function'"),
+    ("an unknown shell", ["completion", "tcsh"], "'tcsh' is not one of"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_bad_input_is_refused_in_one_line(
+    words: list[str], said: str, shop: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(shop.parent)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    status = main(words)
+    out, err = capfd.readouterr()
+    sys.modules.pop("shop", None)
+    assert (status, out) == (2, "") and said in err
+    assert err.startswith("aspecthook") and err.count("\n") == 1
+
+
+def test_without_click_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = builtins.__import__
+
+    def without(name: str, scope: Any = None, local: Any = None, names: Sequence[str] = (), level: int = 0) -> Any:
+        if name == "click" or (level and "_commands" in name):
+            raise ModuleNotFoundError("No module named 'click'", name="click")
+        return found(name, scope, local, names, level)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert main(["doctor"]) == 2
+    assert capsys.readouterr().err == "aspecthook: click is not installed: pip install 'aspecthook[trace]'\n"
+
+
+def test_explain_prints_the_source_of_a_call(aspecthook: Run, shop: Path) -> None:
+    done = aspecthook("explain", "shop:price")
+    assert done.returncode == 0, done.stderr
+    assert "# shop:price, 1 hook" in done.stdout and "discount, shop.py:9" in done.stdout
+
+
+def test_explain_weaves_a_file_first(aspecthook: Run, shop: Path) -> None:
+    (shop.parent / "a.toml").write_text('[[weave]]\ntarget = "shop:order"\npre = "ops:note"\n')
+    (shop.parent / "ops.py").write_text("def note(item): ...\n")
+    done = aspecthook("explain", "--config", "a.toml", "shop:order")
+    assert done.returncode == 0, done.stderr
+    assert "note, ops.py:1" in done.stdout
+
+
+def test_match_prints_what_is_taken_and_why_the_rest_is_left(aspecthook: Run, shop: Path) -> None:
+    done = aspecthook("match", "--all", "shop:*, !shop:Cart.clear, json:loads")
+    assert done.returncode == 0, done.stderr
+    taken, _, left = done.stdout.partition(" taken, ")
+    assert [line.partition("  ")[0] for line in taken.splitlines()[:-1]] == [
+        "json:loads",
+        "shop:Cart.add",
+        "shop:discount",
+        "shop:order",
+        "shop:price",
+    ]
+    assert f"shop:price  {shop}:5" in taken
+    assert "shop:Cart.clear: excluded with '!'" in left
+    assert "shop:_hidden: its name begins with an underscore" in left
+    assert "shop:join: imported from posixpath; weave it there" in left
+
+
+def test_match_imports_what_is_below_a_package(aspecthook: Run, tmp_path: Path) -> None:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("raise SystemExit('it ran')")
+    (package / "one.py").write_text("def f(): ...")
+    (package / "broken.py").write_text("raise ValueError('no')")
+    done = aspecthook("match", "pkg.*:*")
+    assert done.stdout.startswith("pkg.one:f  ") and "1 taken, 0 left" in done.stdout
+    assert "pkg.broken cannot be imported: ValueError: no" in done.stderr and "it ran" not in done.stderr
+
+
+def test_match_fails_if_nothing_is_taken(aspecthook: Run, shop: Path) -> None:
+    done = aspecthook("match", "--all", "builtins:str.upper")
+    assert done.returncode == 1
+    assert "belongs to the immutable C type str" in done.stdout
+
+
+def test_doctor_prints_versions_and_finds_hooks_working(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Python {sys.version.split()[0]}" in shown and "hypothesis" in shown
+    assert "hooks:" not in shown
+    assert ("attach:" in shown) == (sys.version_info < (3, 14))
+
+
+def test_doctor_finds_a_python_whose_children_begin_without_hooks(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from aspecthook.cli._doctor import problems; print(*problems())"
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-I", "-c", program, root], capture_output=True, text=True, check=True)
+    assert "Python was started with -I, -E or -S" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_that_asks_the_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if shell == "bash" and subprocess.run(["bash", "-c", "true"], check=False).returncode:
+        pytest.skip("there is no bash")
+    assert main(["completion", shell]) == 0
+    assert f"_ASPECTHOOK_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_completion_knows_commands_and_options() -> None:
+    def asked(*words: str) -> list[str]:
+        env = {"_ASPECTHOOK_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["aspecthook", *words])}
+        env["COMP_CWORD"] = str(len(words))
+        command = [sys.executable, "-m", "aspecthook"]
+        done = subprocess.run(command, env=environment(env), capture_output=True, text=True, timeout=60, check=False)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert asked("tra") == ["trace", "train"]
+    assert {"--redact", "--sample", "--html"} <= {*asked("trace", "--")}
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["app.py", "-m"], ["app"]),
+        (["-u", "dir/app.py"], ["app"]),
+        (["-X", "dev", "-W", "error", "-m", "http.server", "80"], ["http.server", "http.server.__main__"]),
+        (["-c", "print()"], []),
+        ([], []),
+    ],
+)
+def test_a_program_is_known_by_the_name_that_it_is_imported_by(words: list[str], names: list[str]) -> None:
+    assert names_of(words) == names

@@ -1,0 +1,455 @@
+"""Programs that nobody has changed: they run as without us, and so do their children, and their calls are seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from aspecthook.record import read
+
+from .conftest import Run, environment
+
+APP = '''\
+"""A program."""
+import os, sys
+
+def price(item, token="s3cret-token"):
+    return {"tea": 3.5}[item]
+
+class Cart:
+    def __init__(self):
+        self.total = 0
+
+    def add(self, item):
+        self.total += price(item)
+
+def main():
+    cart = Cart()
+    cart.add("tea")
+    price("tea")
+    print(cart.total, sys.argv, sys.path, __name__, __file__, __spec__ and __spec__.name)
+    print(sys.flags, sys.stdin.read(), "sitecustomize" in sys.modules)
+    print("to stderr", file=sys.stderr)
+    if "fail" in sys.argv:
+        price("milk")
+    sys.exit(3)
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text(APP)
+    return path
+
+
+def test_a_program_is_what_it_is_without_us(aspecthook: Run, python: Run, app: Path) -> None:
+    alone = python("app.py", "a b", "--flag")
+    traced = aspecthook("trace", "__main__:*", "--", "app.py", "a b", "--flag")
+    assert (traced.returncode, traced.stdout) == (alone.returncode, alone.stdout) and alone.returncode == 3
+    assert traced.stderr.startswith("to stderr\n")
+
+
+def test_the_tree_and_the_table_are_shown(aspecthook: Run, app: Path) -> None:
+    lines = aspecthook("trace", "__main__:*", "--", "app.py").stderr.splitlines()
+    tree = [line.rpartition("  ")[0] for line in lines[1:5]]
+    assert tree == [
+        "__main__:main() raised SystemExit: 3",
+        "  __main__:Cart.add(item='tea') -> None",
+        "    __main__:price(item='tea', token='s3cret-token') -> 3.5",
+        "  __main__:price(item='tea', token='s3cret-token') -> 3.5",
+    ]
+    assert lines[6].split() == ["function", "calls", "errors", "total", "own", "p50", "p99"]
+    rows = {line.split()[0]: line.split()[1:3] for line in lines[7:]}
+    assert rows == {"__main__:main": ["1", "1"], "__main__:Cart.add": ["1", "0"], "__main__:price": ["2", "0"]}
+
+
+@pytest.mark.parametrize("target", ["app:price", "__main__:price"])
+def test_the_file_of_a_program_has_two_names(aspecthook: Run, app: Path, target: str) -> None:
+    done = aspecthook("trace", target, "--jsonl", "calls.jsonl", "--lines", "0", "--", "app.py")
+    tape = read(app.parent / "calls.jsonl")
+    assert [call.label for call in tape] == ["__main__:price", "__main__:price"] and "Cart" not in done.stderr
+
+
+def test_a_module_runs_with_m(aspecthook: Run, python: Run, app: Path) -> None:
+    alone, traced = python("-m", "app"), aspecthook("trace", "app:Cart.*", "--", "-m", "app")
+    assert (traced.returncode, traced.stdout) == (3, alone.stdout)
+    assert "__main__:Cart.add" in traced.stderr and "__main__:price" not in traced.stderr
+
+
+def test_options_of_python_go_to_python(aspecthook: Run) -> None:
+    done = aspecthook(
+        "trace", "json:*", "--", "-X", "dev", "-c", "import json, sys; print(sys.flags.dev_mode, json.dumps(1))"
+    )
+    assert done.stdout == "True 1\n" and "json:dumps(obj=1" in done.stderr
+
+
+def test_what_is_redacted_is_in_no_output(aspecthook: Run, app: Path) -> None:
+    done = aspecthook(
+        *("trace", "app:*", "--redact", "*token*", "--jsonl", "a.jsonl", "--perfetto", "a.json", "--", "app.py")
+    )
+    assert done.returncode == 3 and "token=<redacted>" in done.stderr
+    outputs = [done.stderr, *[(app.parent / name).read_text() for name in ("a.jsonl", "a.json")]]
+    assert not [text for text in outputs if "s3cret" in text]
+    assert json.loads(outputs[2])
+
+
+def test_limits_are_told(aspecthook: Run, app: Path) -> None:
+    done = aspecthook("trace", "app:*", "--max-depth", "1", "--lines", "1", "--", "app.py")
+    assert "__main__:main" in done.stderr and "__main__:price" not in done.stderr
+    assert "calls left out: max_depth" in done.stderr
+
+
+def test_a_target_that_is_never_called_is_told(aspecthook: Run) -> None:
+    done = aspecthook("trace", "json:load", "--", "-c", "import json")
+    assert done.returncode == 0 and "no call of json:load" in done.stderr
+
+
+def test_a_target_that_is_not_there_ends_a_program_before_it_begins(aspecthook: Run) -> None:
+    done = aspecthook("trace", "os:no_such_function", "--", "-c", "print('it ran')")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("aspecthook: os:no_such_function cannot be woven") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 15), ("SIGKILL", 9), ("SIGINT", 2)])
+def test_a_signal_that_kills_the_program_kills_the_command(aspecthook: Run, number: str, status: int) -> None:
+    kill = f"signal.signal(2, signal.SIG_DFL); os.kill(os.getpid(), signal.{number})"
+    program = f"import os, signal, json; json.dumps(1); {kill}"
+    done = aspecthook("trace", "json:dumps", "--", "-c", program)
+    assert done.returncode == -status
+    assert "json:dumps(obj=1" in done.stderr and "function" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
+def test_signals_reach_the_program(tmp_path: Path, number: signal.Signals) -> None:
+    program = f"""
+import json, signal, sys, threading
+told = threading.Event()
+signal.signal({int(number)}, lambda number, frame: told.set())
+print("ready", flush=True)
+while not told.wait(0.05): pass
+json.dumps("told")
+sys.exit(7)
+"""
+    command = [sys.executable, "-m", "aspecthook", "trace", "json:dumps", "--", "-c", program]
+    process = subprocess.Popen(
+        command,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        start_new_session=True,  # without a terminal, which would send Ctrl-C to the program itself
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 7 and "obj='told'" in err
+
+
+def test_the_tree_is_shown_while_the_program_runs(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(
+        "import sys\ndef inner(n): ...\ndef serve():\n    for line in sys.stdin:\n        inner(line)\nserve()\n"
+    )
+    command = [sys.executable, "-m", "aspecthook", "trace", "serve:*", "--", "serve.py"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, env=environment(), cwd=tmp_path, stdin=pipe, stderr=pipe, text=True)
+    with process:
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write("first\n")
+        process.stdin.flush()
+        assert process.stderr.readline().startswith("  __main__:inner(n='first\\n') -> None")
+        process.stdin.close()
+        assert process.stderr.readline().startswith("__main__:serve() -> None")
+
+
+def test_standard_error_that_is_closed_does_not_disturb_the_program(app: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "aspecthook", "trace", "app:*", "--", "-c", "import app; print(app.price('tea'))"]
+    done = subprocess.run(
+        command, env=environment(), cwd=app.parent, stdout=subprocess.PIPE, stderr=write_end, check=False, timeout=60
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stdout) == (0, b"3.5\n")
+
+
+FAILING = """
+import asyncio, logging, threading, traceback
+
+class Shop:
+    def price(self, item, deep=2):
+        if deep:
+            return self.price(item, deep - 1)
+        return {}[item]
+
+    def prices(self, items):
+        for item in items:
+            yield self.price(item)
+
+async def order(item):
+    await asyncio.sleep(0)
+    return Shop().price(item)
+
+def wrapped(item):
+    try:
+        asyncio.run(order(item))
+    except KeyError as error:
+        raise LookupError(item) from error
+
+def main():
+    thread = threading.Thread(target=Shop().price, args=("tea",))
+    thread.start()
+    thread.join()
+    try:
+        list(Shop().prices(["milk"]))
+    except KeyError:
+        traceback.print_exc()
+        logging.exception("failed")
+    wrapped("oats")
+
+main()
+"""
+
+
+def test_tracebacks_have_no_frames_of_ours(aspecthook: Run, python: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(FAILING)
+    alone = python("app.py")
+    traced = aspecthook("trace", "app:*, app:Shop.*", "--lines", "0", "--", "app.py")
+    assert (alone.returncode, traced.returncode) == (1, 1)
+    shown, _, table = traced.stderr.rpartition("\nfunction ")
+    assert shown.rstrip() == alone.stderr.rstrip() and "__main__:Shop.price" in table
+
+
+# Children
+
+
+CHILDREN = {
+    "subprocess": "subprocess.run([sys.executable, '-c', 'import shop; shop.price(1)'], check=True)",
+    "fork": "multiprocessing.get_context('fork').Pool(1).map(shop.price, [1])",
+    "spawn": "multiprocessing.get_context('spawn').Pool(1).map(shop.price, [1])",
+    "forkserver": "multiprocessing.get_context('forkserver').Pool(1).map(shop.price, [1])",
+    "os.fork": "os.fork() or (shop.price(1), os._exit(0)); os.wait()",
+}
+
+
+@pytest.mark.parametrize("way", CHILDREN)
+def test_calls_of_children_are_traced(aspecthook: Run, tmp_path: Path, way: str) -> None:
+    (tmp_path / "shop.py").write_text("def price(n): return n")
+    (tmp_path / "app.py").write_text(
+        "import multiprocessing, os, subprocess, sys, shop\n"
+        f"if __name__ == '__main__':\n    shop.price(0)\n    {CHILDREN[way]}"
+    )
+    done = aspecthook("trace", "shop:*", "--jsonl", "calls.jsonl", "--", "app.py")
+    assert done.returncode == 0, done.stderr
+    calls = read(tmp_path / "calls.jsonl").calls("shop:price")
+    assert [call.shown_arguments() for call in calls] == [{"n": "0"}, {"n": "1"}]
+    assert len({call.process for call in calls}) == 2
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+def test_functions_of_the_program_itself_are_traced_in_children(aspecthook: Run, tmp_path: Path, way: str) -> None:
+    (tmp_path / "app.py").write_text(
+        "import multiprocessing\ndef price(n): return n\nif __name__ == '__main__':\n"
+        f"    print(multiprocessing.get_context('{way}').Pool(1).map(price, [1]))"
+    )
+    done = aspecthook("trace", "app:price", "--", "app.py")
+    assert (done.returncode, done.stdout) == (0, "[1]\n"), done.stderr
+    assert "main__:price(n=1) -> 1" in done.stderr
+
+
+def test_a_subinterpreter_begins_without_us(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("""
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+one = interpreters.create()
+failed = interpreters.run_string(one, "import sys; assert not [name for name in sys.modules if 'aspecthook' in name]")
+print("failed" if failed else "fine")
+""")
+    done = aspecthook("trace", "json:*", "--", "app.py")
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
+# The start-up module
+
+
+def test_the_sitecustomize_of_the_environment_runs_too(aspecthook: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("print('mine', __file__)")
+    root = environment()["PYTHONPATH"]
+    program = "import sys, sitecustomize; print(sitecustomize.__file__, [one for one in sys.path if '_startup' in one])"
+    done = aspecthook("trace", "json:*", "--", "-c", program, env={"PYTHONPATH": f"{folder}{os.pathsep}{root}"})
+    mine = folder / "sitecustomize.py"
+    assert done.stdout.splitlines()[-2:] == [f"mine {mine}", f"{mine} []"]
+
+
+def test_a_program_that_replaces_itself_is_still_traced(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import os, sys, json\njson.dumps(len(sys.argv))\n"
+        "if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, 'app.py', 'again'])\n"
+    )
+    done = aspecthook("trace", "json:dumps", "--", "app.py")
+    assert done.returncode == 0 and "obj=1" in done.stderr and "obj=2" in done.stderr
+
+
+# run and list
+
+
+def test_run_weaves_what_a_file_names(aspecthook: Run, app: Path) -> None:
+    folder = app.parent / "config"
+    folder.mkdir()
+    (folder / "ops.py").write_text("""
+from aspecthook import post, Priority
+
+class Times:
+    def __init__(self, factor, kind=None, redact=()):
+        self.factor, self.kind, self.redact = factor, kind, redact
+
+    @post
+    def change(self, result):
+        print(self.kind, self.redact)
+        return result * self.factor
+
+def note(item):
+    print("note", item)
+""")
+    (folder / "aspects.toml").write_text("""
+redact = "token"
+
+[[weave]]
+target = "app:price"
+aspect = "ops:Times"
+arguments = { factor = 10, kind = { import = "builtins:KeyError" } }
+
+[[weave]]
+target = "app:price"
+pre = "ops:note"
+name = "noted"
+every = 2
+""")
+    done = aspecthook("run", "--config", "config/aspects.toml", "--", "app.py")
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith(
+        "<class 'KeyError'> ('token',)\nnote tea\n<class 'KeyError'> ('token',)\n35.0 ['app.py']"
+    )
+    listed = aspecthook("list", "--config", "config/aspects.toml", "--", "app.py")
+    assert listed.returncode == 3
+    assert "__main__:price, 2 hooks" in listed.stderr and " noted " in listed.stderr
+    assert listed.stderr.endswith("\n1 mount point\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[weave]", "is not valid TOML"),
+        ("", "nothing is to be woven"),
+        ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
+        ("[[weave]]\naspect = 'retry'", "has no target"),
+        ("[[weave]]\ntarget = 'app'", "has no colon"),
+        ("[[weave]]\ntarget = 'app:f'", "names nothing to weave"),
+        ("[[weave]]\ntarget = 'app:f'\npre = 3", "pre is 3; give a string"),
+        ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\npriorty = 3", "has 'priorty'; did you mean 'priority'?"),
+        ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\narguments = { a = 1 }", "hooks take none"),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'no such'", "there is no aspect 'no such'"),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'ops:none'", "there is no module 'ops'"),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'", "which is no aspect"),
+        ("[[weave]]\ntarget = 'app:f'\naspect = 'math:floor'\narguments = { x = 1 }", "does not take these arguments"),
+        ("[[weave]]\ntarget = 'os:no'\npre = 'builtins:print'", "has no 'no'"),
+        ("[[weave]]\ntarget = 'os:fsdecode'\npre = 'builtins:print'\ntimes = -1", "times=-1"),
+    ],
+)
+def test_a_config_that_is_wrong_is_refused_in_one_line(aspecthook: Run, app: Path, text: str, said: str) -> None:
+    (app.parent / "a.toml").write_text(text)
+    done = aspecthook("run", "--config", "a.toml", "--", "app.py")
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("aspecthook")
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_run_weaves_ready_made_aspects(aspecthook: Run, app: Path) -> None:
+    pytest.importorskip("cachetools")
+    (app.parent / "a.toml").write_text("[[weave]]\ntarget = 'app:price'\naspect = 'cached'\n")
+    done = aspecthook("list", "--config", "a.toml", "--", "app.py")
+    assert done.returncode == 3 and "__main__:price, 1 hook\n" in done.stderr and "cached" in done.stderr
+
+
+def test_run_is_the_program_and_no_process_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("[[weave]]\ntarget = 'json:dumps'\npre = 'builtins:print'\n")
+    command = [
+        sys.executable,
+        "-m",
+        "aspecthook",
+        "run",
+        "--config",
+        "a.toml",
+        "--",
+        "-c",
+        "import os; print(os.getpid())",
+    ]
+    process = subprocess.Popen(command, env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    out, _ = process.communicate(timeout=60)
+    assert int(out) == process.pid
+
+
+def test_list_prints_the_mount_points_of_a_program(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "from aspecthook import hookable, weave\nimport json\n@hookable\ndef price(n): ...\n"
+        "def note(): ...\nkept = weave('json:dumps', pre=note, priority='LOW')\n"
+    )
+    done = aspecthook("list", "--", "app.py")
+    assert done.returncode == 0 and done.stdout == ""
+    assert "__main__:price, 0 hooks" in done.stderr and "json:dumps, 1 hook" in done.stderr
+    assert " note " in done.stderr and done.stderr.endswith("2 mount points\n")
+
+
+def test_spans_are_sent_to_a_collector(aspecthook: Run, app: Path) -> None:
+    service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    requests: list[tuple[str, bytes]] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            requests.append((self.path, body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        done = aspecthook("trace", "app:*, app:Cart.*", "--redact", "token", "--otlp", url, "--", "app.py")
+        server.shutdown()
+        thread.join()
+    assert done.returncode == 3 and f"sent to {url}: 4 spans" in done.stderr
+    ((path, body),) = requests
+    message = service.ExportTraceServiceRequest.FromString(body)
+    spans = {span.name: span for span in message.resource_spans[0].scope_spans[0].spans}
+    assert path == "/v1/traces" and b"s3cret" not in body
+    assert spans["__main__:Cart.add"].parent_span_id == spans["__main__:main"].span_id
+    begin, end = spans["__main__:main"].start_time_unix_nano, spans["__main__:main"].end_time_unix_nano
+    assert begin < spans["__main__:price"].start_time_unix_nano < end
+
+
+def test_a_collector_that_is_not_there_changes_no_status(aspecthook: Run, app: Path) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    env = {"OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+    done = aspecthook("trace", "app:*", "--otlp", "http://127.0.0.1:1", "--", "app.py", env=env)
+    assert done.returncode == 3 and "has not taken the spans" in done.stderr

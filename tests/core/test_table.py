@@ -1,0 +1,113 @@
+"""A chain to look at: the table that `print(hooks(f))` shows, and notebooks."""
+
+from __future__ import annotations
+
+import functools
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook import around, hookable, hooks
+
+HERE = Path(__file__).name
+
+
+def new_price() -> Any:
+    def price(item: str, qty: int = 1) -> int:
+        if qty < 0:
+            raise KeyError(item)
+        return qty
+
+    return hookable(price, name="shop:price")
+
+
+def clamp(qty: int) -> None: ...
+
+
+def report() -> None: ...
+
+
+def line(function: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return where a function of this file is written, as it is shown from the folder above this one."""
+    monkeypatch.chdir(Path(__file__).parents[1])
+    return f"{Path('core') / HERE}:{function.__code__.co_firstlineno}"
+
+
+def test_the_table_has_a_line_for_each_hook_in_the_order_in_which_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    price = new_price()
+    price.post(report, priority="LOW")
+    price.pre(clamp, name="second", priority=55, after="first", again=True)
+    price.pre(clamp, name="first", before=["second", "thrid"], when=lambda qty: qty, times=3)
+    price.exception(KeyError, OSError)(report)
+    price.always([].append, isolate=True, reentrant=False, every=2)
+    price.around(around.wrap(functools.cache), times=1)
+    where = [line(one, monkeypatch) for one in (clamp, report)]
+    got = [one.split("  ") for one in str(hooks(price)).splitlines()]
+    cells = [[cell.strip() for cell in one if cell.strip()] for one in got]
+    cache = cells[5].pop()
+    assert cache.startswith("/") and "functools.py:" in cache
+    assert cells == [
+        ["shop:price, 6 hooks"],
+        ["#", "kind", "name", "priority", "order", "conditions", "where"],
+        ["1", "pre", "first", "NORMAL", "before='second' before='thrid' (?)", "when=<lambda>, times=3", where[0]],
+        ["before='thrid': no pre hook has that name"],
+        ["2", "pre", "second", "55", "after='first'", where[0]],
+        ["3", "around", "cache", "NORMAL", "once"],
+        ["4", "exception", "report", "NORMAL", "KeyError or OSError", where[1]],
+        ["5", "post", "report", "LOW", where[1]],
+        ["6", "always", "append", "NORMAL", "every=2, isolate, reentrant=False"],
+    ]
+
+
+def test_columns_that_say_nothing_are_left_out_and_no_hooks_are_one_line() -> None:
+    price = new_price()
+    assert str(hooks(price)) == "shop:price, 0 hooks"
+    price.post([].append)
+    assert str(hooks(price)).splitlines() == [
+        "shop:price, 1 hook",
+        "  #  kind  name    priority",
+        "  1  post  append  NORMAL",
+    ]
+
+
+def test_the_table_says_what_has_become_of_a_hook(caplog: pytest.LogCaptureFixture) -> None:
+    price = new_price()
+    price.pre(lambda: 1 / 0, name="broken", isolate=True)
+    price("tea")
+    price("tea")
+    hooks(price).set_paused((hooks(price)["broken"],), paused=True)
+    assert "isolate, paused, failed 2×" in str(hooks(price))
+
+
+def test_a_hook_from_elsewhere_has_the_whole_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    price = new_price()
+    price.pre(clamp)
+    monkeypatch.chdir(tmp_path)
+    assert f"  {__file__}:{clamp.__code__.co_firstlineno}" in str(hooks(price))
+
+
+def test_a_hook_of_an_instance_is_shown_in_the_table_of_its_instance_alone() -> None:
+    class Shop:
+        @hookable
+        def price(self) -> int:
+            return 1
+
+    shop = Shop()
+    hooks(shop.price).post(report)
+    assert "report" in str(hooks(shop.price)) and "report" not in str(hooks(Shop.price))
+    assert hooks(Shop.price).rows([]) == []
+
+
+@pytest.mark.parametrize("name", ["<b>&\"'", "a\nb", "a\0b", "\ud800"])
+def test_notebooks_show_a_table_whatever_the_names_are(name: str) -> None:
+    price = hookable(lambda item: item, name=name)
+    hooks(price).add("pre", report, name=name, before=name[::-1] + "x")
+    table = ET.fromstring(hooks(price)._repr_html_())
+    found = ["".join(cell.itertext()) for cell in table.iter("td")]
+    shown = "".join([char if char.isprintable() else "?" for char in name])
+    assert found[:4] == ["1", "pre", shown, "NORMAL"]
+    assert found[4].count("no pre hook has that name") == 1
+    caption = table.find("caption")
+    assert caption is not None and caption.text == f"{shown}, 1 hook"

@@ -1,0 +1,92 @@
+"""The law of sinks that are told when calls run: in each thread, what runs is a stack, and nothing stays on it."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+
+from hypothesis import given
+
+from aspecthook.record import record
+
+from . import programs
+from .programs import start
+from .test_tree import TARGETS
+
+
+class Watch:
+    """A sink that notes what it is told, and checks that it may be told so."""
+
+    def __init__(self) -> None:
+        self.told = defaultdict(list)
+        self.stacks = defaultdict(list)
+
+    def begin(self, call) -> None:
+        self.note("begin", call)
+
+    def enter(self, call) -> None:
+        self.note("enter", call)
+        self.stacks[threading.get_ident()].append(call)
+
+    def leave(self, call) -> None:
+        assert self.stacks[threading.get_ident()].pop() is call
+        self.note("leave", call)
+
+    def write(self, call) -> None:
+        self.note("write", call)
+
+    def note(self, what: str, call) -> None:
+        self.told[call].append(what)
+
+    def close(self) -> None:
+        pass
+
+
+@given(programs.programs())
+def test_a_call_begins_runs_and_ends_and_leaves_what_it_has_entered(program):
+    watch = Watch()
+    with record(*TARGETS, to=watch):
+        start(program)
+    assert watch.told
+    for call, told in watch.told.items():
+        assert told[0] == "begin"
+        assert told[-1] == "write"
+        turns = told[1:-1]
+        assert turns == ["enter", "leave"] * (len(turns) // 2)
+        assert len(turns) == 2 or call.name != "function"
+    assert not any(watch.stacks.values())
+
+
+def test_a_call_that_a_limit_leaves_out_is_not_entered():
+    def inner() -> None:
+        pass
+
+    def outer() -> None:
+        inner()
+
+    watch = Watch()
+    with record(outer, inner, max_depth=1, to=watch):
+        outer()
+    assert [(call.name.rpartition(".")[2], told) for call, told in watch.told.items()] == [
+        ("outer", ["begin", "enter", "leave", "write"])
+    ]
+
+
+def test_a_sink_that_fails_when_a_call_is_entered_disturbs_nothing(recwarn):
+    class Broken(Watch):
+        def enter(self, call) -> None:
+            raise OSError("broken")
+
+        def leave(self, call) -> None:
+            raise OSError("broken")
+
+    def price(item: str) -> float:
+        return 3.5
+
+    watch = Watch()
+    with record(price, to=[Broken(), watch]):
+        assert price("tea") == price("tea") == 3.5
+    assert list(watch.told.values()) == [["begin", "enter", "leave", "write"]] * 2
+    assert [str(one.message) for one in recwarn] == [
+        "the recording of calls has stopped: Broken raised OSError('broken')"
+    ]

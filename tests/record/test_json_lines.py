@@ -1,0 +1,458 @@
+"""The file of a recording: readable whatever happens to the process, and no trouble to the program."""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import HookOptionError
+from aspecthook.record import JsonLines, RecordingError, RecordWarning, Tape, read, record
+
+ROOT = Path(__file__).parents[2]
+
+
+def price(item, qty=1):
+    return 2.5 * qty
+
+
+def checkout(items):
+    return sum(price(item) for item in items)
+
+
+def entries(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_entries_are_those_of_the_format(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(price, checkout, to=path):
+        checkout(["tea"])
+        with pytest.raises(TypeError):
+            price("tea", None)
+    header, *rest = entries(path)
+    assert header["aspecthook"] == "calls" and header["version"] == 1 and header["process"] == os.getpid()
+    assert header["parent"] is None and abs(header["started"] - time.time()) < 1_000
+    code = price.__code__
+    functions = [one for one in rest if "function" in one]
+    label = f"{__name__}:price"
+    assert functions[0] == {"function": 0, "name": label, "file": code.co_filename, "line": code.co_firstlineno}
+    calls = [one for one in rest if "call" in one]
+    assert [(one["call"], one["parent"], one["of"]) for one in calls] == [(2, 1, 0), (1, None, 1), (3, None, 0)]
+    assert calls[0]["arguments"] == {"item": "'tea'", "qty": "1"} and calls[0]["result"] == "2.5"
+    assert calls[2]["error"]["type"] == "TypeError" and "result" not in calls[2]
+    assert all(type(one["begin"]) is type(one["duration"]) is int and one["thread"] == "MainThread" for one in calls)
+
+
+def test_a_call_that_has_not_ended_is_written_when_the_file_is_closed(tmp_path):
+    def numbers():
+        yield 1
+
+    path = tmp_path / "calls.jsonl"
+    with record(numbers, to=path):
+        stream = numbers()
+        next(stream)
+    assert entries(path)[-1]["duration"] is None
+    call = read(path).last
+    assert not call.ended and call.duration is None and str(call).endswith("has not ended")
+
+
+def test_what_a_limit_leaves_out_is_counted(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(price, to=path, max_calls=2):
+        for _ in range(10):
+            price("tea")
+    assert entries(path)[-1] == {"left_out": 8, "why": "max_calls"}
+    assert read(path).left_out == {"max_calls": 8} and len(read(path)) == 2
+
+
+def test_a_tape_is_saved_and_read_again(tmp_path):
+    with record(price, checkout) as tape:
+        checkout(["tea", "rice"])
+    tape.save(tmp_path / "calls.jsonl")
+    again = read(tmp_path / "calls.jsonl")
+    assert again.lines(times=False) == tape.lines(times=False)
+    assert [call.depth for call in again] == [0, 1, 1] and again.last.parent is again.calls()[0]
+    assert [round(call.begin, 6) for call in again] == [round(call.begin, 6) for call in tape]
+    assert [row[:3] for row in sorted(again.functions())] == [row[:3] for row in sorted(tape.functions())]
+
+
+SLOW = """
+import os, sys, threading
+from aspecthook.record import record
+def leaf(n): return n
+def branch(n): return [leaf(n), leaf(n)]
+tape = record(leaf, branch, to=sys.argv[1])
+def work():
+    while True:
+        branch(1)
+for _ in range(2):
+    threading.Thread(target=work).start()
+print("begun", flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+@pytest.mark.parametrize("after", [0.0, 0.01, 0.05])
+def test_a_killed_process_leaves_a_file_that_can_be_read(after, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    process = subprocess.Popen([sys.executable, "-c", SLOW, str(path)], stdout=subprocess.PIPE, cwd=ROOT)
+    with process:
+        process.stdout.readline()
+        time.sleep(after)
+        process.kill()
+    tape = read(path)
+    for call in tape.calls("leaf"):
+        assert call.parent is None or call.parent.name == "branch"
+    # Every call that has ended has its two inner calls before it in the file.
+    assert all(len(call.children) == 2 for call in tape.calls("branch"))
+
+
+def lines_of(folder):
+    path = folder / "whole.jsonl"
+    with record(price, checkout, to=path):
+        checkout(["tea", "é😀\n"])
+    return path.read_bytes()
+
+
+@given(share=st.floats(0, 1))
+def test_a_file_that_ends_anywhere_can_be_read(share, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cut")
+    whole = lines_of(folder)
+    first = whole.index(b"\n") + 1
+    cut = round(first + share * (len(whole) - first))
+    path = folder / "cut.jsonl"
+    path.write_bytes(whole[:cut])
+    finished = sum(b'"call"' in line for line in whole[:cut].splitlines(keepends=True) if line.endswith(b"\n"))
+    assert len(read(path)) in (finished, finished + 1)  # a last line that lacks only its end is whole
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is empty"),
+        ("{}\n", "does not begin with a header"),
+        ("price\n", ":1 is not JSON"),
+        ("[1]\n", ":1 is not an entry"),
+        ('{"aspecthook": "calls", "version": 9, "process": 1, "started": 0}\n', "reads version 1"),
+        ('{"aspecthook": "calls", "version": 1}\n', ":1 is not an entry of a recording"),
+        ('{"aspecthook": "calls", "version": 1, "process": 1, "started": 0}\n{"call": 1}\n', ":2 is not an entry"),
+    ],
+)
+def test_what_is_no_recording_is_refused(text, why, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    path.write_text(text)
+    with pytest.raises(RecordingError, match=why):
+        read(path)
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path):
+    with pytest.raises(RecordingError, match="there are no recordings here"):
+        read(tmp_path)
+
+
+# Failures
+
+
+class Broken:
+    def __init__(self, fails):
+        self.fails, self.seen = fails, []
+
+    def begin(self, call):
+        self.seen.append("begin")
+        if self.fails == "begin":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def write(self, call):
+        self.seen.append("write")
+        if self.fails == "write":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self):
+        self.seen.append("close")
+        if self.fails == "close":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("fails", ["begin", "write", "close"])
+def test_a_sink_that_raises_is_dropped_with_one_warning(fails, tmp_path):
+    sink, path = Broken(fails), tmp_path / "calls.jsonl"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with record(price, to=[sink, path]):
+            assert price("tea") == price("tea") == 2.5
+    assert [one.category for one in caught] == [RecordWarning] and "No space left" in str(caught[0].message)
+    assert len(read(path)) == 2  # the other sink has everything
+
+
+def test_where_warnings_are_errors_the_program_gets_none():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with record(price, to=Broken("write")):
+            assert price("tea") == 2.5
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_disk_is_one_warning(monkeypatch, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    tape = record(price, to=path)
+    price("tea")
+    full = os.open("/dev/full", os.O_WRONLY)
+    (sink,) = tape._recorder.sinks
+    os.dup2(full, sink._file.number)
+    os.close(full)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert price("tea") == price("tea") == 2.5
+        tape.stop()
+    assert ["No space left on device" in str(one.message) for one in caught] == [True] and len(read(path)) == 1
+
+
+def test_what_a_sink_calls_is_not_recorded(tmp_path):
+    class Calling:
+        def __init__(self):
+            self.calls = []
+
+        def write(self, call):
+            self.calls.append(call.name)
+            price("tea")
+            json.dumps([1])
+
+        def close(self):
+            price("tea")
+
+    sink, path = Calling(), tmp_path / "calls.jsonl"
+    with record(price, "json:dumps", to=[sink, path]):
+        price("tea")
+        json.dumps([2])
+    assert sink.calls == ["price", "dumps"] and len(read(path)) == 2
+
+
+@pytest.mark.parametrize("to", [3, object(), [object()]])
+def test_what_is_no_sink_is_refused(to):
+    with pytest.raises(HookOptionError, match="give a path, or an object with write"):
+        record(price, to=to)
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_the_one_who_records(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        record(price, to=tmp_path / "nowhere" / "calls.jsonl")
+    assert "hooks" not in vars(price)
+
+
+# Processes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("folder", [False, True])
+def test_the_child_of_a_fork_goes_on_in_a_file_of_its_own(folder, tmp_path):
+    program = """
+import os, sys
+from aspecthook.record import record
+def inner(n): return n
+def outer():
+    inner(1)
+    child = os.fork()
+    inner(2 if child else 3)
+    if child:
+        os.waitpid(child, 0)
+    return child
+with record(inner, outer, to=sys.argv[1]) as tape:
+    child = outer()
+if not child:
+    os._exit(0)
+print(os.getpid(), child)
+"""
+    to = tmp_path if folder else tmp_path / "calls.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(to)], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    parent, child = map(int, done.stdout.split())
+    names = {f"{parent}.jsonl", f"{child}.jsonl"} if folder else {"calls.jsonl", f"calls.{child}.jsonl"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    tape = read(tmp_path)
+    (outer,) = tape.calls("outer")  # in the child it had begun already
+    assert outer.process == parent
+    assert [(call.process == parent, call.arguments["n"]) for call in outer.children] in (
+        [(True, "1"), (True, "2"), (False, "3")],
+        [(True, "1"), (False, "3"), (True, "2")],
+    )
+    header = entries(next(path for path in tmp_path.iterdir() if str(child) in path.name))[0]
+    assert (header["process"], header["parent"]) == (child, parent)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_tape_in_memory_goes_on_in_the_child_of_a_fork():
+    program = """
+import os
+from aspecthook.record import record
+def inner(n): return n
+def outer():
+    inner(1)
+    child = os.fork()
+    inner(2 if child else 3)
+    return child
+with record(inner, outer) as tape:
+    child = outer()
+if child:
+    os.waitpid(child, 0)
+print([(call.name, call.arguments.get("n"), call.depth, call.process == os.getpid()) for call in tape], flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    first, second = done.stdout.splitlines()
+    assert first == "[('outer', None, 0, False), ('inner', 1, 1, False), ('inner', 3, 1, True)]"
+    assert second == "[('outer', None, 0, True), ('inner', 1, 1, True), ('inner', 2, 1, True)]"
+
+
+def test_recordings_of_several_processes_become_one_tape(tmp_path):
+    program = """
+import sys
+from aspecthook.record import record
+def work(n): return n
+with record(work, to=sys.argv[1]):
+    work(int(sys.argv[2]))
+"""
+    for number in range(3):
+        command = [sys.executable, "-c", program, f"{tmp_path}/", str(number)]
+        subprocess.run(command, cwd=ROOT, check=True)
+    tape = read(tmp_path)
+    assert [call.arguments["n"] for call in tape] == ["0", "1", "2"]
+    assert len({call.process for call in tape}) == 3 and tape.calls()[0].begin < tape.calls()[1].begin
+    tape.save(tmp_path / "all.jsonl")
+    assert [(call.process, call.label) for call in read(tmp_path / "all.jsonl")] == [
+        (call.process, call.label) for call in tape
+    ]
+    headers = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines() if '"aspecthook"' in line]
+    assert [header["command"][-1] for header in headers] == ["0", "1", "2"]
+
+
+# Threads and memory
+
+
+def test_the_lines_of_threads_do_not_mix(tmp_path):
+    path = tmp_path / "calls.jsonl"
+    with record(price, checkout, to=path):
+        threads = [threading.Thread(target=lambda: [checkout("ab") for _ in range(50)]) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    tape = read(path)
+    assert len(tape) == 8 * 50 * 3 and all(len(call.children) == 2 for call in tape.calls("checkout"))
+    assert all(child.thread == call.thread for call in tape for child in call.children)
+    assert len({call.number for call in tape}) == len(tape)
+
+
+def test_streaming_keeps_memory_flat(tmp_path):
+    held = []
+    with record(price, checkout, to=tmp_path / "calls.jsonl"):
+        tracemalloc.start()
+        try:
+            for _ in range(3):
+                for _ in range(700):
+                    checkout(["tea", "rice"])
+                held.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+    assert held[2] - held[1] < 20_000
+
+
+def test_threads_that_have_ended_leave_nothing_behind(tmp_path):
+    with record(price, to=tmp_path / "calls.jsonl") as tape:
+        for _ in range(30):
+            one = threading.Thread(target=price, args=("tea",))
+            one.start()
+            one.join()
+        assert len(tape._recorder.strands) <= 2
+    assert len(read(tmp_path)) == 30
+
+
+def test_a_tape_whose_file_is_closed_records_nothing_more(tmp_path):
+    tape = record(price, to=tmp_path / "calls.jsonl")
+    tape.stop()
+    with pytest.raises(HookOptionError, match="this tape has stopped"):
+        tape.record(checkout)
+
+
+def test_a_json_lines_sink_can_be_given_itself(tmp_path):
+    sink = JsonLines(tmp_path / "calls.jsonl")
+    with Tape(to=sink).record(price):
+        price("tea")
+    assert len(read(sink.path)) == 1 and next(itertools.islice(read(sink.path), 1)).arguments == {
+        "item": "'tea'",
+        "qty": "1",
+    }
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_recording_that_a_thread_unknown_to_threading_has_begun_goes_on_in_a_child(tmp_path):
+    tapes, begun = [], _thread.allocate_lock()
+
+    def begin():
+        tapes.append(record(price, to=tmp_path / "calls.jsonl"))
+        begun.release()
+
+    begun.acquire()
+    _thread.start_new_thread(begin, ())
+    begun.acquire()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that thread may be there still
+        child = os.fork()
+    if not child:
+        price("tea")  # `threading` raised when it was asked, in the child, whether that thread lives
+        os._exit(0)
+    os.waitpid(child, 0)
+    tapes[0].stop()
+    assert [call.process for call in read(tmp_path).calls(item="'tea'")] == [child]
+
+
+def test_a_thread_that_writes_as_the_file_is_closed_writes_to_no_other_file(tmp_path, monkeypatch):
+    opened, write = [], os.write
+
+    def close_first(number, data):
+        tape.stop()
+        opened.append(os.open(tmp_path / "of the program", os.O_CREAT | os.O_WRONLY))  # it may get the same number
+        return write(number, data)
+
+    tape = record(price, to=tmp_path / "calls.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", close_first)
+        price("tea")
+    for one in opened:
+        os.close(one)
+    assert opened and (tmp_path / "of the program").read_bytes() == b""
+    assert len(read(tmp_path / "calls.jsonl")) >= 1
+
+
+def test_a_sink_that_is_dropped_is_closed():
+    class Sink:
+        closed = 0
+
+        def write(self, call):
+            raise OSError(errno.ENOSPC, "no space left")
+
+        def close(self):
+            self.closed += 1
+            raise OSError(errno.ENOSPC, "no space left")
+
+    sink = Sink()
+    tape = record(price, to=sink)
+    with pytest.warns(RecordWarning, match="has stopped"):
+        price("tea")
+    price("tea")
+    tape.stop()
+    assert sink.closed == 1

@@ -1,0 +1,428 @@
+"""Spans and metrics of recorded calls, with OpenTelemetry's SDK, and through its protocol to a receiver."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import threading
+from collections import defaultdict
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from hypothesis import given
+
+from aspecthook.record import record
+
+from . import programs
+from .programs import Expected, expected, ordered, start
+from .test_tree import INHERITS, TARGETS, in_threads
+
+pytest.importorskip("opentelemetry.sdk.trace")
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import TracerProvider, sampling
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from aspecthook.record.otel import Metrics, Spans
+
+
+class Kept:
+    """A provider of tracers whose spans are kept; `library` is the tracer of a library that makes its own."""
+
+    def __init__(self, **options) -> None:
+        self.exporter, self.provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False, **options)
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.library = self.provider.get_tracer("library")
+
+    @property
+    def spans(self):
+        return self.exporter.get_finished_spans()
+
+    def __getitem__(self, name):
+        (span,) = [span for span in self.spans if span.name.endswith(name)]
+        return span
+
+    def above(self, name: str) -> list[str]:
+        """Return the names of a span and of the spans around it, innermost first."""
+        spans = {span.context.span_id: span for span in self.spans}
+        span, found = self[name], []
+        while span is not None:
+            found.append(span.name.rpartition(".")[2])
+            span = None if span.parent is None else spans[span.parent.span_id]
+        return found
+
+
+@pytest.fixture
+def kept(caplog):
+    """The spans; nothing is left of them in the context, and the SDK has complained about nothing."""
+    yield Kept()
+    assert trace.get_current_span() is trace.INVALID_SPAN
+    assert [entry.message for entry in caplog.records if entry.name.startswith("opentelemetry")] == []
+
+
+def price(item: str, token: str = "") -> float:
+    if item == "milk":
+        raise KeyError(item)
+    return 3.5
+
+
+def checkout(items: list[str]) -> float:
+    return sum(price(item) for item in items)
+
+
+@given(program=programs.programs())
+def test_the_tree_of_spans_is_that_of_the_calls(program):
+    if INHERITS and in_threads(program):
+        return
+    kept = Kept()
+    with record(*TARGETS, to=Spans(kept.provider)):
+        start(program)
+        assert trace.get_current_span() is trace.INVALID_SPAN
+    below = defaultdict(list)
+    for span in kept.spans:
+        below[span.parent and span.parent.span_id].append(span)
+
+    def tree(span) -> Expected:
+        number = int(re.search(r"number=(\d+)", span.attributes["aspecthook.arguments.node"])[1])
+        inner = tuple(tree(one) for one in below[span.context.span_id])
+        return Expected(number, span.name.partition(":")[2], span.status.status_code is StatusCode.ERROR, inner)
+
+    assert ordered([tree(span) for span in below[None]]) == ordered(expected(program))
+
+
+def test_a_span_says_where_the_function_is_and_what_came_of_it(kept):
+    with record(checkout, price, to=Spans(kept.provider)):
+        checkout(["tea"])
+    span = kept[":price"]
+    assert span.name == f"{__name__}:price"
+    assert dict(span.attributes) == {
+        "code.function.name": f"{__name__}.price",
+        "code.file.path": __file__,
+        "code.line.number": price.__code__.co_firstlineno,
+        "thread.name": "MainThread",
+        "aspecthook.arguments.item": "'tea'",
+        "aspecthook.arguments.token": "''",
+        "aspecthook.result": "3.5",
+    }
+    assert span.status.status_code is StatusCode.UNSET
+    outer = kept[":checkout"]
+    assert outer.start_time <= span.start_time <= span.end_time <= outer.end_time
+
+
+def test_an_error_is_the_status_of_its_span(kept):
+    with record(checkout, price, to=Spans(kept.provider)), pytest.raises(KeyError):
+        checkout(["milk"])
+    for name in (":price", ":checkout"):
+        span = kept[name]
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.status.description == "KeyError: 'milk'"
+        assert span.attributes["error.type"] == "KeyError"
+        (event,) = span.events
+        assert dict(event.attributes) == {"exception.type": "KeyError", "exception.message": "'milk'"}
+
+
+def test_what_is_redacted_is_in_no_span(kept):
+    def login(token: str) -> str:
+        if token.endswith("!"):
+            raise ValueError(f"no user has {token}")
+        return token
+
+    reader = InMemoryMetricReader()
+    with record(login, redact="token", to=[Spans(kept.provider), Metrics(MeterProvider([reader]))]):
+        login("hunter2hunter2")
+        with pytest.raises(ValueError, match="no user has"):
+            login("hunter2hunter2!")
+    text = "\n".join(span.to_json() for span in kept.spans) + reader.get_metrics_data().to_json()
+    assert len(kept.spans) == 2
+    assert "hunter2" not in text
+    assert "<redacted>" in text
+
+
+def test_without_arguments_spans_have_neither_arguments_nor_results(kept):
+    with record(price, arguments=False, to=Spans(kept.provider)):
+        price("tea")
+    assert not [name for name in kept[":price"].attributes if name.startswith("aspecthook.")]
+
+
+def test_spans_of_a_library_are_children_of_the_call_that_makes_them(kept):
+    def query(name: str) -> None:
+        with kept.library.start_as_current_span(f"query.{name}"):
+            load(name)
+
+    def load(name: str) -> None:
+        with kept.library.start_as_current_span(f"load.{name}"):
+            pass
+
+    def function() -> None:
+        query("of function")
+
+    def generator():
+        query("first turn")
+        yield 1
+        query("second turn")
+
+    async def coroutine() -> None:
+        await asyncio.sleep(0)
+        query("of coroutine")
+
+    async def stream():
+        await asyncio.sleep(0)
+        query("of stream")
+        yield 1
+
+    async def main() -> None:
+        await asyncio.gather(coroutine(), asyncio.to_thread(query, "in a thread of the pool"))
+        async for _ in stream():
+            query("between the turns of stream")
+
+    with record(function, generator, coroutine, stream, main, load, to=Spans(kept.provider)):
+        function()
+        for _ in generator():
+            query("between the turns")
+        asyncio.run(main())
+
+    def around(name: str) -> list[str]:
+        found = kept.above(f"load.{name}")
+        assert found[:3] == [name, "load", name]
+        return found[3:]
+
+    assert around("of function") == ["function"]
+    assert around("first turn") == ["generator"]
+    assert around("second turn") == ["generator"]
+    assert around("between the turns") == []
+    assert around("of coroutine") == ["coroutine", "main"]
+    assert around("in a thread of the pool") == ["main"]
+    assert around("of stream") == ["stream", "main"]
+    assert around("between the turns of stream") == ["main"]
+
+
+def test_calls_are_children_of_the_span_that_the_program_has_made(kept):
+    with record(checkout, price, to=Spans(kept.provider)), kept.library.start_as_current_span("request"):
+        checkout(["tea"])
+    assert kept.above(":price") == ["test_otel:price", "test_otel:checkout", "request"]
+
+
+def test_a_generator_that_is_left_open_ends_with_the_recording(kept):
+    def lines():
+        yield 1
+        yield 2
+
+    with record(lines, to=Spans(kept.provider)):
+        opened = lines()
+        next(opened)
+        assert trace.get_current_span() is trace.INVALID_SPAN
+    assert "aspecthook.result" not in kept["lines"].attributes
+    assert list(opened) == [2]
+    assert len(kept.spans) == 1
+
+
+def test_a_recording_that_stops_inside_a_call_leaves_no_span_in_the_context(kept):
+    def outer() -> None:
+        tape.stop()
+        seen.append(trace.get_current_span().get_span_context().is_valid)
+
+    seen: list[bool] = []
+
+    tape = record(outer, to=Spans(kept.provider))
+    outer()
+    assert trace.get_current_span() is trace.INVALID_SPAN
+    outer()
+    assert len(kept.spans) == 1
+    assert seen == [True, False]
+
+
+def test_a_sink_that_fails_later_leaves_no_span_in_the_context(kept):
+    class Full:
+        def write(self, call):
+            raise OSError("full")
+
+        def close(self):
+            pass
+
+    tape = record(price, to=[Full(), Spans(kept.provider)])
+    with pytest.warns(match="Full raised OSError"):
+        price("tea")
+    price("tea")
+    tape.stop()
+    assert len(kept.spans) == 2
+
+
+def test_threads_have_their_own_spans(kept):
+    def work(number: int) -> None:
+        for _ in range(20):
+            checkout(["tea"] * number)
+
+    with record(checkout, price, to=Spans(kept.provider)):
+        threads = [threading.Thread(target=work, args=(number,), name=f"worker {number}") for number in (1, 2, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    spans = {span.context.span_id: span for span in kept.spans}
+    assert len(spans) == 20 * (3 + 6)
+    for span in spans.values():
+        if span.parent is not None:
+            outer = spans[span.parent.span_id]
+            assert outer.attributes["thread.name"] == span.attributes["thread.name"]
+            assert len(outer.attributes["aspecthook.arguments.items"]) == len("'tea', ") * int(
+                span.attributes["thread.name"][-1]
+            )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_the_child_of_a_fork_ends_no_span_of_its_parent(tmp_path):
+    kept = Kept()
+
+    def parent() -> int:
+        child = os.fork()
+        if not child:
+            price("tea")
+        return child
+
+    with record(parent, price, to=Spans(kept.provider)):
+        child = parent()
+        if not child:
+            (tmp_path / "child").write_text(
+                repr([(span.name.rpartition(":")[2], bool(span.parent)) for span in kept.spans])
+            )
+            os._exit(0)
+        os.waitpid(child, 0)
+    assert (tmp_path / "child").read_text() == "[('price', True)]"
+    assert [span.name.rpartition(".")[2] for span in kept.spans] == ["parent"]
+
+
+def test_spans_that_are_not_sampled_cost_no_texts(caplog):
+    class Dear:
+        def __repr__(self) -> str:
+            shown.append(self)
+            return "dear"
+
+    shown: list[object] = []
+    kept = Kept(sampler=sampling.ALWAYS_OFF)
+
+    def function(value: object) -> object:
+        return value
+
+    with record(function, to=Spans(kept.provider)):
+        function(Dear())
+    assert (kept.spans, shown) == ((), [])
+
+
+def points(reader) -> dict[str, list]:
+    found = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    return {
+        metric.name: sorted(metric.data.data_points, key=lambda point: sorted(point.attributes.items()))
+        for metric in found
+    }
+
+
+def test_metrics_count_calls_and_errors_by_function():
+    reader = InMemoryMetricReader()
+    with record(checkout, price, to=Metrics(MeterProvider([reader]))):
+        checkout(["tea", "tea"])
+        with pytest.raises(KeyError):
+            price("milk")
+    found = points(reader)
+    durations = {
+        (point.attributes["code.function.name"].rpartition(".")[2], point.attributes.get("error.type")): point
+        for point in found["aspecthook.call.duration"]
+    }
+    assert {key: point.count for key, point in durations.items()} == {
+        ("checkout", None): 1,
+        ("price", None): 2,
+        ("price", "KeyError"): 1,
+    }
+    assert all(0 < point.sum < 60 for point in durations.values())
+    assert durations["price", None].explicit_bounds[0] == pytest.approx(1e-6)
+    (error,) = found["aspecthook.call.errors"]
+    assert error.value == 1
+    assert dict(error.attributes) == {"code.function.name": f"{__name__}.price", "error.type": "KeyError"}
+
+
+def test_a_call_that_has_not_ended_has_no_duration_to_measure():
+    def lines():
+        yield 1
+
+    reader = InMemoryMetricReader()
+    with record(lines, to=Metrics(MeterProvider([reader]))):
+        opened = lines()
+        next(opened)
+    assert reader.get_metrics_data() is None
+    opened.close()
+
+
+@contextmanager
+def receiver():
+    """A receiver of OTLP on this machine: yields its address, and what it has received by path."""
+    received = defaultdict(list)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received[self.path].append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", received
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_spans_and_metrics_arrive_at_a_receiver_of_the_protocol(caplog):
+    caplog.set_level(logging.WARNING)
+    with receiver() as (address, received):
+        spans = TracerProvider(shutdown_on_exit=False)
+        spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{address}/v1/traces")))
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{address}/v1/metrics"), 3_600_000)
+        meters = MeterProvider([reader], shutdown_on_exit=False)
+        with record(checkout, price, redact="token", to=[Spans(spans), Metrics(meters)]):
+            checkout(["tea"])
+            with pytest.raises(KeyError):
+                price("milk", token="hunter2hunter2")
+        spans.shutdown()
+        meters.shutdown()
+    assert caplog.records == []
+    assert not any(b"hunter2" in body for bodies in received.values() for body in bodies)
+    arrived = {}
+    for body in received["/v1/traces"]:
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            for scope in resource.scope_spans:
+                assert scope.scope.name == "aspecthook"
+                arrived |= {(span.name.rpartition(":")[2], span.status.message): span for span in scope.spans}
+    assert set(arrived) == {("checkout", ""), ("price", ""), ("price", "KeyError: 'milk'")}
+    assert arrived["price", ""].parent_span_id == arrived["checkout", ""].span_id
+    assert arrived["price", ""].trace_id == arrived["checkout", ""].trace_id
+    failed = arrived["price", "KeyError: 'milk'"]
+    assert failed.parent_span_id == b""
+    attributes = {one.key: one.value for one in failed.attributes}
+    assert attributes["code.file.path"].string_value == __file__
+    assert attributes["code.line.number"].int_value == price.__code__.co_firstlineno
+    (body,) = received["/v1/metrics"]
+    (metric, *_) = [
+        metric
+        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name == "aspecthook.call.duration"
+    ]
+    assert metric.unit == "s"
+    assert sum(point.count for point in metric.histogram.data_points) == 3

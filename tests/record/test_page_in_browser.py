@@ -1,0 +1,580 @@
+"""The page of recorded calls, in a real browser, by clicks and keys."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from aspecthook.record import record
+
+from .browser import names, opened, search, shown, started
+from .test_page import NAMES
+
+pytestmark = pytest.mark.wide
+
+# To shrink a failure would take minutes: each example opens a page.
+IN_BROWSER = settings(max_examples=10, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+
+HEADER = {"aspecthook": "calls", "version": 1, "process": 7, "parent": None, "command": ["app.py"], "started": 1764e6}
+
+
+def function(number: int, name: str, line: int = 1) -> dict[str, object]:
+    return {"function": number, "name": name, "file": f"/srv/{name.partition(':')[0]}.py", "line": line}
+
+
+def call(number: int, of: int, begin: int, duration: int | None, parent: object = None, **more) -> dict[str, object]:
+    more.setdefault("thread", "MainThread")
+    return {"call": number, "parent": parent, "of": of, "begin": begin, "duration": duration, **more}
+
+
+# A checkout of two items, the second of which is not known; a task, a thread, a generator, and what has not ended.
+SHOP = [
+    HEADER,
+    function(0, "shop:checkout", 12),
+    function(1, "shop:Cart.price", 30),
+    function(2, "shop.db:load", 5),
+    function(3, "shop:lines", 40),
+    call(2, 1, 0, 400_000, 1, arguments={"self": "<Cart>", "item": "'tea'"}, result="3.5"),
+    call(
+        3, 1, 500_000, 500_000, 1, arguments={"item": "'<b>milk</b>'"}, error={"type": "KeyError", "message": "'milk'"}
+    ),
+    call(1, 0, 0, 1_000_000, arguments={"cart": "<Cart>"}, result="None"),
+    call(4, 2, 2_000_000, 250_000, thread="worker-1", result="[1, 2]"),
+    call(5, 3, 1_000_000, 900_000, task="Task-1", turns=[[1_000_000, 100_000], [1_700_000, 200_000]], result="None"),
+    {"left_out": 1234, "why": "max_calls"},
+    call(6, 0, 3_000_000, None, arguments={"cart": "<empty>"}),
+    {**HEADER, "process": 8, "parent": 7, "started": 1764e6 + 0.001, "command": ["child"]},
+    function(0, "shop.db:load", 5),
+    call(1, 0, 500_000, 1_500_000, [7, 6], result="'of the child'"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def shop(browser, tmp_path):
+    with opened(browser, SHOP, tmp_path) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pages")
+
+
+@IN_BROWSER
+@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=5))
+def test_every_name_and_value_is_found_and_none_is_run(browser, folder, recorded):
+    rows: list[dict[str, object]] = [{**HEADER, "command": [recorded[0][0]]}]
+    for at, (name, value) in enumerate(recorded):
+        rows.append(function(at, name))
+        rows.append(call(at, at, at * 100, 50, arguments={value: value}, result=value, task=value, thread=name))
+        rows.append(call(100 + at, at, at * 100 + 60, 20, error={"type": name, "message": value}))
+    with opened(browser, rows, folder) as page:
+        for name, value in recorded:
+            for text in (name, value):
+                shown = text.encode("utf-8", "replace").decode()  # half a pair of surrogates cannot be typed
+                if shown != text or "\x00" in text:
+                    continue
+                found = search(page, text)
+                assert not found.startswith("0 of"), text
+            # A newline is shown as such but cannot be typed; the lines of the tree have names as they are.
+            search(page, "")
+            assert len(names(page)) == 2 * len(recorded)
+        for view in ("timeline", "flame", "functions", "tree"):
+            page.click(f"#tab-{view}")
+        page.click("#tree .row >> nth=0")
+        assert page.locator("#details b, #tree b, img").count() == 0
+        assert page.evaluate("window.hacked") is None
+
+
+@st.composite
+def recordings(draw):
+    """Draw calls in a thread, each of a function inside another or none; return the rows, and by function the times."""
+    shape = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 8), st.integers(0, 3), st.integers(0, 10**6), st.integers(0, 10**9), st.booleans()
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    inside = defaultdict(list)
+    for at, (chosen, *_) in enumerate(shape):
+        inside[chosen % (at + 1) - 1].append(at)
+    rows: list[dict[str, object]] = []
+    times = defaultdict(list)
+
+    def lay(at: int, clock: int, path: tuple[int, ...] = ()) -> int:
+        _, of, before, rest, fails = shape[at]
+        begin, clock = clock, clock + before
+        for one in inside[at]:
+            clock = lay(one, clock, (*path, at))
+        clock += rest
+        end = {"error": {"type": "E", "message": ""}} if fails else {"result": "0"}
+        rows.append(call(at, of, begin, clock - begin, path[-1] if path else None, **end))
+        again = of in [shape[above][1] for above in path]
+        times[of].append((clock - begin, before + rest, fails, again))
+        return clock
+
+    clock = 0
+    for root in inside[-1]:
+        clock = lay(root, clock)
+    return [HEADER, *[function(of, f"shop:{of}") for of in range(4)], *rows], times
+
+
+@IN_BROWSER
+@given(recordings())
+def test_the_table_has_the_times_of_the_calls(browser, folder, recording):
+    rows, times = recording
+    expected = {}
+    for of, calls in times.items():
+        durations = sorted(duration for duration, *_ in calls)
+        expected[f"shop:{of}"] = [
+            f"{len(calls)}",
+            f"{sum(fails for _, _, fails, _ in calls)}",
+            *[
+                f"{number} ns"
+                for number in (
+                    sum(duration for duration, *_, again in calls if not again),
+                    sum(own for _, own, *_ in calls),
+                    durations[math.ceil(0.5 * len(calls)) - 1],
+                    durations[math.ceil(0.99 * len(calls)) - 1],
+                )
+            ],
+        ]
+    with opened(browser, rows, folder) as page:
+        page.click("#tab-functions")
+        shown = {}
+        for row in page.locator("#functions .row").all():
+            cells = row.locator(".num").all()
+            shown[row.locator(".text").inner_text()] = [
+                *[cell.inner_text() for cell in cells[:2]],
+                *[cell.get_attribute("title") for cell in cells[2:]],
+            ]
+        assert shown == expected
+
+
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+@IN_BROWSER
+@given(recordings())
+def test_the_flame_graph_adds_up_the_calls_of_each_path(browser, folder, recording):
+    rows, _ = recording
+    calls = {row["call"]: row for row in rows if "call" in row}
+    totals, counts = defaultdict(int), defaultdict(int)
+    for row in calls.values():
+        path = []
+        above = row
+        while above is not None:
+            path.insert(0, above["of"])
+            above = calls.get(above["parent"])
+        counts[tuple(path)] += 1
+        totals[tuple(path)] += row["duration"]
+    with opened(browser, rows, folder) as page:
+        page.click("#tab-flame")
+        path = ()
+        for _ in range(max(map(len, counts))):
+            inside = {one: totals[one] for one in counts if one[:-1] == path}
+            if not inside:
+                break
+            page.keyboard.press("ArrowDown")  # to the widest box
+            facts = page.locator("#details dl").inner_text().split("\n")
+            facts = dict(zip(facts[::2], facts[1::2], strict=True))
+            number, unit = facts["Total"].split()
+            assert float(number.replace(",", "")) * UNITS[unit] == pytest.approx(max(inside.values()), rel=0.006)
+            path = (*path, int(title(page).partition(":")[2]))
+            assert inside[path] == max(inside.values())
+            assert facts["Calls"] == f"{counts[path]}"
+
+
+def test_a_tape_is_saved_as_a_page_with_the_same_table(browser, tmp_path):
+    def price(item: str) -> float:
+        if item == "milk":
+            raise KeyError(item)
+        return 3.5
+
+    async def fetch(items: list[str]) -> list[float]:
+        await asyncio.sleep(0)
+        return [price(item) for item in items]
+
+    def lines(count: int):
+        for _ in range(count):
+            yield price("tea")
+
+    def again(count: int) -> None:
+        if count:
+            again(count - 1)
+
+    async def main() -> None:
+        await asyncio.gather(*(fetch(["tea"] * size) for size in range(4)))
+
+    with record(price, fetch, lines, again, max_calls=19) as tape:
+        with ThreadPoolExecutor(1) as pool:  # in this thread runs the loop of the browser's driver
+            pool.submit(lambda: asyncio.run(main())).result()
+        list(lines(3))
+        again(3)
+        with pytest.raises(KeyError):
+            price("milk")
+        price("left out")
+    tape.save(tmp_path / "calls.html")
+    rows = [(row.calls, row.errors, row.total, row.own, row.p50, row.p99) for row in tape.functions()]
+    with shown(browser, tmp_path / "calls.html") as page:
+        assert page.locator(".note").all_text_contents() == ["1 call left out (max_calls)."]
+        page.click("#tab-functions")
+        table = []
+        for row in page.locator("#functions .row").all():
+            cells = row.locator(".num").all()
+            counts = [int(cell.inner_text()) for cell in cells[:2]]
+            table.append((*counts, *[float(cell.get_attribute("title").split()[0]) / 1e9 for cell in cells[2:]]))
+        assert len(rows) == 4
+        for ours, expected in zip(table, rows, strict=True):
+            assert ours == pytest.approx(expected, abs=1e-7)  # what is saved is rounded
+
+
+def test_the_heading_says_what_was_recorded(shop):
+    assert shop.title() == "app.py"
+    facts = shop.locator("#facts span").all_text_contents()
+    assert facts[:7] == ["7 calls", "4 functions", "3 ms", "1 error", "1 not ended", "2 processes", "3 threads"]
+    assert shop.locator(".note").all_text_contents() == ["1,234 calls left out (max_calls)."]
+
+
+def test_the_tree_shows_each_call_below_its_caller(shop):
+    lines = [
+        (row.get_attribute("aria-level"), row.locator(".text").inner_text()) for row in shop.locator("#tree .row").all()
+    ]
+    assert lines == [
+        ("1", "shop:checkout(cart=<Cart>) → None"),
+        ("2", "shop:Cart.price(item='tea') → 3.5"),
+        ("2", "shop:Cart.price(item='<b>milk</b>') raised KeyError: 'milk'"),
+        ("1", "shop:lines() → None"),
+        ("1", "shop.db:load() → [1, 2]"),
+        ("1", "shop:checkout(cart=<empty>) has not ended"),
+        ("2", "shop.db:load() → 'of the child'"),
+    ]
+
+
+def test_a_click_shows_all_of_a_call(shop):
+    shop.click("#tree .row >> nth=2")
+    details = shop.inner_text("#details")
+    for text in ("shop:Cart.price", "/srv/shop.py:30", "500 µs", "'<b>milk</b>'", "KeyError: 'milk'", "MainThread"):
+        assert text in details
+    shop.click("#details .path button")
+    assert "1 ms" in shop.inner_text("#details")
+    assert "100 µs" in shop.inner_text("#details")  # its own
+    shop.click("#details .close")
+    assert not shop.is_visible("#details")
+
+
+def test_turns_and_tasks_are_shown(shop):
+    shop.click("#tree .row >> nth=3")
+    details = shop.inner_text("#details")
+    assert "2, running 300 µs" in details
+    assert "Task-1" in details
+
+
+def test_the_tree_is_walked_by_keys(shop):
+    shop.click("#tree .row >> nth=0")
+    shop.focus("#tree .scroll")
+
+    def press(*keys: str) -> str:
+        for key in keys:
+            shop.keyboard.press(key)
+        return shop.inner_text("#tree .row[aria-selected=true] .text")
+
+    assert press("ArrowDown").startswith("shop:Cart.price(item='tea')")
+    assert press("ArrowLeft").startswith("shop:checkout")
+    assert press("ArrowLeft").startswith("shop:checkout")
+    assert shop.locator("#tree .row").count() == 5
+    assert press("ArrowRight", "ArrowRight").startswith("shop:Cart.price")
+    assert press("End").startswith("shop.db:load() → 'of the child'")
+    assert press("Home").startswith("shop:checkout(cart=<Cart>)")
+    assert press("Enter").startswith("shop:checkout")
+    assert shop.locator("#tree .row").count() == 5
+    assert press("*").startswith("shop:checkout")
+    assert shop.locator("#tree .row").count() == 7
+    shop.keyboard.press("Escape")
+    assert not shop.is_visible("#details")
+
+
+def test_a_search_leaves_what_is_found_and_its_callers(shop):
+    assert search(shop, "MILK") == "1 of 7 calls"
+    assert names(shop) == ["checkout", "Cart.price"]
+    shop.keyboard.press("Escape")  # out of the field
+    shop.keyboard.press("Escape")  # the selection
+    shop.keyboard.press("Escape")  # the search
+    assert shop.inner_text("#count") == "7 calls"
+    shop.keyboard.press("/")
+    assert search(shop, "load") == "2 of 7 calls"
+    assert "[1, 2]" in shop.inner_text("#details")
+    shop.keyboard.press("Enter")
+    assert "'of the child'" in shop.inner_text("#details")
+    shop.keyboard.press("Shift+Enter")
+    assert "[1, 2]" in shop.inner_text("#details")
+    assert search(shop, "nowhere") == "0 of 7 calls"
+    assert "Nothing fits" in shop.inner_text("#tree")
+
+
+def test_what_is_found_can_be_opened(shop):
+    search(shop, "<empty>")
+    assert names(shop) == ["checkout"]
+    shop.click("#tree .row .twisty")
+    assert names(shop) == ["checkout", "load"]
+    shop.click("#tree .row .twisty >> nth=0")
+    assert names(shop) == ["checkout"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        ("#only", "error", 1),
+        ("#only", "open", 1),
+        ("#lane", "process 8", 1),
+        ("#lane", "process 7 · worker-1", 1),
+        ("#lane", "process 7 · MainThread", 5),
+        ("#lane", "process 7 · MainThread · Task-1", 1),
+        ("#least", "900 us", 3),
+        ("#least", "1", 2),
+        ("#least", "0.0015 s", 1),
+    ],
+)
+def test_filters_restrict_all_views(field, value, found, shop):
+    if field == "#least":
+        shop.fill(field, value)
+    elif field == "#lane":
+        shop.select_option(field, label=value)
+    else:
+        shop.select_option(field, value)
+    shop.wait_for_selector(f"#count:text-is('{found} of 7 calls')")
+    shop.click("#tab-functions")
+    counts = shop.locator("#functions .row .num:nth-child(2)").all_text_contents()
+    assert sum(map(int, counts)) == found
+
+
+def test_a_duration_that_is_none_is_marked(shop):
+    shop.fill("#least", "soon")
+    shop.wait_for_selector("#least:invalid")
+    assert shop.inner_text("#count") == "7 calls"
+
+
+def at(page, view: str, share: float, y: float) -> tuple[float, float]:
+    box = page.locator(f"#{view} canvas").bounding_box()
+    return box["x"] + share * box["width"], box["y"] + y
+
+
+def title(page) -> str:
+    return page.inner_text("#details h2")
+
+
+def painted(page) -> None:
+    """Wait until what is due has been drawn."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_the_timeline_answers_clicks_zooms_and_comes_back(shop):
+    shop.click("#tab-timeline")
+    painted(shop)
+    first_row = 24 + 20 + 9
+    shop.mouse.click(*at(shop, "timeline", 0.1, first_row))
+    assert title(shop) == "shop:checkout"
+    painted(shop)
+    shop.mouse.click(*at(shop, "timeline", 0.25, first_row + 19))
+    assert title(shop) == "shop:Cart.price"
+    assert "KeyError" in shop.inner_text("#details")
+    shop.keyboard.press("f")  # this call fills the view
+    painted(shop)
+    for share in (0.2, 0.8):
+        shop.click("#details .close")
+        painted(shop)
+        shop.mouse.click(*at(shop, "timeline", share, first_row + 19))
+        assert title(shop) == "shop:Cart.price"
+        painted(shop)
+    shop.click("#timeline [aria-label='Show all']")
+    painted(shop)
+    shop.mouse.move(*at(shop, "timeline", 0.1, first_row))
+    assert "shop:checkout" in shop.inner_text("#tip")
+    for key in ("+", "+", "ArrowRight", "ArrowLeft", "-", "-", "0"):
+        shop.keyboard.press(key)
+    painted(shop)
+    shop.mouse.click(*at(shop, "timeline", 0.05, first_row + 19))
+    assert "'tea'" in shop.inner_text("#details")
+
+
+def test_the_timeline_is_moved_by_mouse_and_wheel(shop):
+    shop.click("#tab-timeline")
+    painted(shop)
+    where = at(shop, "timeline", 0.05, 24 + 20 + 9)
+    shop.mouse.move(*where)
+    shop.keyboard.down("Control")
+    shop.mouse.wheel(0, -400)
+    shop.keyboard.up("Control")
+    painted(shop)
+    shop.mouse.click(*at(shop, "timeline", 0.9, 24 + 20 + 9))
+    assert title(shop) == "shop:checkout"  # at nine tenths there is now what was at a tenth
+    shop.click("#details .close")
+    painted(shop)
+    shop.mouse.move(*at(shop, "timeline", 0.95, 24 + 20 + 9))
+    shop.mouse.down()
+    shop.mouse.move(*at(shop, "timeline", 0.02, 24 + 20 + 9), steps=4)
+    shop.mouse.up()
+    assert not shop.is_visible("#details")  # it was moved, not clicked
+
+
+def test_the_timeline_is_tapped_and_pinched(browser, tmp_path):
+    with opened(browser, SHOP, tmp_path, width=420, height=860, has_touch=True) as page:
+        page.tap("#tab-timeline")
+        painted(page)
+        row = 24 + 20 + 9
+        page.touchscreen.tap(*at(page, "timeline", 0.1, row))
+        assert title(page) == "shop:checkout"
+        page.tap("#details .close")
+        painted(page)
+        # Two fingers on the first tenth of the time are moved apart, until it fills the width.
+        left, y = at(page, "timeline", 0.02, row)
+        driver = page.context.new_cdp_session(page)
+        points = [[(left, y), (left + 30 + apart, y)] for apart in range(0, 330, 30)]
+        for name, step in [("touchStart", points[0]), *[("touchMove", step) for step in points], ("touchEnd", [])]:
+            touches = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(step)]
+            driver.send("Input.dispatchTouchEvent", {"type": name, "touchPoints": touches})
+        painted(page)
+        page.touchscreen.tap(*at(page, "timeline", 0.9, row))
+        assert title(page) == "shop:checkout"
+
+
+def test_the_flame_graph_zooms_into_a_function_and_out(shop):
+    shop.click("#tab-flame")
+    painted(shop)
+    shop.mouse.move(*at(shop, "flame", 0.01, 30))
+    assert "own" in shop.inner_text("#tip")
+    shop.mouse.click(*at(shop, "flame", 0.01, 35))
+    painted(shop)
+    first = title(shop)
+    assert shop.locator("#details dd").first.inner_text() in ("1", "2")
+    # It now fills the width.
+    shop.click("#details .close")
+    painted(shop)
+    shop.mouse.click(*at(shop, "flame", 0.99, 35))
+    assert title(shop) == first
+    shop.keyboard.press("Escape")
+    painted(shop)
+    shop.mouse.click(*at(shop, "flame", 0.9, 35))
+    assert title(shop) != first
+    shop.keyboard.press("0")
+    seen = set()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown"):
+        shop.keyboard.press(key)
+        seen.add(title(shop))
+    assert {"shop:checkout", "shop:lines", "shop.db:load"} <= seen
+
+
+def test_the_table_sorts_and_leads_to_the_calls(shop):
+    shop.click("#tab-functions")
+    column = shop.locator("#functions .row .text")
+    shop.click("#functions .heads button >> nth=1")
+    assert column.all_text_contents()[-1] == "shop:lines"
+    shop.click("#functions .heads button >> nth=0")
+    assert column.all_text_contents() == ["shop.db:load", "shop:Cart.price", "shop:checkout", "shop:lines"]
+    shop.click("#functions .row >> nth=1")
+    assert title(shop) == "shop:Cart.price"
+    shop.focus("#functions .scroll")
+    shop.keyboard.press("ArrowUp")
+    shop.keyboard.press("Enter")
+    assert title(shop) == "shop.db:load"
+    shop.click("#details .acts button >> nth=0")
+    assert shop.inner_text("#count") == "2 of 7 calls"
+    assert shop.is_visible("#tree")
+
+
+def test_a_click_in_one_view_is_selected_in_the_others(shop):
+    shop.click("#tab-timeline")
+    painted(shop)
+    shop.mouse.click(*at(shop, "timeline", 0.25, 24 + 20 + 9 + 19))
+    shop.keyboard.press("1")
+    assert "milk" in shop.inner_text("#tree .row[aria-selected=true]")
+
+
+@pytest.mark.parametrize("width", [1400, 420])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_is_in_sight_at_each_width_and_scheme(width, scheme, browser, tmp_path):
+    with opened(browser, SHOP, tmp_path, width=width, height=860, scheme=scheme) as page:
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+        for view in ("tree", "timeline", "flame", "functions"):
+            page.click(f"#tab-{view}")
+            if view == "tree":
+                page.click("#tree .row >> nth=2")
+            painted(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("document.scrollingElement.scrollTop") == 0
+            for part in (f"#{view}", "#search", "#lane", "#only", "#least", "#count", "#help", "#details"):
+                box = page.locator(part).bounding_box()
+                assert box["x"] >= 0, part
+                assert box["y"] >= 0, part
+                assert box["x"] + box["width"] <= width, part
+                assert box["y"] + box["height"] <= 860, part
+                assert box["height"] > 20, part
+
+
+def test_the_keys_are_listed(shop):
+    shop.keyboard.press("?")
+    assert shop.is_visible("#keys")
+    shop.keyboard.press("Escape")
+    assert not shop.is_visible("#keys")
+
+
+@pytest.mark.parametrize("rows", [[], [HEADER], [HEADER, function(0, "shop:price")]])
+def test_a_page_without_calls_says_so(rows, browser, tmp_path):
+    with opened(browser, rows, tmp_path) as page:
+        assert "No call was recorded." in page.inner_text("#tree")
+        for view in ("timeline", "flame", "functions"):
+            page.click(f"#tab-{view}")
+
+
+def test_a_call_whose_caller_was_never_written_is_shown(browser, tmp_path):
+    """What a killed process leaves: its outermost calls had not ended."""
+    with opened(browser, [HEADER, function(0, "shop:price"), call(2, 0, 5, 5, 1)], tmp_path) as page:
+        page.click("#tree .row")
+        assert "call 1, which is not in the file" in page.inner_text("#details")
+
+
+def test_deep_recursion_is_shown(browser, tmp_path):
+    deep = 5_000
+    rows = [call(n, 0, n, 2 * (deep - n), n - 1 if n else None) for n in range(deep)]
+    with opened(browser, [HEADER, function(0, "shop:walk"), *rows], tmp_path) as page:
+        page.click("#tree .row")
+        page.focus("#tree .scroll")
+        page.keyboard.press("*")
+        page.keyboard.press("End")
+        assert page.inner_text("#tree .row[aria-selected=true] .text").startswith(f"{deep - 1}· ")
+        for view in ("timeline", "flame", "functions"):
+            page.click(f"#tab-{view}")
+            painted(page)
+
+
+@pytest.mark.parametrize("size", [5_000, pytest.param(100_000, marks=pytest.mark.stress)])
+def test_many_calls_need_few_elements(size, browser, tmp_path):
+    rows = (
+        call(n, n % 3, n * 1000, 900, n - 1 if n % 10 else None, arguments={"n": f"{n}"}, thread=f"thread {n % 4}")
+        for n in range(size)
+    )
+    with opened(browser, [HEADER, *[function(n, f"shop:f{n}") for n in range(3)], *rows], tmp_path) as page:
+        for view in ("tree", "timeline", "flame", "functions"):
+            page.click(f"#tab-{view}")
+            painted(page)
+            assert page.evaluate("document.querySelectorAll('*').length") < 1_000
+        page.click("#tab-tree")
+        assert search(page, f"n={size - 1}") == f"1 of {size:,} calls"
+        assert f"n={size - 1}" in page.inner_text("#tree .row[aria-selected=true]")
+        assert search(page, "") == f"{size:,} calls"

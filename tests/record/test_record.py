@@ -1,0 +1,393 @@
+"""Recording beside other hooks, schedulers and processes; what `record` refuses, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+
+from aspecthook import Args, HookOptionError, Return, WeaveError, event, hooks, weave
+from aspecthook.record import Tape, read, record
+
+ROOT = Path(__file__).parents[2]
+
+
+def price(item, qty=1, *more, tax=0, **named):
+    return 2.5 * qty
+
+
+def twice(item):
+    return price(item) + price(item, 2)
+
+
+async def fetch(url):
+    await asyncio.sleep(0)
+    return price(url)
+
+
+def tree(tape):
+    return [(call.name, call.depth) for call in tape]
+
+
+def test_arguments_are_by_name_with_defaults_however_they_were_passed():
+    with record(price) as tape:
+        price("tea")
+        price(qty=2, item="tea")
+        price("tea", 3, "a", "b", tax=1, colour="red")
+    defaults = {"qty": 1, "more": (), "tax": 0, "named": {}}
+    assert [call.arguments for call in tape] == [
+        {"item": "tea", **defaults},
+        {"item": "tea", **defaults, "qty": 2},
+        {"item": "tea", "qty": 3, "more": ("a", "b"), "tax": 1, "named": {"colour": "red"}},
+    ]
+
+
+def test_of_a_call_that_is_not_on_the_tape_the_error_names_what_is():
+    with record(price) as tape:
+        price("tea")
+    with pytest.raises(LookupError, match=r"twice\(item='tea'\) is not on the tape, which has 1 call, of price"):
+        tape.find("twice", item="tea")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"sample": 2}, "sample=2; give a share between 0 and 1"),
+        ({"sample": "all"}, "sample='all'"),
+        ({"max_depth": 0}, "max_depth=0; give a number of 1 or more"),
+        ({"max_calls": -1}, "max_calls=-1"),
+        ({"max_calls": 1.5}, r"max_calls=1\.5"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, why):
+    with pytest.raises(HookOptionError, match=why):
+        record(price, **options)
+
+
+def test_recording_nothing_is_refused():
+    with pytest.raises(HookOptionError, match="record is given no target"):
+        record()
+
+
+def test_all_targets_are_recorded_or_none():
+    with pytest.raises(WeaveError, match="did you mean 'price'"):
+        record(twice, f"{__name__}:prise")
+    assert "hooks" not in vars(twice)
+
+
+def test_when_holds_for_each_call():
+    with record(price, twice, when=lambda item: item != "milk") as tape:
+        twice("tea")
+        twice("milk")
+    assert tree(tape) == [("twice", 0), ("price", 1), ("price", 1)]
+
+
+def test_where_chooses_among_the_functions():
+    with record(f"{__name__}:*", where=lambda function: function.__name__ in ("price", "twice")) as tape:
+        twice("tea")
+    assert tree(tape) == [("twice", 0), ("price", 1), ("price", 1)]
+
+
+def test_a_module_that_is_imported_later_is_recorded(tmp_path, monkeypatch):
+    (tmp_path / "late_shop.py").write_text("def sell(item):\n    return item\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with record("late_shop:*") as tape:
+        import late_shop
+
+        late_shop.sell("tea")
+    del sys.modules["late_shop"]
+    assert [call.label for call in tape] == ["late_shop:sell"]
+
+
+# Beside other hooks
+
+
+def test_a_hook_that_ends_calls_early_does_not_confuse_a_recursion():
+    def fib(n):
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    known = {3: 2, 4: 3}
+
+    def cached(n):
+        return Return(known[n]) if n in known else None
+
+    for options in ({}, {"before": "tape"}):
+        with weave(fib, pre=cached, priority="HIGHEST", **options), record(fib) as tape:
+            assert fib(6) == 8
+        assert all(call.ended for call in tape)
+        if not options:
+            assert [(call.arguments["n"], call.depth, call.result) for call in tape] == [
+                *((6, 0, 8), (5, 1, 5), (4, 2, 3), (3, 2, 2), (4, 1, 3)),
+            ]
+        else:  # what ends before it is seen to begin is on the tape too
+            assert len(tape) == 5
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_tape_is_outside_of_all_other_hooks(first):
+    def change():
+        return Args(qty=4)
+
+    def negate(result):
+        return -result
+
+    def other():
+        return weave(price, pre=change, post=negate, priority="HIGHEST" if first else "LOWEST")
+
+    if first:
+        with other(), record(price) as tape:
+            assert price("tea") == -10.0
+    else:
+        with record(price) as tape, other():
+            assert price("tea") == -10.0
+    assert tape.last.arguments["qty"] == 1 and tape.last.result == -10.0
+
+
+def test_async_hooks_that_wait_do_not_take_in_the_calls_of_other_tasks():
+    async def wait():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def other():
+        for _ in range(6):
+            price("rice")
+            await asyncio.sleep(0)
+
+    async def main():
+        await asyncio.gather(fetch("a"), other(), fetch("b"))
+
+    with weave(fetch, pre=wait, post=lambda result: wait()), record(fetch, price) as tape:
+        asyncio.run(main())
+    assert {call.depth for call in tape.calls("price", item="rice")} == {0}
+    assert [call.parent.arguments["url"] for call in tape.calls("price") if call.depth] == ["a", "b"]
+
+
+def test_the_call_of_an_event_is_recorded():
+    @event
+    def sold(item): ...
+
+    seen = []
+    sold.on(lambda item: seen.append(item))
+    with record(sold, price) as tape:
+        sold.on(lambda item: price(item))
+        sold("tea")
+    assert tree(tape) == [("sold", 0), ("price", 1)]
+    assert seen == ["tea"]
+
+
+def test_what_generators_are_sent_and_thrown_reaches_them():
+    log = []
+
+    def echo(n):
+        got = None
+        for _ in range(n):
+            try:
+                got = yield got
+            except KeyError as error:
+                got = error
+        log.append("end")
+        return "done"
+
+    with record(echo) as tape:
+        stream = echo(3)
+        assert next(stream) is None and stream.send("a") == "a"
+        error = KeyError("b")
+        assert stream.throw(error) is error
+        with pytest.raises(StopIteration) as stop:
+            next(stream)
+        assert stop.value.value == "done" and log == ["end"]
+        closed = echo(2)
+        next(closed)
+        closed.close()
+    first, second = tape
+    assert first.result == "done" and len(first.turns) == 4
+    assert isinstance(second.exc, GeneratorExit) and second.ended
+
+
+def test_what_is_thrown_into_a_coroutine_reaches_it():
+    async def wait():
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError as error:
+            return str(error)
+
+    async def main():
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        task.cancel("enough")
+        return await task
+
+    with record(wait) as tape:
+        assert asyncio.run(main()) == "enough"
+    assert tape.last.result == "enough" and len(tape.last.turns) == 2 and tape.last.task.startswith("Task-")
+
+
+# Schedulers, processes, signals
+
+
+def test_trio():
+    trio = pytest.importorskip("trio")
+
+    async def child(n):
+        await trio.lowlevel.checkpoint()
+        price(n)
+
+    async def parent():
+        async with trio.open_nursery() as nursery:
+            for n in range(3):
+                nursery.start_soon(child, n)
+        await trio.to_thread.run_sync(price, "thread")
+
+    with record(child, parent, price) as tape:
+        trio.run(parent)
+    calls = tape.calls("child")
+    assert sorted(call.arguments["n"] for call in calls) == [0, 1, 2]
+    assert {call.parent.name for call in calls} == {tape.calls()[0].name} and tape.calls()[0].depth == 0
+    assert all(call.children[0].arguments["item"] == call.arguments["n"] for call in calls)
+    if not getattr(sys.flags, "thread_inherit_context", False):
+        assert tape.find("price", item="thread").depth == 1
+
+
+def test_ctrl_c_leaves_a_file_that_can_be_read_and_ends_the_program_as_ever(tmp_path):
+    program = """
+import sys
+from aspecthook.record import record
+def spin(n): return n
+with record(spin, to=sys.argv[1]):
+    print("begun", flush=True)
+    while True:
+        spin(1)
+"""
+    path = tmp_path / "calls.jsonl"
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    read(path)
+
+
+def test_a_spawned_process_records_for_itself(tmp_path):
+    (tmp_path / "spawned.py").write_text(
+        "import sys\n"
+        "from multiprocessing import get_context\n"
+        "from aspecthook.record import record\n"
+        "def work(n):\n    return n\n"
+        "def child(folder, n):\n    with record(work, to=folder):\n        work(n)\n"
+        "if __name__ == '__main__':\n"
+        "    with record(work, to=sys.argv[1]):\n"
+        "        work(0)\n"
+        "        process = get_context('spawn').Process(target=child, args=(sys.argv[1], 1))\n"
+        "        process.start()\n        process.join()\n"
+    )
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    command = [sys.executable, str(tmp_path / "spawned.py"), str(folder)]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    tape = read(folder)
+    assert [call.arguments["n"] for call in tape] == ["0", "1"] and len({call.process for call in tape}) == 2
+
+
+def test_many_threads_at_once():
+    with record(twice, price) as tape:
+        threads = [threading.Thread(target=lambda: [twice("tea") for _ in range(100)]) for _ in range(8)]
+        for one in threads:
+            one.start()
+        lengths = [len(tape) for _ in range(20)]
+        for one in threads:
+            one.join()
+    assert lengths == sorted(lengths) and len(tape) == 8 * 100 * 3
+    assert all([child.name for child in call.children] == ["price"] * 2 for call in tape.calls("twice"))
+    assert all(child.thread == call.thread for call in tape for child in call.children)
+
+
+# What recording itself is made of
+
+
+INSIDE = ("threading:*", "threading:Thread.*", "json.*:*", "re:*", "logging:*", "reprlib:*", "fnmatch:*", "weakref:*")
+
+
+@pytest.mark.parametrize("options", [{}, {"arguments": False}, {"max_depth": 5}, {"redact": "token"}, {"to": "file"}])
+def test_what_recording_needs_can_be_recorded(options, tmp_path):
+    # A program of its own: what goes wrong here goes wrong in every call.
+    program = """
+import asyncio, json, sys, threading, warnings
+from aspecthook.record import read, record
+warnings.simplefilter("error")
+options = json.loads(sys.argv[1])
+def work(n):
+    return json.loads(json.dumps({"n": n}))
+async def main():
+    await asyncio.gather(*[asyncio.to_thread(work, n) for n in range(3)])
+with record("__main__:work", *sys.argv[2:], "asyncio.*:*", **options) as tape:
+    asyncio.run(main())
+    thread = threading.Thread(target=work, args=(3,))
+    thread.start()
+    thread.join()
+tape = read(options["to"]) if "to" in options else tape
+str(tape), tape.functions()
+assert len(tape.calls("work")) + tape.left_out.get("max_depth", 0) >= 4, str(tape)
+"""
+    given = {"to": str(tmp_path / "calls.jsonl")} if "to" in options else options
+    command = [sys.executable, "-c", program, json.dumps(given), *INSIDE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "target", ["time:perf_counter", "time:time", "threading:current_thread", "os:write", "os:getpid"]
+)
+def test_functions_that_recording_calls_itself_can_be_recorded(target, tmp_path):
+    module, name = target.split(":")
+    arguments = (1, b"") if name == "write" else ()
+    with record(target) as tape, record(target, price, to=tmp_path / "calls.jsonl"):
+        getattr(sys.modules[module], name)(*arguments)
+        price("tea")
+    assert name in {call.name for call in tape}
+    assert {call.name for call in read(tmp_path)} >= {name, "price"}
+
+
+# What is left behind
+
+
+def test_a_tape_that_is_gone_leaves_nothing():
+    def inner():
+        pass
+
+    code = inner.__code__
+    tape = record(inner, arguments=False)
+    inner()
+    tape.stop()
+    assert inner.__code__ is code
+    ref = weakref.ref(tape._recorder)
+    del tape
+    gc.collect()
+    assert ref() is None
+
+
+def test_a_tape_keeps_no_function_alive():
+    def inner():
+        pass
+
+    tape = Tape().record(inner)
+    inner()
+    ref = weakref.ref(inner)
+    del inner
+    gc.collect()
+    assert ref() is None and len(tape) == 1 and tape.last.arguments == {}
+    tape.stop()
+
+
+def test_the_hooks_of_a_tape_are_seen_in_the_chain():
+    with record(price):
+        assert [(hook.kind, hook.name) for hook in hooks(price)] == [("pre", "tape"), ("always", "tape")]

@@ -1,0 +1,290 @@
+"""The tape: what was called, in which order, inside which; and that recording changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aspecthook import Args, Return, weave
+from aspecthook.record import Tape
+
+
+class Declined(Exception):
+    pass
+
+
+def price(item, qty=1):
+    return 2.5 * qty
+
+
+def charge(amount):
+    if amount > 100:
+        raise Declined(amount)
+    return "paid"
+
+
+def checkout(items):
+    return charge(sum(price(item) for item in items))
+
+
+class Cart:
+    def __init__(self):
+        self.items = []
+
+    def add(self, item):
+        self.items.append(item)
+        return self
+
+
+async def fetch(url):
+    await asyncio.sleep(0)
+    return price(url)
+
+
+async def fetch_all(*urls):
+    return await asyncio.gather(*map(fetch, urls))
+
+
+def prices(n):
+    for qty in range(n):
+        got = yield price("tea", qty)
+        assert got in (None, "sent")
+    return "end"
+
+
+async def aprices(n):
+    for qty in range(n):
+        yield price("tea", qty)
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def tape():
+    with Tape() as made:
+        yield made
+
+
+def shape(tape):
+    return [(call.name, call.depth) for call in tape]
+
+
+def test_calls_are_in_the_order_in_which_they_began_with_what_was_given_and_what_came_of_it(tape):
+    tape.record(checkout).record(price).record(charge)
+    checkout(["tea", "rice"])
+    assert shape(tape) == [("checkout", 0), ("price", 1), ("price", 1), ("charge", 1)]
+    assert tape.calls()[1].arguments == {"item": "tea", "qty": 1}
+    assert [call.result for call in tape] == ["paid", 2.5, 2.5, "paid"]
+    assert tape.calls()[1].parent is tape.calls()[0] and all(call.ended for call in tape)
+    assert tape.last is tape.calls()[3] and len(tape) == 4
+
+
+def test_an_exception_reaches_the_caller_as_the_same_object_and_is_on_the_tape(tape):
+    tape.record(charge)
+    with pytest.raises(Declined) as info:
+        charge(101)
+    assert tape.last.exc is info.value and tape.last.result is None and tape.last.ended
+
+
+def test_the_drawing_shows_who_called_whom_and_what_came_of_it(tape):
+    tape.record(checkout).record(price).record(charge)
+    checkout(["tea"])
+    with pytest.raises(Declined):
+        charge(101)
+    assert tape.lines(times=False) == [
+        "checkout(items=['tea']) -> 'paid'",
+        "  price(item='tea', qty=1) -> 2.5",
+        "  charge(amount=2.5) -> 'paid'",
+        "charge(amount=101) raised Declined(101)",
+    ]
+
+
+def test_a_failing_repr_does_not_hide_the_call(tape):
+    class Rude:
+        def __repr__(self):
+            raise ValueError
+
+    tape.record(price)
+    price(Rude(), 0)
+    assert "Rude" in str(tape) and "-> 0.0" in str(tape)
+
+
+def test_a_method_is_named_with_its_class_and_found_by_the_end_of_its_name(tape):
+    tape.record(Cart)
+    cart = Cart().add("tea")
+    assert tape.last.name == "Cart.add" and tape.last.arguments == {"self": cart, "item": "tea"}
+    assert tape.calls("add") == tape.calls("Cart.add") == tape.calls(f"{__name__}:Cart.add") == tape.calls()
+    assert tape.calls("dd") == [] and tape.lines(times=False)[0].startswith("Cart.add(item='tea')")
+
+
+def test_one_instance_can_be_recorded_alone(tape):
+    one, other = Cart(), Cart()
+    tape.record(one.add)
+    one.add("tea")
+    other.add("rice")
+    assert [call.arguments["item"] for call in tape] == ["tea"]
+
+
+def test_a_c_function_is_recorded_through_its_proxy(tape):
+    tape.record("json:dumps").record("math:hypot")
+    import math
+
+    assert json.dumps([1]) == "[1]" and math.hypot(3, 4) == 5.0
+    assert [call.result for call in tape] == ["[1]", 5.0]
+
+
+def test_after_stop_nothing_is_recorded_and_nothing_is_left_of_the_recorder():
+    code, attributes = price.__code__, dict(vars(price))
+    tape = Tape().record(price).record(__name__ + ":price")
+    assert price.__code__ is not code
+    tape.stop()
+    tape.stop()
+    price("tea")
+    assert len(tape) == 0 and price.__code__ is code and vars(price) == attributes
+    assert str(tape) == "nothing was called"
+    with pytest.raises(LookupError, match="nothing that this tape records"):
+        tape.last
+
+
+def test_recording_the_same_function_twice_records_each_call_once(tape):
+    tape.record(price).record(f"{__name__}:price, {__name__}:charge").record(price, when=lambda qty: qty > 1)
+    price("tea", 5)
+    assert shape(tape) == [("price", 0)]
+
+
+def test_refused_recording_leaves_no_recorder(tape):
+    with pytest.raises(Exception, match="asks for 'quantity'"):
+        tape.record(price, when=lambda quantity: True)
+    price("tea")
+    assert len(tape) == 0 and "hooks" not in vars(price)
+
+
+def test_only_calls_for_which_when_holds_are_recorded_also_if_a_hook_changes_the_argument(tape):
+    with weave(price, pre=lambda qty: Args(qty=qty + 1)):
+        tape.record(price, when=lambda qty: qty == 1)
+        price("tea", 1)
+        price("tea", 0)
+    assert [call.arguments["qty"] for call in tape] == [1]
+    assert tape.last.ended and tape.last.result == 5.0
+
+
+def test_a_tape_sees_what_the_caller_gave_and_what_the_caller_got(tape):
+    with weave(price, pre=lambda: Args(qty=4), post=lambda result: -result, priority="HIGHEST"):
+        tape.record(price)
+        assert price("tea") == -10.0
+    with weave(price, pre=lambda: Return(0)):
+        price("rice")
+    assert [call.result for call in tape] == [-10.0, 0]
+    assert [call.arguments["item"] for call in tape] == ["tea", "rice"]
+
+
+def test_a_call_that_an_earlier_hook_cuts_short_is_recorded_too(tape):
+    def cut():
+        raise Declined
+
+    with weave(price, pre=cut, priority="HIGHEST", before="tape"):
+        tape.record(price)
+        with pytest.raises(Declined):
+            price("tea")
+    assert isinstance(tape.last.exc, Declined) and len(tape) == 1
+
+
+def test_a_coroutine_is_recorded_with_what_it_gave_and_tasks_belong_to_who_started_them(tape):
+    tape.record(fetch).record(fetch_all).record(price)
+    assert asyncio.run(fetch_all("a", "b")) == [2.5, 2.5]
+    assert shape(tape) == [("fetch_all", 0), ("fetch", 1), ("fetch", 1), ("price", 2), ("price", 2)]
+    assert tape.calls()[3].parent is tape.calls()[1] and tape.calls()[4].parent is tape.calls()[2]
+    assert tape.lines(times=False)[1:3] == ["  fetch(url='a') -> 2.5", "    price(item='a', qty=1) -> 2.5"]
+
+
+def test_calls_of_a_generators_consumer_are_not_inside_of_it(tape):
+    tape.record(prices).record(price).record(charge)
+    for amount in prices(2):
+        charge(amount)
+    assert shape(tape) == [("prices", 0), ("price", 1), ("charge", 0), ("price", 1), ("charge", 0)]
+    assert tape.calls()[0].result == "end" and tape.calls()[0].ended
+
+
+def test_a_generator_has_not_ended_until_it_is_closed(tape):
+    tape.record(prices)
+    stream = prices(2)
+    assert len(tape) == 0
+    next(stream)
+    assert stream.send("sent") == 2.5
+    assert not tape.last.ended and tape.lines(times=False) == ["prices(n=2) … has not ended"]
+    del stream
+    gc.collect()
+    assert tape.last.ended and isinstance(tape.last.exc, GeneratorExit)
+
+
+def test_an_async_generator_likewise(tape):
+    tape.record(aprices).record(price).record(charge)
+
+    async def consume():
+        return [charge(amount) async for amount in aprices(2)]
+
+    assert asyncio.run(consume()) == ["paid", "paid"]
+    assert shape(tape) == [("aprices", 0), ("price", 1), ("charge", 0), ("price", 1), ("charge", 0)]
+    assert all(call.ended for call in tape)
+
+
+def test_generators_that_end_out_of_order_leave_no_trace_on_later_calls(tape):
+    tape.record(prices).record(price)
+    first, second = prices(1), prices(1)
+    next(first), next(second)
+    first.close()
+    second.close()
+    price("rice")
+    assert tape.last.depth == 0
+
+
+def test_threads_do_not_nest_in_each_other(tape):
+    tape.record(price).record(checkout)
+    inside, go = threading.Event(), threading.Event()
+
+    def wait():
+        inside.set()
+        go.wait(10)
+
+    with weave(checkout, pre=wait):
+        thread = threading.Thread(target=checkout, args=(["tea"],))
+        thread.start()
+        inside.wait(10)
+        price("rice")
+        go.set()
+        thread.join()
+    assert [(call.arguments.get("item"), call.depth) for call in tape] == [(None, 0), ("rice", 0), ("tea", 1)]
+
+
+def test_two_tapes_do_not_see_each_other(tape):
+    with Tape().record(checkout) as other:
+        tape.record(price)
+        checkout(["tea"])
+    assert shape(tape) == [("price", 0)] and shape(other) == [("checkout", 0)]
+
+
+def test_a_call_under_way_when_the_tape_stops_is_still_seen_to_end(tape):
+    tape.record(price)
+    with weave(price, post=lambda: tape.stop()):
+        price("tea")
+    assert tape.last.ended and tape.last.result == 2.5
+
+
+@given(st.recursive(st.just(()), lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=12))
+def test_the_tree_of_calls_is_the_tree_that_was_called(tree):
+    def call(tree):
+        for one in tree:
+            call(one)
+
+    def walk(tree, depth):
+        return [(tree, depth), *(step for one in tree for step in walk(one, depth + 1))]
+
+    with Tape().record(call) as tape:
+        call(tree)
+    assert [(one.arguments["tree"], one.depth) for one in tape] == walk(tree, 0)
+    assert len(tape.lines(times=False)) == len(tape)

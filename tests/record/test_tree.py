@@ -1,0 +1,88 @@
+"""The law of recording: the tree on a tape is the tree of calls that the program has made, whatever they are."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+
+from aspecthook.record import read, record
+
+from . import programs
+from .programs import Node, expected, found, ordered, start
+
+TARGETS = (programs.function, programs.generator, programs.coroutine, programs.async_generator)
+INHERITS = getattr(sys.flags, "thread_inherit_context", False)
+
+
+def shape(call):
+    return call.name, call.depth, len(call.children), call.exc is None
+
+
+def in_threads(node: Node) -> bool:
+    return node.sort == "thread" or any(map(in_threads, node.inner))
+
+
+@given(programs.programs())
+def test_the_tree_is_that_of_the_calls(program):
+    if INHERITS and in_threads(program):
+        return  # docs/weaving.md: there `asyncio.to_thread` cannot be distinguished from any other thread
+    with record(*TARGETS) as tape:
+        start(program)
+    assert ordered(found(tape)) == ordered(expected(program))
+    assert all(call.ended and call.begin >= (call.parent.begin if call.parent else 0.0) for call in tape)
+
+
+@given(programs.programs(programs.SYNC))
+def test_the_order_on_a_tape_is_that_in_which_calls_began(program):
+    with record(*TARGETS) as tape:
+        start(program)
+    assert found(tape) == expected(program)
+    assert [call.arguments["node"].number for call in tape] == sorted(call.arguments["node"].number for call in tape)
+
+
+@given(program=programs.programs())
+def test_a_recording_that_is_streamed_or_limited_beyond_need_is_the_same(program, tmp_path_factory):
+    if INHERITS and in_threads(program):
+        return
+    path = tmp_path_factory.mktemp("calls") / "calls.jsonl"
+    with record(*TARGETS, max_depth=100) as limited, record(*TARGETS, to=path):
+        start(program)
+    again = read(path)
+    assert ordered(found(limited)) == ordered(expected(program))
+    assert sorted(map(shape, again)) == sorted(map(shape, limited))
+
+
+@given(programs.programs((*programs.SYNC, "coroutine", "async generator", "task")))
+def test_without_arguments_the_tree_is_the_same(program):
+    with record(*TARGETS) as full, record(*TARGETS, arguments=False) as timed:
+        start(program)
+
+    assert sorted(map(shape, timed)) == sorted(map(shape, full))
+    assert not any(call.arguments or call.result for call in timed)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@given(programs.programs())
+def test_max_depth_keeps_the_upper_levels(depth, program):
+    with record(*TARGETS) as full, record(*TARGETS, max_depth=depth) as tape:
+        start(program)
+    upper = sorted(call.arguments["node"].number for call in full if call.depth < depth)
+    assert sorted(call.arguments["node"].number for call in tape) == upper
+
+
+@given(programs.programs())
+def test_of_a_sampled_tree_all_is_recorded_or_nothing(program):
+    with record(*TARGETS) as full, record(*TARGETS, sample=0.5) as tape:
+        start(program)
+    if INHERITS and in_threads(program):
+        return
+    every, kept = ordered(found(full)), ordered(found(tape))
+    for tree in kept:
+        every.remove(tree)
+    assert len(tape) == sum(map(size, kept)) and len(every) == tape.left_out.get("sample", 0)
+
+
+def size(tree):
+    return 1 + sum(map(size, tree.inner))

@@ -1,0 +1,595 @@
+"""`around.wrap`: real decorators as around hooks of every sort of target."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import gc
+import inspect
+import json
+import math
+import subprocess
+import sys
+import threading
+import typing
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from aspecthook import HookLookupError, HookOptionError, HookTypeError, Return, around, hookable, hooks, weave
+
+
+class Failing:
+    """Fails until its third run; `runs` has what each was given."""
+
+    def __init__(self) -> None:
+        self.runs: list[Any] = []
+
+    def __call__(self, given: Any) -> Any:
+        self.runs.append(given)
+        if len(self.runs) < 3:
+            raise ConnectionError(len(self.runs))
+        return given
+
+
+def retried() -> Any:
+    tenacity = pytest.importorskip("tenacity")
+    return around.wrap(tenacity.retry(stop=tenacity.stop_after_attempt(3), reraise=True))
+
+
+# The real libraries
+
+
+def test_tenacity_retries_a_function_with_the_arguments_that_pre_hooks_have_left() -> None:
+    once = Failing()
+
+    @hookable
+    def fetch(url: str, *rest: int, tries: int = 1, **more: int) -> Any:
+        return once((url, rest, tries, more))
+
+    fetch.pre(lambda: None)
+    fetch.around(retried())
+    assert fetch("u", 1, 2, z=3) == ("u", (1, 2), 1, {"z": 3})
+    assert once.runs == [("u", (1, 2), 1, {"z": 3})] * 3
+
+
+def test_tenacity_retries_a_coroutine_function() -> None:
+    once = Failing()
+
+    @hookable
+    async def fetch(url: str) -> Any:
+        await asyncio.sleep(0)
+        return once(url)
+
+    fetch.around(retried())
+    assert asyncio.run(fetch("u")) == "u" and len(once.runs) == 3
+
+
+def test_tenacity_retries_a_method_and_what_is_inside_of_the_hook_runs_again() -> None:
+    once = Failing()
+    layers: list[int] = []
+
+    class Client:
+        @hookable
+        def fetch(self, url: str) -> Any:
+            return once((self, url))
+
+    client = Client()
+    hooks(client.fetch).around(retried())
+
+    @hooks(client.fetch).around(priority="LOW")
+    def inner(proceed: Callable[[], Any], call: Any) -> Any:
+        layers.append(call.state.setdefault("count", 0))
+        call.state.count += 1
+        return proceed()
+
+    assert client.fetch("u") == (client, "u")
+    assert layers == [0, 1, 2]  # one call: its state is shared
+    once.runs.clear()
+    with pytest.raises(ConnectionError):  # only one instance is retried
+        Client().fetch("u")
+    assert len(once.runs) == 1
+
+
+def test_an_lru_cache_is_kept_for_each_mount_point_and_goes_with_the_hook() -> None:
+    runs: list[int] = []
+
+    @hookable
+    def square(n: int) -> int:
+        runs.append(n)
+        return n * n
+
+    @hookable
+    def cube(n: int) -> int:
+        return n**3
+
+    cache = around.wrap(functools.lru_cache(maxsize=8))
+    square.around(cache)
+    cube.around(cache)
+    assert (square(3), square(n=3), cube(3), runs) == (9, 9, 27, [3])
+    assert cache.decorated(square).cache_info()[:2] == (1, 1)
+    assert cache.decorated(cube).cache_info()[:2] == (0, 1)
+    cache.decorated(square).cache_clear()
+    assert square(3) == 9 and runs == [3, 3]
+    hooks(square).clear()
+    square.around(cache)
+    assert square(3) == 9 and runs == [3, 3, 3]
+    hooks(square).remove(cache)
+    with pytest.raises(HookLookupError, match="has no around hook 'lru_cache'"):
+        cache.decorated(square)
+
+
+def test_pydantic_validates_and_converts_what_the_target_gets() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    @hookable
+    def order(item: str, qty: int = 1, *, gift: bool = False) -> tuple[str, int, bool]:
+        return item, qty, gift
+
+    @hookable
+    async def aorder(item: str, qty: int = 1) -> tuple[str, int]:
+        return item, qty
+
+    checked = around.wrap(pydantic.validate_call)
+    order.around(checked)
+    aorder.around(checked)
+    assert order("tea", "2", gift="yes") == ("tea", 2, True)  # type: ignore[arg-type]
+    assert asyncio.run(aorder("tea", "2")) == ("tea", 2)  # type: ignore[arg-type]
+    with pytest.raises(pydantic.ValidationError, match="valid integer"):
+        order("tea", "two")  # type: ignore[arg-type]
+
+
+def test_pydantic_validates_a_function_that_functools_wraps_has_made() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @hookable
+    @logged
+    def order(item: str, qty: int = 1) -> tuple[str, int]:
+        return item, qty
+
+    order.around(around.wrap(pydantic.validate_call))
+    assert order("tea", "2") == order(item="tea", qty="2") == ("tea", 2)
+
+
+def test_beartype_checks_what_the_target_gets_and_returns() -> None:
+    beartype = pytest.importorskip("beartype")
+    roar = pytest.importorskip("beartype.roar")
+
+    @hookable
+    def order(item: str, qty: int = 1) -> str:
+        return item if qty else None  # type: ignore[return-value]
+
+    order.around(around.wrap(beartype.beartype))
+    assert order("tea") == "tea"
+    with pytest.raises(roar.BeartypeCallHintParamViolation):
+        order(3)  # type: ignore[arg-type]
+    with pytest.raises(roar.BeartypeCallHintReturnViolation):
+        order("tea", 0)
+
+
+# What the decorator sees
+
+
+Qty: typing.TypeAlias = int
+
+
+@hookable
+def price(item: str, /, qty: Qty = 1, *rest: float, gift: bool = False, **more: str) -> float:
+    """Return the price."""
+    return qty * 2.0
+
+
+def test_the_decorator_sees_a_function_like_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def look(function: Any) -> Any:
+        seen.append(function)
+        return function
+
+    monkeypatch.setitem(price.__dict__, "label", "seen")
+    with hooks(price).add("around", around.wrap(look)):
+        (function,) = seen
+        assert function is not price
+        for name in ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "label"):
+            assert getattr(function, name) == getattr(price, name)
+        assert inspect.signature(function) == inspect.signature(price)
+        assert typing.get_type_hints(function) == typing.get_type_hints(price)
+        assert inspect.getsource(function) == inspect.getsource(price)
+    assert price("tea", 3) == 6.0
+
+
+@pytest.mark.parametrize("kind", ["iscoroutinefunction", "isgeneratorfunction", "isasyncgenfunction"])
+def test_the_decorator_sees_what_sort_of_function_the_target_is(kind: str) -> None:
+    async def coroutine() -> None: ...
+
+    def generator() -> Iterator[None]:
+        yield
+
+    async def stream() -> AsyncIterator[None]:
+        yield
+
+    for target in (hookable(coroutine), hookable(generator), hookable(stream)):
+        seen: list[Any] = []
+        hooks(target).add("around", around.wrap(lambda function, seen=seen: seen.append(function) or function))  # type: ignore[misc]
+        is_kind = getattr(inspect, kind)
+        assert is_kind(seen[0]) == is_kind(target)
+
+
+# Every sort of target
+
+
+def test_a_decorated_generator_runs_its_target_whenever_it_likes() -> None:
+    def twice(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            yield "first"
+            first = yield from function(*args, **kwargs)
+            yield "second"
+            return first, (yield from function(1))
+
+        return wrapper
+
+    states: list[Any] = []
+
+    @hookable
+    def count(n: int) -> Any:
+        for turn in range(n):
+            try:
+                got = yield turn
+            except KeyError:
+                got = yield "caught"
+            if got:
+                yield got
+        return n
+
+    @count.around(priority="LOW")
+    def inner(proceed: Any, call: Any) -> Any:
+        states.append(call.state.seen)
+        return proceed()
+
+    count.pre(lambda call: call.state.update(seen=True))
+    count.around(around.wrap(twice))
+    stream = count(2)
+    assert [next(stream), next(stream), stream.send("sent"), next(stream), stream.throw(KeyError())] == [
+        "first",
+        0,
+        "sent",
+        1,
+        "caught",
+    ]
+    assert list(iter(lambda: next(stream), "second")) == []
+    assert next(stream) == 0
+    with pytest.raises(StopIteration) as stop:
+        next(stream)
+    assert stop.value.value == (2, 1) and states == [True, True]
+
+
+def test_a_decorated_async_generator_passes_everything_on() -> None:
+    def titled(function: Any) -> Any:
+        @functools.wraps(function)
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            yield "title"
+            async for one in function(*args, **kwargs):
+                yield one
+
+        return wrapper
+
+    states: list[Any] = []
+
+    @hookable
+    async def count(n: int) -> AsyncIterator[int]:
+        for turn in range(n):
+            yield turn
+
+    @count.around(priority="LOW")
+    def inner(proceed: Any, call: Any) -> Any:
+        states.append(call.state.seen)
+        return proceed()
+
+    count.pre(lambda call: call.state.update(seen=True))
+    count.around(around.wrap(titled))
+
+    async def main() -> list[Any]:
+        return [one async for one in count(2)]
+
+    assert asyncio.run(main()) == ["title", 0, 1] and states == [True]
+
+
+def test_a_decorated_call_runs_in_the_right_call_when_calls_nest_and_when_tasks_run_at_once() -> None:
+    seen: list[Any] = []
+
+    def passing(function: Any) -> Any:
+        @functools.wraps(function)
+        async def wrapper(n: int) -> Any:
+            task = asyncio.ensure_future(function(n))
+            return await asyncio.wait_for(task, 30)
+
+        return wrapper
+
+    @hookable
+    async def descend(n: int) -> int:
+        await asyncio.sleep(0)
+        return n if n <= 0 else 1 + await descend(n - 1)
+
+    @descend.around(priority="LOW")
+    async def inner(proceed: Any, call: Any, n: int) -> Any:
+        seen.append(call.state.started == n)
+        return await proceed()
+
+    descend.pre(lambda call, n: call.state.update(started=n))
+    descend.around(around.wrap(passing))
+
+    async def main() -> list[int]:
+        return await asyncio.gather(*map(descend, range(5)))
+
+    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
+    assert len(seen) == 15 and all(seen)
+
+
+def test_a_decorator_that_calls_in_a_thread_of_its_own_runs_what_is_inside_as_a_call_of_its_own() -> None:
+    layers: list[Any] = []
+
+    def threaded(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(function, *args, **kwargs).result()
+
+        return wrapper
+
+    @hookable
+    def where(n: int, *rest: int, k: int = 2, **more: int) -> Any:
+        return threading.current_thread().name.partition("_")[0], n, rest, k, more
+
+    where.around(around.wrap(threaded))
+    where.around(lambda proceed, n: layers.append(n) or proceed(), priority="LOW")
+    where.around(lambda proceed: layers.append("outside") or proceed(), priority="HIGH")
+    name, *given = where(1, 5, z=4)
+    assert name.startswith("ThreadPoolExecutor") and given == [1, (5,), 2, {"z": 4}]
+    assert layers == ["outside", 1]
+
+
+@pytest.mark.parametrize("style", ["function", "coroutine", "generator", "async generator"])
+def test_what_a_decorator_returned_can_be_called_outside_of_a_call_and_runs_what_is_inside(style: str) -> None:
+    def function(n: int) -> list[int]:
+        return [n]
+
+    async def coroutine(n: int) -> list[int]:
+        return [n]
+
+    def generator(n: int) -> Iterator[int]:
+        yield n
+
+    async def stream(n: int) -> AsyncIterator[int]:
+        yield n
+
+    async def gathered(made: Any) -> Any:
+        return [one async for one in made]
+
+    targets: dict[str, Any] = {"function": function, "coroutine": coroutine, "generator": generator}
+    target = hookable(targets.get(style, stream))
+    hook = around.wrap(lambda inner: inner)
+    hooks(target).add("around", hook)
+    inner: list[str] = []
+
+    def layer() -> Any:
+        inner.append("inside")
+        yield
+
+    hooks(target).add("around", layer)
+    if style == "function":
+        hooks(target).add("around", lambda proceed: pytest.fail("outside"), priority="HIGH")
+    made = hook.decorated(target)(7)
+    finish: dict[str, Any] = {"function": list, "generator": list, "coroutine": asyncio.run}
+    assert finish.get(style, lambda made: asyncio.run(gathered(made)))(made) == [7]
+    assert inner == ["inside"]
+
+
+def test_what_a_decorator_returned_runs_the_target_alone_once_its_hook_is_removed() -> None:
+    @hookable
+    def double(n: int) -> int:
+        return 2 * n
+
+    hook = around.wrap(lambda function: function)
+    double.around(hook)
+    double.around(lambda proceed: -proceed())
+    kept = hook.decorated(double)
+    assert kept(2) == double(2) == -4
+    hooks(double).remove(hook)
+    assert kept(2) == 4 and double(2) == -4
+
+
+def test_classmethods_foreign_callables_and_waiting_weavings() -> None:
+    class Shop:
+        @hookable
+        @classmethod
+        def make(cls, n: int) -> int:
+            return n
+
+    cache = around.wrap(functools.cache)
+    Shop.make.around(cache)
+    assert (Shop.make(1), Shop.make(1)) == (1, 1) and cache.decorated(Shop.make).cache_info().hits == 1
+    before = math.sqrt
+    with weave("math:sqrt", around=cache), weave("json:dumps", around=cache, priority="HIGH"):
+        assert (math.sqrt(4), math.sqrt(4), json.dumps(1)) == (2.0, 2.0, "1")
+        assert cache.decorated(math.sqrt).cache_info().hits == 1
+        assert cache.decorated(json.dumps).cache_info().misses == 1
+    assert math.sqrt is before
+
+
+def test_wrap_and_using_are_marked_as_methods_are() -> None:
+    class Resilient:
+        cached = around("json:dumps", priority="LOW")(around.wrap(functools.cache))
+        guarded = around(around.using(contextlib.suppress(json.JSONDecodeError)))
+
+    with weave("json:loads", aspect=Resilient()) as weaving:
+        assert json.loads("nonsense") is None and json.dumps(1) == "1"
+        assert {hook.name for mount in weaving.mounts for hook in mount} == {"cache", "suppress"}
+        assert {hook.priority for mount in weaving.mounts for hook in mount} == {50, 70}
+    with pytest.raises(json.JSONDecodeError):
+        json.loads("nonsense")
+
+
+# Hooks as all others
+
+
+def test_one_wrap_is_one_hook_and_has_options_as_every_hook() -> None:
+    @hookable
+    def double(n: int) -> int:
+        return 2 * n
+
+    cache = around.wrap(functools.cache)
+    assert double.around(cache) is cache
+    double.around(cache)
+    assert len(hooks(double)) == 1 and cache in hooks(double) and "cache" in hooks(double)
+    with pytest.raises(HookOptionError, match="is added already, with another priority"):
+        double.around(cache, priority=1)
+    hooks(double).remove(cache)
+    double.around(cache, when=lambda n: n > 1, name="big")
+    double.around(lambda proceed: proceed(), before=cache, name="first")
+    assert [hook.name for hook in hooks(double).around] == ["first", "big"]
+    assert (double(1), double(2), double(2)) == (2, 4, 4)
+    assert cache.decorated(double).cache_info()[:2] == (1, 1)
+
+
+def test_a_result_that_is_a_coroutine_or_a_return_reaches_the_caller_as_without_a_decorator() -> None:
+    @hookable
+    async def make() -> Any:
+        return asyncio.sleep(0, "slept")
+
+    make.around(around.wrap(lambda function: function))
+
+    async def main() -> Any:
+        return await (await make())
+
+    assert asyncio.run(main()) == "slept"
+
+    @hookable
+    def plain() -> Any:
+        return Return(3)
+
+    hooks(plain).add("around", lambda proceed: proceed())
+    expected = plain()
+    hooks(plain).clear()
+    plain.around(around.wrap(lambda function: function))
+    assert plain() == expected == 3
+
+
+class Kept:
+    """Something that can be referred to weakly."""
+
+
+@pytest.mark.parametrize("where", ["module", "local"])
+def test_removing_the_hook_frees_what_the_decorator_kept(where: str) -> None:
+    space: dict[str, Any] = {"__name__": __name__, "Kept": Kept}
+    exec("def make(n): return Kept()", space if where == "local" else globals())
+    make = hookable(space["make"] if where == "local" else globals().pop("make"))
+    code = make.__code__
+    make.around(around.wrap(functools.cache))
+    kept = weakref.ref(make(1))
+    assert make(1) is kept()
+    hooks(make).clear()
+    gc.collect()
+    assert kept() is None and make.__code__ is code
+
+
+def test_a_decorated_closure_is_collected_with_its_hook() -> None:
+    def local() -> Any:
+        @hookable
+        def make(n: int) -> Any:
+            return Kept() if n else make
+
+        make.around(around.wrap(functools.cache))
+        return weakref.ref(make), weakref.ref(make(1))
+
+    refs = local()
+    for _ in range(3):
+        gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+# Refusals
+
+
+@hookable
+def sync(n: int) -> int:
+    return n
+
+
+@hookable
+async def waits(n: int) -> int:
+    return n
+
+
+@hookable
+def streams(n: int) -> Iterator[int]:
+    yield n
+
+
+@hookable
+async def astreams(n: int) -> AsyncIterator[int]:
+    yield n
+
+
+def bare(function: Any) -> Any:
+    return lambda *args: function(*args)
+
+
+def awaiting(function: Any) -> Any:
+    async def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+def failing(function: Any) -> Any:
+    raise LookupError("no such thing")
+
+
+REFUSED: list[tuple[Any, Any, str]] = [
+    (waits, functools.cache, "would keep the coroutine object itself.*async_lru.alru_cache"),
+    (streams, functools.cache, "would keep the generator object itself"),
+    (astreams, functools.lru_cache(3), "would keep the async generator object itself"),
+    (waits, bare, "makes a sync function of a coroutine function"),
+    (sync, awaiting, "makes a coroutine function of a function"),
+    (streams, awaiting, "makes a coroutine function of a generator"),
+    (sync, failing, "cannot be applied to this function: the decorator raises LookupError"),
+    (sync, lambda function: 3, "returns an int, which cannot be called"),
+]
+
+
+@pytest.mark.parametrize(("target", "decorator", "message"), REFUSED, ids=[one[2][:30] for one in REFUSED])
+def test_a_decorator_that_cannot_work_is_refused_when_it_is_added(target: Any, decorator: Any, message: str) -> None:
+    code = target.__code__
+    with pytest.raises(HookTypeError, match=message) as caught:
+        target.around(around.wrap(decorator))
+    assert str(caught.value).startswith(f"{__name__}:{target.__name__}: around hook ")
+    assert target.__code__ is code and not hooks(target)
+
+
+def test_what_is_no_decorator_or_no_around_hook_is_refused() -> None:
+    with pytest.raises(HookTypeError, match=r"around.wrap\(3\) is given no decorator"):
+        around.wrap(3)  # type: ignore[arg-type]
+    with pytest.raises(HookTypeError, match=r"which is a context manager; write around.using\(...\)"):
+        around.wrap(contextlib.suppress(KeyError))  # type: ignore[arg-type]
+    with pytest.raises(HookTypeError, match=r"is made to be an around hook; add it with .around\(...\)"):
+        sync.pre(around.wrap(functools.cache))
+    with pytest.raises(HookTypeError, match="is an around hook and no decorator"):
+        around.wrap(functools.cache)(sync)
+
+
+def test_importing_and_marking_load_nothing_of_it() -> None:
+    program = "import sys; from aspecthook import around; print([m for m in sys.modules if '_decorators' in m])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
