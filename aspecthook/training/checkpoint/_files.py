@@ -62,6 +62,14 @@ def check_regular(path: Path) -> None:
         raise TrainingError(f"{path} is not a regular file; remove it, or give another path")
 
 
+def unused_path(path: Path) -> Path:
+    """Return an unused path: this one, with a number before the suffix."""
+    number = 1
+    while (found := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
+        number += 1
+    return found
+
+
 def put(path: Path, data: bytes) -> None:
     """Write a file atomically; if that fails, a file that was there before is unchanged."""
     with replacing(path) as file:

@@ -26,6 +26,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._files import replacing, write
+from ._identity import identity_in, identity_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,10 +128,10 @@ def newest(folder: AnyPath) -> Path | None:
     """Return the newest checkpoint in a folder; None if there is none, or no such folder.
 
     If two are equally old, the higher number in the name wins. Other files are ignored, and so are damaged checkpoints,
-    with a warning in the log.
+    with a warning in the log. If the folder is that of a run, checkpoints of other runs are ignored too.
 
     Raises:
-        TrainingError: The folder is a file, or cannot be read.
+        TrainingError: The folder is a file, or cannot be read; or what names its run is damaged.
 
     Example:
         >>> import tempfile
@@ -140,10 +141,13 @@ def newest(folder: AnyPath) -> Path | None:
         ...     newest(folder).name
         'epoch_10.safetensors'
     """
-    for file in sorted(_files(Path(folder)), key=_age, reverse=True):
+    owner = identity_in(Path(folder))
+    for file in reversed(oldest_first(Path(folder))):
         try:
-            with _opened(file):
-                return file
+            with _opened(file) as (tree, _):
+                if owner is None or _named_in(tree) in ("", owner):
+                    return file
+            logging.getLogger("aspecthook.training").info("ignored: %s is a checkpoint of another run", file)
         except _NoCheckpointError as error:
             if error.ours:
                 logging.getLogger("aspecthook.training").warning("ignored: %s %s", file, error)
@@ -157,11 +161,23 @@ def is_checkpoint(path: AnyPath) -> bool:
         >>> is_checkpoint("nowhere.safetensors")
         False
     """
+    return saved_by(Path(path)) is not None
+
+
+def saved_by(path: Path) -> str | None:
+    """Return the identity of the run that has saved a checkpoint; "" if it names none, None if it is not complete."""
     try:
-        with _opened(Path(path)):
-            return True
+        with _opened(path) as (tree, _):
+            return _named_in(tree)
     except _NoCheckpointError:
-        return False
+        return None
+
+
+def _named_in(tree: str) -> str:
+    try:
+        return identity_of(json.loads(tree)) or ""
+    except (ValueError, RecursionError):  # `load` says what is wrong with it
+        return ""
 
 
 # The tree
@@ -423,9 +439,10 @@ def _tree_text(metadata: Mapping[str, str]) -> str:
     return tree
 
 
-def _files(folder: Path) -> list[Path]:
+def oldest_first(folder: Path) -> list[Path]:
+    """Return the files in a folder, without hidden ones."""
     try:
-        return [file for file in folder.iterdir() if not file.name.startswith(".")]
+        return sorted((file for file in folder.iterdir() if not file.name.startswith(".")), key=_age)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -445,10 +462,11 @@ def _age(file: Path) -> tuple[int, list[str | int]]:
 def _good_one_beside(damaged: Path) -> str:
     """Return the end of a message: which checkpoint to load instead of a damaged one."""
     try:
-        files = sorted(_files(damaged.parent), key=_age, reverse=True)
+        files, owner = oldest_first(damaged.parent)[::-1], identity_in(damaged.parent)
     except TrainingError:
         return ""
-    good = next((file for file in files if file != damaged and _is_good(file)), None)
+    ours = [file for file in files if file != damaged and (owner is None or saved_by(file) in ("", owner))]
+    good = next(filter(_is_good, ours), None)
     return "" if good is None else f". The newest good checkpoint in its folder is {good}"
 
 

@@ -117,14 +117,18 @@ class Sampler:
         """Set the epoch."""
         self.epoch = epoch
 
-    def indices(self) -> NDArray[np.int64]:
-        """Return the numbers of the samples."""
+    def indices(self, start: int = 0) -> NDArray[np.int64]:
+        """Return the numbers of the samples; with `start`, without those that the ranks have read together before."""
         order = permutation(self.length, self.seed, self.epoch) if self.shuffle else np.arange(self.length)
-        return np.resize(order, len(self) * self.world_size)[self.rank :: self.world_size]
+        return np.resize(order[start:], self.count(start) * self.world_size)[self.rank :: self.world_size]
+
+    def count(self, start: int = 0) -> int:
+        """Return how many numbers `indices` returns."""
+        each, rest = divmod(max(0, self.length - start), self.world_size)
+        return each + bool(rest and not self.drop_last)
 
     def __len__(self) -> int:
-        each, rest = divmod(self.length, self.world_size)
-        return each + bool(rest and not self.drop_last)
+        return self.count()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.indices().tolist())
@@ -185,7 +189,7 @@ class DataLoader(ResumableLoader):
     def epoch(self) -> int:
         """The epoch that is being read, or is read next."""
         if self._epoch != self.sampler.epoch:  # a hook, as in mmcv, has set the epoch of the sampler
-            self._epoch, self._position, self._loaded = self.sampler.epoch, 0, False
+            self._epoch, self._position, self._origin, self._loaded = self.sampler.epoch, 0, 0, False
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
@@ -196,18 +200,21 @@ class DataLoader(ResumableLoader):
     def _layout(self) -> dict[str, Any]:
         sampler = self.sampler
         return {
+            "loader": type(self).__name__,
             "samples": sampler.length,
+            "shuffle": sampler.shuffle,
             "seed": sampler.seed,
             "batch_size": self.batch_size,
             "world_size": sampler.world_size,
+            "drop_last": self.drop_last,
         }
 
     def _take_seed(self, seed: int) -> None:
         self.sampler.seed = seed
 
     def _batches(self, start: int) -> Iterator[Any]:
-        order = self.sampler.indices()
-        for place in range(start, len(self)):
+        order = self.sampler.indices(self._origin)
+        for place in range(start, self._count(len(order))):
             yield self._read(order[place * self.batch_size : (place + 1) * self.batch_size])
 
     def _read(self, numbers: NDArray[np.int64]) -> Any:
@@ -216,9 +223,16 @@ class DataLoader(ResumableLoader):
         samples = [self.dataset[number] for number in numbers.tolist()]
         return collated(samples) if self.collate is None else self.collate(samples)
 
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self.sampler), self.batch_size)
+    def batches_left(self) -> int:
+        """Return the number of batches from the position to the end of the epoch."""
+        return max(0, self._count(self.sampler.count(self._origin)) - self._position)
+
+    def _count(self, samples: int) -> int:
+        whole, rest = divmod(samples, self.batch_size)
         return whole + bool(rest and not self.drop_last)
+
+    def __len__(self) -> int:
+        return self._count(len(self.sampler))
 
     def __repr__(self) -> str:
         return f"DataLoader({len(self.sampler)} samples, {len(self)} batches)"

@@ -74,7 +74,9 @@ class Resumable(ResumableLoader):
 
     def _layout(self) -> dict[str, Any]:
         return {
+            "loader": type(self).__name__,
             "samples": len(self.dataset),
+            "sampler": type(self.sampler).__name__,
             "seed": self._seed,
             "batch_size": self.batch_size or 1,
             "world_size": getattr(self.sampler, "num_replicas", 1),
@@ -84,14 +86,53 @@ class Resumable(ResumableLoader):
         self._seed = seed
 
     def _batches(self, start: int) -> Iterator[Any]:
-        mixed = self._mixed(self.epoch)
-        self._generator.manual_seed(mixed)
-        rows = list(enumerate(self._drawn(mixed)))[start:]
-        self._jobs.rows = [(self._mixed(self.epoch, place), row) for place, row in rows]
+        self._generator.manual_seed(self._mixed(self.epoch))
+        rows = list(enumerate(self._rows()))[start:]
+        origin = (self._origin,) if self._origin else ()
+        self._jobs.rows = [(self._mixed(self.epoch, *origin, place), row) for place, row in rows]
         return iter(self._loader)
 
-    def _drawn(self, seed: int) -> list[Any]:
-        """Draw the sample numbers of all batches of the epoch."""
+    def batches_left(self) -> int:
+        """Return the number of batches from the position to the end of the epoch."""
+        return max(0, (len(self._rows()) if self._origin else len(self)) - self._position)
+
+    def _why_not_divided_anew(self) -> str | None:
+        if type(self._source) is not data.BatchSampler:
+            return f"the order of a {type(self._source).__name__} may depend on it"
+        return None
+
+    def _rows(self) -> list[Any]:
+        """Return the sample numbers of each batch of the epoch after the origin."""
+        if not self._origin:
+            return self._drawn(self._source)
+        rest = self._order()[self._origin :]
+        ranks: int = getattr(self.sampler, "num_replicas", 1)
+        if ranks > 1:
+            each, more = divmod(len(rest), ranks)
+            each += bool(more and not self.sampler.drop_last)
+            rest = np.resize(rest, each * ranks)[self.sampler.rank :: ranks].tolist()
+        size: int = self._source.batch_size
+        end = len(rest) - len(rest) % size if self._source.drop_last else len(rest)
+        return [rest[place : place + size] for place in range(0, end, size)]
+
+    def _order(self) -> list[Any]:
+        """Return the sample numbers of all ranks in the order of the epoch."""
+        if not hasattr(self.sampler, "num_replicas"):
+            return self._drawn(self.sampler)
+        own: int = self.sampler.rank
+        ranks: list[list[Any]] = []
+        try:
+            for rank in range(self.sampler.num_replicas):
+                self.sampler.rank = rank
+                ranks.append(self._drawn(self.sampler))
+        finally:
+            self.sampler.rank = own
+        # All ranks read equally many; the last numbers may repeat the first ones to make that so.
+        return [number for row in zip(*ranks, strict=True) for number in row][: len(self.dataset)]
+
+    def _drawn(self, source: Any) -> list[Any]:
+        """Draw what a sampler yields in the epoch."""
+        seed = self._mixed(self.epoch)
         samplers: list[Any] = [self.sampler, self._source, getattr(self._source, "sampler", None)]
         for sampler in samplers:
             if hasattr(sampler, "set_epoch"):
@@ -99,7 +140,7 @@ class Resumable(ResumableLoader):
             if isinstance(getattr(sampler, "generator", None), torch.Generator):
                 sampler.generator.manual_seed(seed)
         with _seeded(seed):
-            return list(self._source)
+            return list(source)
 
     def _mixed(self, *numbers: int) -> int:
         """Return one seed made of our seed and some numbers; PyTorch takes seeds of up to 63 bits."""

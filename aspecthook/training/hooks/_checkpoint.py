@@ -265,6 +265,7 @@ class CheckpointLoaderHook(Hook):
         resume: Resume the run; otherwise load only the parameters of the model.
         missing_ok: Start from scratch if there is no such file, or no checkpoint in the folder. A damaged file is
             always an error.
+        other_run: Resume from it even if the ``work_dir`` belongs to another run: see `Runner.resume`.
 
     Example:
         >>> hook = CheckpointLoaderHook("runs/digits", missing_ok=True)
@@ -274,10 +275,18 @@ class CheckpointLoaderHook(Hook):
 
     priority: int | str = "HIGHEST"  # before all hooks that read where the run is
 
-    def __init__(self, path: str | os.PathLike[str], *, resume: bool = True, missing_ok: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        resume: bool = True,
+        missing_ok: bool = False,
+        other_run: bool = False,
+    ) -> None:
         self.path = Path(path)
         self.resume = resume
         self.missing_ok = missing_ok
+        self.other_run = other_run
         self._done = False
 
     def before_run(self, runner: Run) -> None:
@@ -288,7 +297,7 @@ class CheckpointLoaderHook(Hook):
         if file is None:
             self._start_from_scratch(runner)
         elif self.resume:
-            runner.resume(file)
+            runner.resume(file, other_run=self.other_run)
             runner.logger.info("resumed from %s, after iteration %d", file, runner.iter)
         else:
             runner.load_checkpoint(file)

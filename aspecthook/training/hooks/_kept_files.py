@@ -1,8 +1,8 @@
 """The checkpoint files that a hook keeps in a folder: the newest few.
 
-A file is removed only after the one that replaces it has been written. A checkpoint, which has the state of the hook,
-lists itself among the files that are kept, so a resumed run keeps, replaces and removes the same files as a run that
-was never interrupted.
+A file is removed only after the one that replaces it has been written, and only if this run has saved it. A
+checkpoint, which has the state of the hook, lists itself among the files that are kept, so a resumed run keeps,
+replaces and removes the same files as a run that was never interrupted.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import final
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._files import own_path
-from aspecthook.training.checkpoint._format import is_checkpoint
+from aspecthook.training.checkpoint._files import own_path, unused_path
+from aspecthook.training.checkpoint._format import saved_by
 from aspecthook.training.loop._run import Run
 
 
@@ -40,6 +40,7 @@ class KeptFiles:
         self.names = [*(one for one in before if one != name), name]
         self.saving = self.path(name) if self.folder is None else own_path(self.folder, name)
         try:
+            self._spare_others(run, self.saving)
             run.save_checkpoint(self.saving)
         except BaseException:
             self.names = before
@@ -49,6 +50,11 @@ class KeptFiles:
         run.logger.info("saved %s", self.path(name))
         self.prune(run)
 
+    def _spare_others(self, run: Run, path: Path) -> None:
+        """Rename the checkpoint of another run that would be replaced."""
+        if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
+            path.rename(unused_path(path))
+
     def prune(self, run: Run) -> None:
         """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
         for name in self.names[: -self._most] if self._most is not None else ():
@@ -57,7 +63,7 @@ class KeptFiles:
 
     def _remove(self, run: Run, name: str) -> bool:
         path = self.path(name)
-        if run.rank != 0 or not is_checkpoint(path):  # somebody may have put another file in its place
+        if run.rank != 0 or saved_by(path) not in ("", run.identity):  # another file is in its place
             return True
         try:
             path.unlink(missing_ok=True)

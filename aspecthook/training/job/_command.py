@@ -76,7 +76,11 @@ def parser(prog: str = "aspecthook train") -> argparse.ArgumentParser:
         action="store_true",
         help="with --resume: trust the config.json in the folder as code, since you have written it",
     )
-    add("--overwrite", action="store_true", help="start a new run in a folder that already holds one")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="begin in a folder that holds a run, whose checkpoints are set aside: a new run, or the one of --resume",
+    )
     add("--print-config", action="store_true", help="print the settings and exit")
     add("--traceback", action="store_true", help="print the traceback of an error")
     return command_line

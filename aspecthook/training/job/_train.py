@@ -62,7 +62,8 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
     Args:
         settings: The settings, from `load_settings`.
         resume: The checkpoint to resume from; True for the newest in the ``work_dir``.
-        overwrite: Whether to overwrite a run in the ``work_dir``.
+        overwrite: Whether to begin in a ``work_dir`` that holds another run, whose checkpoints are then set aside: a
+            new run, or with `resume` that of the checkpoint.
 
     Raises:
         ConfigError: The settings name something that cannot be built.
@@ -88,7 +89,10 @@ def train(settings: Settings, *, resume: str | os.PathLike[str] | bool = False, 
     job = build(settings)
     saved = _checkpoint_in(folder, resume)
     if saved is not None:
-        job.runner.resume(saved)
+        job.runner.resume(saved, other_run=overwrite)
+    aside = job.runner.take_folder()  # before the config changes: that of one run never stands beside another's files
+    if aside is not None and (folder / _CONFIG).exists():
+        (folder / _CONFIG).rename(aside / _CONFIG)
     _write_config(folder, settings)
     began = perf_counter()
     job.runner.fit(job.train, job.validate)
@@ -186,7 +190,11 @@ def _checkpoint_in(folder: Path, resume: str | os.PathLike[str] | bool) -> Path 
     place = folder if resume is True else Path(resume)
     found = newest(place) if place.is_dir() else place if place.exists() else None
     if found is None:
-        raise TrainingError(f"there is no checkpoint to resume from in {place}; start a new run without --resume")
+        others = sorted(place.glob("run.*[0-9]"))
+        other = f"; that of an earlier run is continued with --resume --work-dir {others[-1]}" if others else ""
+        raise TrainingError(
+            f"there is no checkpoint to resume from in {place}; start a new run without --resume{other}"
+        )
     return found
 
 
@@ -198,6 +206,8 @@ def _write_config(folder: Path, settings: Settings) -> None:
 def _test(job: Job, seconds: float) -> Outcome:
     """Test the best checkpoint, or the model as it is if there is none."""
     best = next((hook.best for hook in job.runner.hooks if getattr(hook, "best", None) is not None), None)
+    if best is not None and not best.exists():  # it stayed in the folder that the run began in
+        best = None
     if best is not None:
         job.runner.load_checkpoint(best)
     numbers = job.runner.test(job.test)

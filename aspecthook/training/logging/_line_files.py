@@ -17,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from aspecthook.training._errors import TrainingError
-from aspecthook.training.checkpoint._files import check_regular, put
+from aspecthook.training.checkpoint._files import check_regular, put, unused_path
 
 from ._numbers import one_line
 from ._rows import LogRow
@@ -88,7 +88,7 @@ class LineFile:
 
     def _clear(self) -> None:
         if self.path.stat().st_size:
-            old = _unused_path(self.path)
+            old = unused_path(self.path)
             self.path.rename(old)
             self.logger.info("%s existed already, and was renamed to %s", self.path, old.name)
         self._count = self._sum = 0
@@ -240,11 +240,3 @@ def _line(cells: Sequence[float | str | None]) -> bytes:
 def _cells(line: bytes) -> list[str]:
     rows = [*csv.reader([line.decode(errors="replace")])]
     return [cell[1:] if _FORMULA.match(cell[1:]) and cell[0] == "'" else cell for cell in rows[0]] if rows else []
-
-
-def _unused_path(path: Path) -> Path:
-    """Return an unused path: this one, with a number before the suffix."""
-    number = 1
-    while (found := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
-        number += 1
-    return found

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, final
 
 from aspecthook._core.law.hook import Hook as Handle
@@ -19,6 +20,7 @@ from aspecthook.training._ranks import rank_and_world_size
 
 from ._checks import check_parts, positive, seed_of, workflow_of
 from ._interrupts import Interrupts
+from ._reading import Reading
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
@@ -61,8 +63,8 @@ class Progress:
 
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
-hooks inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer outputs
-predictions rank resumed running seed step stopping work_dir workflow world_size
+hooks identity inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer
+outputs predictions rank reading resumed running seed step stopping work_dir workflow world_size
 """
 
 
@@ -93,6 +95,7 @@ class Run:
     save_checkpoint: Any
     load_checkpoint: Any
     restore: Any
+    take_folder: Any
 
     def __init__(
         self,
@@ -126,6 +129,7 @@ class Run:
         self.accumulate = positive("accumulate", accumulate) or 1
         self.seed = seed_of(seed)
         self.meta = dict(meta or {})
+        self.identity = token_hex(8)  # that of the run it was resumed from, if it was
         # Where it is
         self.done = Progress()
         self.mode = "train"
@@ -148,6 +152,7 @@ class Run:
         self.later: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
         self.data_loader: Any = None
+        self.reading = Reading()
         self.batch: Any = None
         self.outputs: Any = None
         self.predictions: list[Any] = []

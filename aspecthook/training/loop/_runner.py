@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import broadcast
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
 from ._checks import check_loader, check_trains
@@ -264,6 +265,7 @@ class Runner(Run):
     @hookable(provides=STATE)
     def run(self) -> None:
         """Train, from beginning to end."""
+        self.take_folder()
         self.running = True
         self.train_loop()
         self.running = False
@@ -398,25 +400,49 @@ class Runner(Run):
         return path
 
     @hookable(provides=STATE)
-    def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False) -> None:
-        """Load the model's parameters from a file; with `resume`, everything else too."""
+    def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
+        """Load the model's parameters from a file; with `resume`, everything else too: see `resume`."""
         from aspecthook.training.checkpoint._files import path_of
         from aspecthook.training.checkpoint._format import load
 
-        self.restore(load(path_of("load_checkpoint", path)), resume=resume)
+        self.restore(load(path_of("load_checkpoint", path)), resume=resume, other_run=other_run)
 
     @hookable(provides=STATE)
-    def restore(self, checkpoint: dict[str, Any], *, resume: bool = False) -> None:
+    def restore(self, checkpoint: dict[str, Any], *, resume: bool = False, other_run: bool = False) -> None:
         """Restore what `state_dict` has returned; a pre hook may change it."""
         from ._state import restore
 
-        restore(self, checkpoint, resume=resume)
+        restore(self, checkpoint, resume=resume, other_run=other_run)
 
-    def resume(self, path: str | os.PathLike[str]) -> None:
-        """Continue from a checkpoint, as if the run had never ended."""
+    def resume(self, path: str | os.PathLike[str], *, other_run: bool = False) -> None:
+        """Continue from a checkpoint, as if the run had never ended.
+
+        Args:
+            path: The file.
+            other_run: Continue the run of the checkpoint even if this runner, or its ``work_dir``, belongs to another
+                run. The checkpoints of that one are then set aside: see `take_folder`.
+
+        Raises:
+            TrainingError: The checkpoint is that of another run, or of other parts; nothing was changed.
+        """
         from aspecthook.training.checkpoint._files import path_of
 
-        self.load_checkpoint(path_of("resume", path), resume=True)
+        self.load_checkpoint(path_of("resume", path), resume=True, other_run=other_run)
+
+    def take_folder(self) -> Path | None:
+        """Make the ``work_dir`` the folder of this run; each run does so when it begins.
+
+        Checkpoints of another run in it are moved to ``run.1`` inside, and that folder is returned.
+        """
+        self.identity = broadcast(self.identity)
+        if self.work_dir is None or self.rank != 0:
+            return None
+        from aspecthook.training.checkpoint._folder import take_folder
+
+        aside = take_folder(self.work_dir, self.identity, resumed=self.resumed)
+        if aside is not None:
+            self.logger.info("%s held another run, whose checkpoints were moved to %s", self.work_dir, aside)
+        return aside
 
     def state_dict(self, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return everything that is needed to resume the run: numbers, strings, lists, dicts and arrays."""

@@ -31,6 +31,8 @@ def check_state(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> Non
         for name, value in _mapping(checkpoint, "hooks").items():
             if not is_any(value, Mapping):
                 raise _wrong(f"hooks[{brief(name)}]", "a dict", value)
+        if checkpoint.get("data") is not None:
+            _mapping(_mapping(checkpoint, "data"), "layout", "'data' in this checkpoint")
         if checkpoint.get("amp") is not None:
             _mapping(checkpoint, "amp")
         _try_generators(run, _mapping(checkpoint, "random"))

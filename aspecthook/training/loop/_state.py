@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from copy import deepcopy
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
 from ._run import Run
 from ._schema import check_state
+
+_CHANGED = ("epoch", "iter", "step", "inner_iter", "resumed", "logs", "identity")  # by `_resume`, of the run itself
 
 
 def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -23,8 +28,10 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
             "backend": run.backend.name,
             **run.meta,
             **(meta or {}),
+            "identity": run.identity,
         },
         "progress": run.progress,
+        "data": run.reading.state_of(run),
         "model": run.backend.state(run.model),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
@@ -46,18 +53,30 @@ def named(run: Run) -> list[tuple[str, Any]]:
     return found
 
 
-def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
-    """Restore the state of a run, or with ``resume=False`` the parameters of its model alone."""
+def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run: bool) -> None:
+    """Restore the state of a run, or with ``resume=False`` the parameters of its model alone; all of it, or nothing."""
     check_state(run, checkpoint, resume=resume)
     optimizer = checkpoint.get("optimizer")
+    if resume and not other_run:
+        _check_identity(run, checkpoint)
     if resume and run.optimizer is not None and optimizer is None:
         raise TrainingError(
             "the checkpoint was saved without the optimizer, so the run cannot be resumed from it; load the model "
             "alone with load_checkpoint(path)"
         )
-    run.backend.load_state(run.model, checkpoint["model"])
-    if not resume:
-        return
+    with ExitStack() as undo:
+        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model))
+        if resume:
+            _undo_all(run, checkpoint, undo)
+        run.backend.load_state(run.model, checkpoint["model"])
+        if resume:
+            _resume(run, checkpoint)
+        undo.pop_all()
+
+
+def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
+    """Restore everything but the model."""
+    optimizer = checkpoint.get("optimizer")
     if run.optimizer is not None and optimizer is not None:
         run.backend.load_optimizer_state(run.optimizer, optimizer)
     if run.amp is not None and checkpoint.get("amp") is not None:
@@ -65,6 +84,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
     if checkpoint.get("gradients") is not None:
         run.backend.load_gradients(run.model, checkpoint["gradients"])
     run.progress = checkpoint["progress"]
+    run.reading.saved = checkpoint.get("data")
     run.logs = dict(checkpoint["logs"])
     states = checkpoint["hooks"]
     unknown = [name for name in states if states[name] and name not in dict(named(run))]
@@ -72,8 +92,81 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> None:
         run.logger.warning("the checkpoint has the state of hooks that are not registered: %s", ", ".join(unknown))
     for name, hook in named(run):
         if name in states and hasattr(hook, "load_state_dict"):
-            hook.load_state_dict(states[name])
+            try:
+                hook.load_state_dict(states[name])
+            except Exception as error:
+                raise TrainingError(
+                    f"the hook {name} cannot load its state from the checkpoint: {type(error).__name__}: {error}; "
+                    "nothing was changed. Give it the options that it had, or remove it from the runner"
+                ) from error
     run.backend.set_rng_state(checkpoint["random"])
+    run.identity = identity_of(checkpoint) or run.identity
+
+
+def _undo_all(run: Run, checkpoint: Mapping[str, Any], undo: ExitStack) -> None:
+    """Note how to undo what `_resume` changes."""
+    undo.callback(run.backend.set_rng_state, run.backend.rng_state())
+    kept: list[tuple[object, str, Any]] = [(run, name, getattr(run, name)) for name in _CHANGED]
+    kept += [(run.done, field.name, getattr(run.done, field.name)) for field in fields(run.done)]
+    kept += [(run.reading, "saved", run.reading.saved)]
+    for target, name, value in kept:
+        undo.callback(setattr, target, name, value)
+    if checkpoint.get("gradients") is not None:
+        undo.callback(run.backend.load_gradients, run.model, run.backend.gradients(run.model))
+    if run.amp is not None:
+        undo.callback(run.amp.load_state_dict, run.amp.state_dict())
+    if run.optimizer is not None:
+        _undo_optimizer(run, undo)
+    for name, hook in named(run):
+        if name in checkpoint["hooks"] and hasattr(hook, "load_state_dict"):
+            _undo_hook(hook, undo)
+
+
+def _undo_optimizer(run: Run, undo: ExitStack) -> None:
+    """Note how to undo the loading of the optimizer: its state, and the very groups, which schedules may hold."""
+    groups = [(group, dict(group)) for group in run.optimizer.param_groups]
+
+    def restore_groups() -> None:
+        for group, values in groups:
+            group.clear()
+            group.update(values)
+        run.optimizer.param_groups[:] = [group for group, _ in groups]
+
+    undo.callback(restore_groups)
+    undo.callback(run.backend.load_optimizer_state, run.optimizer, run.backend.optimizer_state(run.optimizer))
+
+
+def _undo_hook(hook: Any, undo: ExitStack) -> None:
+    """Note how to undo the loading of a hook.
+
+    First it loads the state that it has now. It may fail at that too, or have no state before the run begins; and many
+    hooks only note what they were given, until the run begins. So then its attributes are what they were.
+    """
+    attributes = getattr(hook, "__dict__", None)
+    if attributes is not None:
+        undo.callback(attributes.update, dict(attributes))
+        undo.callback(attributes.clear)
+    with suppress(Exception):
+        before = deepcopy(hook.state_dict())
+
+        def load() -> None:
+            with suppress(Exception):
+                hook.load_state_dict(before)
+
+        undo.callback(load)
+
+
+def _check_identity(run: Run, checkpoint: Mapping[str, Any]) -> None:
+    """Refuse the checkpoint of another run than that of the folder, or that the runner itself has made."""
+    theirs, held = identity_of(checkpoint), identity_in(run.work_dir)
+    ours = run.identity if held is None and run.done.iter else held
+    if theirs is not None and ours not in (None, theirs):
+        owner = "this runner has" if held is None else f"{run.work_dir} is the folder of"
+        raise TrainingError(
+            f"this is a checkpoint of another run: {owner} the run {ours}, and it was saved by {theirs}. To continue "
+            "that one here, call resume(path, other_run=True), or give the command --resume FILE --overwrite, which "
+            "sets the other checkpoints in the folder aside; nothing was changed"
+        )
 
 
 @contextmanager

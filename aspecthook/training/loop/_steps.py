@@ -151,13 +151,7 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
     start = run.done.inner_iter if mode == "train" else 0
     if mode == "train":
         run.done.due = None
-        if hasattr(loader, "load_state_dict") and hasattr(loader, "state_dict"):
-            loader.load_state_dict({"epoch": run.epoch, "position": start})
-        else:
-            if hasattr(loader, "set_epoch"):
-                loader.set_epoch(run.epoch)
-            loader = _without_first(loader, start)
-        note_length(run, run.data_loader)
+        loader = run.reading.begin(run)
     empty, move = True, run.backend.mover(run.model)
     for run.inner_iter, batch in enumerate(loader, start):
         run.batch = move(batch)
@@ -182,13 +176,6 @@ def note_length(run: Run, loader: Any) -> None:
     if run.by_epoch and run.max_epochs is not None:
         before, left = done.iter - done.inner_iter, run.max_epochs - run.epoch
         run.max_iters = None if done.length is None else before + done.length * max(0, left)
-
-
-def _without_first(loader: Any, count: int) -> Iterator[Any]:
-    """Yield all but the first batches: a loader that keeps no state is read again from the beginning."""
-    for place, batch in enumerate(loader):
-        if place >= count:
-            yield batch
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:

@@ -88,6 +88,7 @@ class Drive:
 
     def _run(self) -> Pauses:
         run, state = self.run, self.state
+        run.take_folder()
         while True:
             state.open(run)
             try:

@@ -26,7 +26,7 @@ from aspecthook.training.hooks._monitor import known_rule
 class Run:
     """Goes through the stages of a run and trains nothing; after a resume it goes on with what comes next."""
 
-    rank = 0
+    rank, identity = 0, "a run"
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Run:
         self.came_from.append((path, False))
         load(path)
 
-    def resume(self, path: Path) -> None:
+    def resume(self, path: Path, *, other_run: bool = False) -> None:
         checkpoint = load(path)
         self.came_from.append((path, True))
         self.progress, self.logs = checkpoint["progress"], checkpoint["logs"]
@@ -678,7 +678,7 @@ def runner_on(folder: Path, *hooks: Any, **options: Any) -> Any:
 def test_a_runner_saves_keeps_and_chooses(digits: tuple[Any, Any], tmp_path: Path) -> None:
     hook = CheckpointHook(max_keep=2, save_best="loss")
     runner_on(tmp_path, hook, max_epochs=4).fit(*digits)
-    assert names(tmp_path) == sorted([*files("epoch_3", "epoch_4"), hook.best.name if hook.best else ""])
+    assert names(tmp_path) == sorted([*files("epoch_3", "epoch_4"), hook.best.name if hook.best else "", "run.json"])
     assert load(tmp_path / "epoch_4.safetensors")["hooks"]["CheckpointHook"]["best_score"] == hook.best_score
     assert hook.best_score is not None
 

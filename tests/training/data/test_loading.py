@@ -246,26 +246,51 @@ def test_the_seed_of_the_state_wins() -> None:
     assert listed(second) == batches[3:]
 
 
-@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.data())
-def test_with_other_batch_sizes_and_ranks_no_sample_is_left_out(
-    size: int, other: int, world: int, other_world: int, data: Any
+layouts = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(0, 4)), min_size=1, max_size=4)
+
+
+@given(layouts, st.integers(0, 40), st.booleans(), st.integers(0, 3))
+def test_with_other_batch_sizes_and_ranks_each_sample_of_the_epoch_is_read_once(
+    rows: list[tuple[int, int, int]], length: int, shuffle: bool, seed: int
 ) -> None:
-    length = 60
-    position = data.draw(st.integers(0, length // (size * world)))
-    state = {**DataLoader(range(length), size, world_size=world).state_dict(), "position": position}
+    """The position was rounded down, and samples were read twice. A row is a batch size, ranks, and batches read."""
     seen: list[int] = []
-    for rank in range(other_world):
-        loader = DataLoader(range(length), other, rank=rank, world_size=other_world)
-        loader.load_state_dict(state)
-        seen += joined(listed(loader))
-    assert set(range(position * size * world, length)) <= set(seen)
-    assert len(seen) < length - position * size * world + other * other_world + other_world
+    state = then = {"epoch": 2, "position": 0}
+    for number, (size, world, count) in enumerate(rows):
+        last = number + 1 == len(rows)
+        ranks = [DataLoader(range(length), size, shuffle, seed, rank=rank, world_size=world) for rank in range(world)]
+        read: list[list[list[int]]] = []
+        for loader in ranks:
+            loader.load_state_dict(json.loads(json.dumps(state)))
+            left, batches = loader.batches_left(), iter(loader)
+            read.append([next(batches).tolist() for _ in range(left if last else min(left, count))])
+            then = loader.state_dict()
+            assert len([*batches]) == left - len(read[-1])
+        state = then
+        # The ranks share the samples in turn: the first of each batch, the second of each, and so on.
+        for row in zip(*map(joined, read), strict=True):
+            seen += row
+    order = permutation(length, seed, 2).tolist() if shuffle else list(range(length))
+    assert seen[:length] == order
+    assert len(seen) - length < max(world for _, world, _ in rows), "and a few again, to give all ranks equally many"
+
+
+@pytest.mark.parametrize("change", [{"shuffle": True}, {"kind": "Resumable"}])
+def test_a_position_in_another_order_is_refused(change: dict[str, Any]) -> None:
+    state = DataLoader(range(10), 2).state_dict()
+    if "kind" in change:
+        state["loader"] = change["kind"]
+    loader = DataLoader(range(10), 2, change.get("shuffle", False))
+    with pytest.raises(TrainingError, match=r"was (False|'Resumable') and is (True|'DataLoader')"):
+        loader.load_state_dict({**state, "position": 1})
+    loader.load_state_dict(state)
+    assert len(listed(loader)) == 5
 
 
 def test_a_position_inside_other_data_is_refused_and_its_beginning_is_not() -> None:
     state = DataLoader(range(10), 2).state_dict()
     loader = DataLoader(range(9), 2)
-    with pytest.raises(TrainingError, match="in the middle of 10 samples, and has 9 now"):
+    with pytest.raises(TrainingError, match="in the middle of an epoch.*samples was 10 and is 9"):
         loader.load_state_dict({**state, "position": 1})
     loader.load_state_dict({**state, "epoch": 2})
     assert loader.epoch == 2 and len(listed(loader)) == 5
@@ -457,3 +482,58 @@ def test_a_dataset_of_pytorch_that_reads_batches_still_does() -> None:
     dataset: Any = Batched(4)
     assert listed(Resumable(TorchLoader(dataset, 2))) == [[0, -1], [-2, -3]]
     assert dataset.read == []
+
+
+@with_torch
+@given(layouts, st.integers(1, 24), st.booleans())
+@settings(deadline=None)
+def test_pytorchs_loaders_are_divided_anew_too(rows: list[tuple[int, int, int]], length: int, shuffle: bool) -> None:
+    from torch.utils.data import DataLoader as TorchLoader
+    from torch.utils.data import DistributedSampler
+
+    from aspecthook.training.data import Resumable
+
+    def order_of(size: int, world: int, state: Any, count: int | None) -> tuple[list[int], Any]:
+        read: list[list[int]] = []
+        now = state
+        for rank in range(world):
+            dataset: Any = Counting(length)
+            sampler: Any = DistributedSampler(dataset, num_replicas=world, rank=rank, shuffle=shuffle, seed=3)
+            loader = Resumable(TorchLoader(dataset, size, sampler=sampler))
+            loader.load_state_dict(json.loads(json.dumps(state)))
+            left, batches = loader.batches_left(), iter(loader)
+            number = left if count is None else min(left, count)
+            read.append(joined([next(batches).tolist() for _ in range(number)]))
+            now = loader.state_dict()
+            assert len([*batches]) == left - number
+        return [one for row in zip(*read, strict=True) for one in row], now
+
+    start = {"epoch": 1, "position": 0}
+    whole = order_of(1, 1, start, None)[0]
+    seen, state = [], start
+    for number, (size, world, count) in enumerate(rows):
+        more, state = order_of(size, world, state, None if number + 1 == len(rows) else count)
+        seen += more
+    assert seen[:length] == whole and sorted(whole) == list(range(length))
+
+
+@with_torch
+def test_a_batch_sampler_of_ones_own_is_not_divided_anew() -> None:
+    from torch.utils.data import DataLoader as TorchLoader
+    from torch.utils.data import SequentialSampler
+
+    from aspecthook.training.data import Resumable
+
+    class Own:
+        def __iter__(self) -> Any:
+            return iter([[0, 1], [2, 3]])
+
+        def __len__(self) -> int:
+            return 2
+
+    dataset: Any = Counting(4)
+    own: Any = Own()
+    state = Resumable(TorchLoader(dataset, batch_size=2, sampler=SequentialSampler(dataset))).state_dict()
+    loader = Resumable(TorchLoader(dataset, batch_sampler=own))
+    with pytest.raises(TrainingError, match="batch_size was 2 and is 1, and the order of a Own may depend on it"):
+        loader.load_state_dict({**state, "position": 1})

@@ -463,7 +463,7 @@ def test_callbacks_on_two_ranks_decide_alike(tmp_path: Path) -> None:
     first, second = on_two_ranks(RANKS, tmp_path)
     assert first["stopped"] == second["stopped"] == [4, 0.0, 3, 0.0625]
     assert first["history"] == second["history"] and first["weights"] == second["weights"]
-    assert first["files"] == ["1", "log.csv"]
+    assert first["files"] == ["1", "log.csv", "run.json"]
     assert first["nan"] == second["nan"] == 5
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from aspecthook import Return, hooks
-from aspecthook.training import EvalHook, Runner
+from aspecthook.training import EvalHook, Runner, TrainingError
 from aspecthook.training import keras as ours
+from aspecthook.training.checkpoint import load, save
 from tests.training.kit import data, run_of, same, state, with_torch
 
 needs_keras = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
@@ -206,3 +207,25 @@ def test_a_resumed_csv_logger_of_keras_has_no_line_twice(tmp_path: Path) -> None
     assert (tmp_path / "log.csv").read_bytes() == expected
     made().fit(data(2))  # a new run begins a new file
     assert (tmp_path / "log.csv").read_bytes() == expected
+
+
+def test_a_callback_that_cannot_load_its_state_is_named_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+    class Broken(Told):
+        def load_state_dict(self, state: Any) -> None:
+            super().load_state_dict(state)
+            if state["rows"]:
+                raise KeyError("half")
+
+    saved = run_of("numpy", None, [ours.EarlyStopping("loss"), Told()], max_epochs=2)
+    saved.fit(data(3))
+    saved.save_checkpoint(tmp_path / "run")
+    checkpoint = load(tmp_path / "run")
+    checkpoint["hooks"]["Broken"] = checkpoint["hooks"].pop("Told")
+    save(tmp_path / "run", checkpoint)
+    stopping, broken = ours.EarlyStopping("loss"), Broken()
+    runner = run_of("numpy", None, [stopping, broken], max_epochs=2)
+    before, kept = state(runner), dict(vars(stopping))
+    with pytest.raises(TrainingError, match="hook Broken cannot load its state.*KeyError: 'half'; nothing was"):
+        runner.resume(tmp_path / "run")
+    assert same(state(runner), before) and runner.iter == 0 and broken.rows == []
+    assert {name: vars(stopping).get(name) for name in ("wait", "best")} == {n: kept.get(n) for n in ("wait", "best")}

@@ -74,7 +74,7 @@ def test_all_ranks_stop_where_the_first_says_and_it_alone_writes(tmp_path: Path)
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
     best = [name for name in names if name.startswith("best")]
     assert best == ["best_val_accuracy_epoch_2.safetensors"]
-    assert names == sorted([*best, *(f"epoch_{epoch}.safetensors" for epoch in range(1, 5)), "log.jsonl"])
+    assert names == sorted([*best, *(f"epoch_{epoch}.safetensors" for epoch in range(1, 5)), "log.jsonl", "run.json"])
     rows = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
     assert len([row for row in rows if json.loads(row)["mode"] == "train"]) == 12
     assert load(tmp_path / "run" / "epoch_4.safetensors")["progress"]["iter"] == 12

@@ -14,7 +14,7 @@ import pytest
 from aspecthook.training import EMAHook, Hook, LrUpdaterHook, OptimizerHook, Runner, TrainingError
 from aspecthook.training.checkpoint import load, newest
 from aspecthook.training.data import ArrayDataset, DataLoader
-from aspecthook.training.numpy import SGD, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
+from aspecthook.training.numpy import SGD, AdamW, Dropout, Linear, ReLU, Sequential, cross_entropy, manual_seed
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "digits.py"
 
@@ -111,3 +111,96 @@ def test_the_digits_are_learnt_and_a_killed_run_goes_on(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--epochs", "12", "--resume"], capture_output=True, text=True, check=True)
     assert "resumed from" in done.stdout
     assert float(done.stdout.rpartition(": ")[2].rstrip("%\n")) >= 95.0
+
+
+class Raises(Hook):
+    """Loads half of its state, and raises."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self.counts = {"seen": 1}
+        self.best = 0.0
+
+    def after_train_iter(self) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"counts": self.counts, "best": self.best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best = state["best"]
+        self.counts.update(state["counts"])
+        if self.error is not None and state["best"] == 7.0:
+            raise self.error
+
+
+class Strange(Raises):
+    """Has no state before the run begins, and loads only the first one that it is given."""
+
+    def state_dict(self) -> dict[str, Any]:
+        if self.best == 0.0:
+            raise RuntimeError("before the run")
+        return super().state_dict()
+
+
+def other_optimizer(runner: Runner) -> None:
+    runner.optimizer = AdamW(runner.model.parameters(), lr=0.1)
+
+
+def other_groups(runner: Runner) -> None:
+    weights = list(runner.model.parameters())
+    runner.optimizer = SGD([{"params": weights[:1]}, {"params": weights[1:]}], lr=0.1, momentum=0.9)
+
+
+@pytest.mark.parametrize(
+    ("change", "hook", "message"),
+    [
+        (other_optimizer, None, "the optimizer SGD, and the run's is AdamW"),
+        (other_groups, None, "groups of"),
+        (None, Raises(KeyError("secret")), "hook Raises cannot load its state.*KeyError.*secret"),
+        (None, Strange(ValueError("half")), "hook Strange cannot load its state.*ValueError.*half"),
+        (None, Raises(KeyboardInterrupt()), ""),
+    ],
+)
+@pytest.mark.parametrize("trained", [False, True])
+def test_what_cannot_be_restored_leaves_the_run_as_it_was(
+    change: Any, hook: Any, message: str, trained: bool, tmp_path: Path
+) -> None:
+    kind = Raises if hook is None else type(hook)
+    saving = kind()
+    saving.best, saving.counts = 7.0, {"seen": 5, "more": 6}
+    saved = make(2, SaveAt(2, tmp_path / "run"), saving)
+    saved.fit(data())
+    runner = make(2, kind() if hook is None else hook)
+    runner.identity = saved.identity
+    ours: Any = runner.hooks[-1]
+    ours.best, ours.counts = 3.0 if trained else 0.0, {"seen": 1}
+    if change is not None:
+        change(runner)
+    if trained:
+        runner.register_hook(SaveAt(0, tmp_path / "ours"))
+        runner.fit(data())
+    strange = hook is not None and kind is Strange and not trained
+    before = None if strange else outcome(runner)
+    groups, logs = [*runner.optimizer.param_groups], dict(runner.logs)
+    with pytest.raises((TrainingError, KeyboardInterrupt), match=f"(?s){message}"):
+        runner.resume(tmp_path / "run")
+    assert runner.resumed is False and runner.logs == logs and runner.reading.saved is None
+    assert all(one is other for one, other in zip(runner.optimizer.param_groups, groups, strict=True))
+    assert ours.best == (3.0 if trained else 0.0)
+    if not strange:
+        assert ours.counts["seen"] == 1
+        assert same(outcome(runner), before)
+
+
+def test_a_run_that_could_not_be_resumed_trains_as_if_nobody_had_tried(tmp_path: Path) -> None:
+    saving = Raises()
+    saving.best = 7.0
+    make(1, SaveAt(4, tmp_path / "run"), saving).fit(data())
+    tried, plain = make(1, Raises(ValueError("no"))), make(1, Raises())
+    with pytest.raises(TrainingError, match="hook Raises.*nothing was changed"):
+        tried.resume(tmp_path / "run")
+    for runner in (plain, tried):
+        random.seed(3)
+        manual_seed(3)
+        runner.fit(data())
+    assert same(outcome(tried), outcome(plain))

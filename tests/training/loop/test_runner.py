@@ -364,11 +364,10 @@ finally:  # SIGTERM comes as itself, which ends the process at once
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_ends_the_iteration_saves_and_is_raised_again(name: str) -> None:
-    root = str(Path(__file__).parents[3])
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(signal=name)], capture_output=True, text=True, cwd=root, check=False
-    )
+def test_an_interrupt_ends_the_iteration_saves_and_is_raised_again(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM.format(signal=name)]
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=path, check=False)
     lines = done.stdout.splitlines()
     assert lines[0].startswith("{'epoch': 2, 'iter': 4, 'step': 4, 'inner_iter': 0, "), done.stderr
     assert lines[0].endswith("after_epoch train 1.4")

@@ -114,7 +114,7 @@ def test_after_stage_works_in_a_driven_run(tmp_path: Path) -> None:
             session.run()
             assert len(list((tmp_path / "driven").glob("epoch_*"))) == min(session.runner.iter // 2, 2)
     names = [sorted(path.name for path in (tmp_path / folder).iterdir()) for folder in ("fitted", "driven")]
-    assert names == [["epoch_2.safetensors", "epoch_3.safetensors"]] * 2
+    assert names == [["epoch_2.safetensors", "epoch_3.safetensors", "run.json"]] * 2
 
 
 def test_the_end_comes_when_the_session_is_closed() -> None:

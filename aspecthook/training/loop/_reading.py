@@ -1,0 +1,225 @@
+"""Reading the training data, from the beginning of an epoch or from the middle of one, where a run is resumed.
+
+The invariant: with the state that a checkpoint keeps of it, each sample of the epoch is read once, or the resumed run
+is refused. There are three kinds of loaders. Those of `aspecthook.training.data` move to any position. Others that have
+``state_dict`` and ``load_state_dict`` are given their own states. All others are read again from the beginning of the
+epoch, with the random numbers of then, up to the position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, final
+
+from aspecthook._errors import brief
+from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
+
+from ._checks import length_of
+
+if TYPE_CHECKING:
+    from ._run import Run
+
+_TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
+
+
+@final
+class Reading:
+    """How far the training data are read; one object for each run."""
+
+    def __init__(self) -> None:
+        self.saved: Mapping[str, Any] | None = None  # from the checkpoint, until the data are read on
+        self._loader: Any = None  # the one that was read last
+        self._epoch = 0
+        # Of one of our loaders: the iteration of the epoch that was its first one in this layout.
+        self._first = 0
+        # Of another: how many batches of the epoch it has yielded; a state of it, and how many it had yielded then.
+        self._read = 0
+        self._ended = False
+        self._before: Any = None
+        self._read_before = 0
+        self._random: Any = None  # of one without a state: the states of the random generators when the epoch began
+
+    # For checkpoints
+
+    def state_of(self, run: Run) -> dict[str, Any] | None:
+        """Return what a checkpoint must keep to read on where the run is; None before the first epoch."""
+        place = run.done.inner_iter
+        loader = run.loaders.get("train")
+        if loader is None or loader is not self._loader:
+            return None if self.saved is None else dict(self.saved)
+        state: dict[str, Any] = {"epoch": run.done.epoch, "layout": layout_of(loader)}
+        within = place > 0 and self._epoch == run.done.epoch
+        if is_ours(loader):
+            origin = loader.state_dict()["origin"] if within else 0
+            return {**state, "origin": origin, "position": place - self._first if within else 0}
+        if is_stateful(loader):
+            if place in (self._read, 0 if self._ended else None):
+                return {**state, "own": _packed(loader.state_dict()), "skip": 0, "ended": self._ended}
+            return {**state, "own": self._before, "skip": place - self._read_before, "ended": False}
+        return {**state, "random": self._random if within else None}
+
+    # For the loop
+
+    def begin(self, run: Run) -> Iterator[Any]:
+        """Return the batches of the epoch that the run has not trained on, and set the length of the epoch."""
+        loader, done = run.data_loader, run.done
+        start, saved = done.inner_iter, self.saved
+        self.saved = None
+        if saved is not None and (saved["epoch"] != run.epoch or saved.get("position", start) > start):
+            saved = None  # somebody has moved the run since it was resumed
+        if is_ours(loader):
+            rest = self._resume_ours(run, loader, start, saved)
+        else:
+            if hasattr(loader, "set_epoch"):
+                loader.set_epoch(run.epoch)
+            done.length = length_of(loader)
+            if saved is not None and start:
+                _check_layout(saved["layout"], layout_of(loader), start)
+            if is_stateful(loader):
+                rest = self._resume_stateful(run, loader, start, saved)
+            else:
+                rest = self._reread(run, loader, start, saved)
+        self._loader, self._epoch = loader, run.epoch
+        later = length_of(loader)
+        if run.by_epoch and run.max_epochs is not None:
+            # The epochs before, and the rest of this one, may have been divided into other batches. Those to come are
+            # assumed to have the same length: each may have another one, and notes it when it begins.
+            left = max(0, run.max_epochs - run.epoch - 1)
+            unknown = done.length is None or later is None
+            run.max_iters = None if unknown else run.iter - start + (done.length or 0) + left * (later or 0)
+        return rest
+
+    def _resume_ours(self, run: Run, loader: Any, start: int, saved: Mapping[str, Any] | None) -> Iterator[Any]:
+        state: dict[str, Any] = {"epoch": run.epoch, "position": start}
+        if saved is not None:
+            theirs, ours = saved["layout"], layout_of(loader)
+            if theirs.get("seed", ours["seed"]) != ours["seed"]:
+                run.logger.warning(
+                    "the data are read in the order of the seed %s, as in the run that is resumed, not in that of %s",
+                    theirs["seed"],
+                    ours["seed"],
+                )
+            if "position" not in saved:
+                theirs = {**theirs, "loader": theirs.get("loader", "another")}
+            state = {**theirs, **state, "origin": saved.get("origin", 0), "position": saved.get("position", start)}
+        elif start and loader is self._loader and self._epoch == run.epoch:
+            state = {**loader.state_dict(), **state, "position": start - self._first}
+        loader.load_state_dict(state)
+        self._first = start - loader.state_dict()["position"]
+        run.done.length = start + loader.batches_left()
+        rest: Iterator[Any] = iter(loader)
+        return rest
+
+    def _resume_stateful(self, run: Run, loader: Any, start: int, saved: Mapping[str, Any] | None) -> Iterator[Any]:
+        skipped = 0
+        if saved is not None and saved.get("own") is not None:
+            skipped = saved["skip"]
+            loader.load_state_dict(_unpacked(saved["own"]))
+            if saved["ended"] and start:  # only the hooks after the epoch are left
+                self._read, self._ended = start, True
+                return iter(())
+        elif start and loader is self._loader and start == self._read:
+            loader.load_state_dict(loader.state_dict())
+        elif start and loader is self._loader and self._before is not None and self._read_before <= start:
+            skipped = start - self._read_before
+            loader.load_state_dict(_unpacked(self._before))
+        else:
+            skipped = start
+        rest = iter(loader)
+        self._before, self._read_before = _packed(loader.state_dict()), start - skipped
+        self._read, self._ended = self._read_before, False
+        return self._counted(rest, skipped, run.done.length)
+
+    def _counted(self, rest: Iterator[Any], skipped: int, length: int | None) -> Iterator[Any]:
+        """Count the batches. The end is read with the last one, since a state from between them begins no epoch."""
+        for place, batch in enumerate(rest):
+            self._read += 1
+            if self._read == length:
+                next(rest, None)
+                self._ended = True
+            if place >= skipped:
+                yield batch
+        self._ended = True
+
+    def _reread(self, run: Run, loader: Any, start: int, saved: Mapping[str, Any] | None) -> Iterator[Any]:
+        now = run.backend.rng_state()
+        if saved is not None:
+            self._random = saved.get("random")
+        if not start:
+            self._random = now
+        elif self._random is not None:
+            run.backend.set_rng_state(self._random)
+        rest: Iterator[Any] = iter(loader)
+        for _ in range(start):
+            if next(rest, self) is self:  # fewer than there were
+                break
+        if start and self._random is not None:
+            run.backend.set_rng_state(now)
+        return rest
+
+
+def is_ours(loader: Any) -> bool:
+    """Whether a loader moves to any position, as those of `aspecthook.training.data` do."""
+    return hasattr(loader, "batches_left")
+
+
+def is_stateful(loader: Any) -> bool:
+    """Whether a loader keeps a state of its own, as torchdata's ``StatefulDataLoader`` does."""
+    return hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
+
+
+def layout_of(loader: Any) -> dict[str, Any]:
+    """Return what is known of how a loader divides its samples; a position in it means something only together."""
+    if is_ours(loader):
+        return {
+            name: value for name, value in loader.state_dict().items() if name not in ("epoch", "position", "origin")
+        }
+    sampler = getattr(loader, "sampler", None)
+    known = {
+        "batches": length_of(loader),
+        "samples": length_of(getattr(loader, "dataset", None)),
+        "batch_size": getattr(loader, "batch_size", None),
+        "world_size": getattr(sampler, "num_replicas", None),
+        "sampler": None if sampler is None else type(sampler).__name__,
+    }
+    return {name: value for name, value in known.items() if isinstance(value, (int, str))}
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Return how one layout differs from another, as text; what only one of them knows does not count."""
+    rows = [(name, there[name], here[name]) for name in there if name in here and there[name] != here[name]]
+    return ", ".join(f"{name} was {brief(one)} and is {brief(other)}" for name, one, other in rows)
+
+
+def refuse_layout(what: str) -> TrainingError:
+    """Return the error for data that cannot be read on in the middle of an epoch."""
+    return TrainingError(
+        f"the run is to be resumed in the middle of an epoch, and its data have changed: {what}. Samples would be left "
+        "out or read twice; give it the data as they were, or resume from a checkpoint at the end of an epoch"
+    )
+
+
+def _check_layout(there: Mapping[str, Any], here: Mapping[str, Any], start: int) -> None:
+    if "loader" in there:
+        raise refuse_layout(f"they were read by a {there['loader']}")
+    found = differences(there, here)
+    if found:
+        raise refuse_layout(f"{found} (after {start} batches)")
+
+
+def _packed(state: Any) -> Any:
+    """Return a state with arrays for tensors, as a checkpoint can hold it."""
+    return map_leaves(lambda leaf: {_TENSOR: leaf.detach().cpu().numpy().copy()} if is_tensor(leaf) else leaf, state)
+
+
+def _unpacked(state: Any) -> Any:
+    if is_any(state, Mapping):
+        if state.keys() == {_TENSOR}:
+            torch: Any = import_module("torch")
+            return torch.tensor(state[_TENSOR])
+        return {key: _unpacked(value) for key, value in state.items()}
+    if is_any(state, list, tuple):
+        return type(state)([_unpacked(value) for value in state])
+    return state

@@ -1,0 +1,282 @@
+"""A run has an identity, in its folder and in each checkpoint: what one run saved is not taken for another's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aspecthook.training import CheckpointHook, CheckpointLoaderHook, Hook, Runner, TrainingError
+from aspecthook.training.checkpoint import load, newest, save
+from aspecthook.training.job import load_settings, train
+from aspecthook.training.job._command import main
+from tests.training.kit import data, run_of
+
+BARE = ["progress=false", "plot=false", "report=false", "log=false", "timer=false"]
+
+
+def settings(folder: Path, *changes: str) -> dict[str, Any]:
+    return load_settings(changes=[f"run.work_dir='{folder}'", *BARE, *changes])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def trained(folder: Path, epochs: int = 2, *hooks: Any) -> Runner:
+    """Return a runner that has trained in a folder, and saved a checkpoint after each epoch."""
+    runner = run_of("numpy", None, [CheckpointHook(), *hooks], work_dir=folder, max_epochs=epochs)
+    runner.fit(data(2))
+    return runner
+
+
+class Killed(BaseException):
+    """Stands for a SIGKILL: nothing is saved."""
+
+
+class KillAtFirst(Hook):
+    """Ends the run before its first iteration."""
+
+    def before_train_iter(self) -> None:
+        raise Killed
+
+
+# Folders
+
+
+def test_every_checkpoint_and_the_folder_have_the_identity_of_the_run(tmp_path: Path) -> None:
+    runner = trained(tmp_path)
+    assert json.loads((tmp_path / "run.json").read_text()) == {"identity": runner.identity}
+    for name in ("epoch_1", "epoch_2"):
+        assert load(tmp_path / f"{name}.safetensors")["meta"]["identity"] == runner.identity
+    assert runner.identity != run_of("numpy").identity
+
+
+def test_a_new_run_sets_the_checkpoints_of_the_one_before_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = trained(tmp_path, 3)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with caplog.at_level(logging.INFO):
+        second = trained(tmp_path, 1)
+    assert names(tmp_path) == ["epoch_1.safetensors", "run.1", "run.json"]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run.1").iterdir()} == before
+    assert f"{tmp_path} held another run, whose checkpoints were moved to {tmp_path / 'run.1'}" in caplog.messages
+    trained(tmp_path, 1)
+    assert names(tmp_path) == ["epoch_1.safetensors", "run.1", "run.2", "run.json"]
+    assert load(tmp_path / "run.2" / "epoch_1.safetensors")["meta"]["identity"] == second.identity
+
+    again = run_of("numpy", work_dir=tmp_path / "run.1", max_epochs=4)  # which is the folder of the first run now
+    again.resume(newest(tmp_path / "run.1") or "")
+    again.fit(data(2))
+    assert (again.epoch, again.identity) == (4, first.identity)
+
+
+def test_a_run_that_goes_on_leaves_its_folder_as_it_is(tmp_path: Path) -> None:
+    runner = trained(tmp_path, 2)
+    runner.max_epochs = 3
+    runner.fit(data(2))
+    resumed = run_of("numpy", None, [CheckpointHook(), CheckpointLoaderHook(tmp_path)], work_dir=tmp_path, max_epochs=4)
+    resumed.fit(data(2))
+    assert resumed.identity == runner.identity
+    assert names(tmp_path) == [*(f"epoch_{epoch}.safetensors" for epoch in range(1, 5)), "run.json"]
+
+
+def test_other_files_stay_and_checkpoints_without_an_identity_are_set_aside_by_a_new_run(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    save(tmp_path / "older.safetensors", {"model": {}})
+    trained(tmp_path, 1)
+    assert names(tmp_path) == ["epoch_1.safetensors", "notes.txt", "run.1", "run.json"]
+    assert names(tmp_path / "run.1") == ["older.safetensors"]
+
+
+def test_a_run_removes_only_its_own_checkpoints(tmp_path: Path) -> None:
+    """A resumed run brings a list of its files to a folder in which another run may have files of these names."""
+    first = run_of("numpy", None, [CheckpointHook(max_keep=1)], work_dir=tmp_path / "first", max_epochs=1)
+    first.fit(data(2))
+    trained(tmp_path / "second", 1)
+    resumed = run_of("numpy", None, [CheckpointHook(max_keep=1)], work_dir=tmp_path / "second", max_epochs=3)
+    resumed.resume(tmp_path / "first" / "epoch_1.safetensors", other_run=True)
+    resumed.fit(data(2))
+    assert names(tmp_path / "second") == ["epoch_3.safetensors", "run.1", "run.json"]
+    assert names(tmp_path / "second" / "run.1") == ["epoch_1.safetensors", "run.json"]
+
+
+def test_a_checkpoint_of_another_run_is_renamed_before_one_of_its_name_is_saved(tmp_path: Path) -> None:
+    """In a folder of several runs, such as an `out_dir`, nothing is set aside, and nothing is overwritten."""
+    for _ in range(3):
+        run_of("numpy", None, [CheckpointHook(out_dir=tmp_path, max_keep=1)], work_dir=tmp_path / "w").fit(data(2))
+    assert [name for name in names(tmp_path) if name != "w"] == [
+        "epoch_2.1.safetensors",
+        "epoch_2.2.safetensors",
+        "epoch_2.safetensors",
+    ]
+    identities = [load(tmp_path / f"epoch_2{which}.safetensors")["meta"]["identity"] for which in (".1", ".2", "")]
+    assert len(set(identities)) == 3
+
+
+def test_the_newest_checkpoint_of_a_folder_is_one_of_its_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    trained(tmp_path / "one", 1)
+    trained(tmp_path / "two", 3)
+    (tmp_path / "two" / "epoch_3.safetensors").rename(tmp_path / "one" / "epoch_3.safetensors")
+    with caplog.at_level(logging.INFO):
+        assert newest(tmp_path / "one") == tmp_path / "one" / "epoch_1.safetensors"
+    assert f"ignored: {tmp_path / 'one' / 'epoch_3.safetensors'} is a checkpoint of another run" in caplog.messages
+    (tmp_path / "one" / "run.json").unlink()
+    assert newest(tmp_path / "one") == tmp_path / "one" / "epoch_3.safetensors", "the folder belongs to no run"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"identity": 3}', "\xff"])
+def test_a_folder_whose_identity_cannot_be_read_is_refused(text: str, tmp_path: Path) -> None:
+    trained(tmp_path, 1)
+    (tmp_path / "run.json").write_text(text, "latin-1")
+    with pytest.raises(TrainingError, match=r"run\.json does not name a run.*remove it"):
+        newest(tmp_path)
+    with pytest.raises(TrainingError, match=r"run\.json does not name a run"):
+        trained(tmp_path, 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_pipe_in_place_of_the_identity_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(TrainingError, match=r"run\.json does not name a run"):
+        newest(tmp_path)
+
+
+# Resuming
+
+
+def test_a_checkpoint_of_another_run_is_resumed_only_on_purpose(tmp_path: Path) -> None:
+    first = trained(tmp_path / "first")
+    second = trained(tmp_path / "second", 1)
+    theirs = tmp_path / "first" / "epoch_2.safetensors"
+    for runner in (run_of("numpy", work_dir=tmp_path / "second", max_epochs=3), second):
+        before = runner.state_dict()
+        with pytest.raises(TrainingError, match=r"of another run.*other_run=True.*--overwrite"):
+            runner.resume(theirs)
+        assert str(runner.state_dict()["model"]) == str(before["model"]) and runner.progress == before["progress"]
+    runner = run_of("numpy", None, [CheckpointHook()], work_dir=tmp_path / "second", max_epochs=3)
+    runner.resume(theirs, other_run=True)
+    assert runner.identity == first.identity
+    runner.fit(data(2))
+    assert names(tmp_path / "second") == ["epoch_3.safetensors", "run.1", "run.json"]
+    assert newest(tmp_path / "second") == tmp_path / "second" / "epoch_3.safetensors"
+
+
+def test_the_loader_of_checkpoints_takes_another_run_on_purpose(tmp_path: Path) -> None:
+    trained(tmp_path / "first")
+    trained(tmp_path / "second", 1)
+    theirs = tmp_path / "first" / "epoch_2.safetensors"
+    hook = CheckpointLoaderHook(theirs)
+    with pytest.raises(TrainingError, match="of another run"):
+        run_of("numpy", None, [hook], work_dir=tmp_path / "second").fit(data(2))
+    hook = CheckpointLoaderHook(theirs, other_run=True)
+    runner = run_of("numpy", None, [hook], work_dir=tmp_path / "second", max_epochs=3)
+    runner.fit(data(2))
+    assert runner.iter == 6
+
+
+def test_the_model_of_another_run_can_be_loaded_and_a_new_folder_continued_in(tmp_path: Path) -> None:
+    first = trained(tmp_path / "first")
+    second = trained(tmp_path / "second", 1)
+    theirs = tmp_path / "first" / "epoch_2.safetensors"
+    second.load_checkpoint(theirs)
+    assert second.identity != first.identity
+    moved = run_of("numpy", work_dir=tmp_path / "moved", max_epochs=3)
+    moved.resume(theirs)
+    moved.fit(data(2))
+    assert moved.identity == first.identity and json.loads((tmp_path / "moved" / "run.json").read_text())
+
+
+# The command
+
+
+def test_a_run_that_was_overwritten_and_killed_is_not_resumed_in_place_of_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--resume` continued the old run, under the settings of the new one."""
+    train(settings(tmp_path, "run.max_epochs=1"))
+    old = (tmp_path / "config.json").read_bytes()
+
+    def killed(self: Runner, *_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "fit", killed)
+        with pytest.raises(Killed):
+            train(settings(tmp_path, "run.max_epochs=3", "optimizer.lr=0.5"), overwrite=True)
+    with pytest.raises(TrainingError, match=r"no checkpoint to resume from.*run\.1"):
+        train(settings(tmp_path, "run.max_epochs=3"), resume=True)
+    assert (tmp_path / "run.1" / "config.json").read_bytes() == old
+    assert json.loads((tmp_path / "config.json").read_text())["optimizer"]["lr"] == 0.5
+
+    done = train(settings(tmp_path / "run.1", "run.max_epochs=2"), resume=True)
+    assert done.runner.iter == load(tmp_path / "run.1" / "epoch_2.safetensors")["progress"]["iter"]
+
+
+@pytest.mark.parametrize("at", ["before_run", "before_train_iter"])
+def test_a_new_run_that_was_killed_early_is_not_taken_for_the_old_one(at: str, tmp_path: Path) -> None:
+    trained(tmp_path)
+
+    def killed(self: Any) -> None:
+        raise Killed
+
+    kill = type("Kill", (Hook,), {at: killed})()
+    with pytest.raises(Killed):
+        trained(tmp_path, 2, kill)
+    resumed = run_of("numpy", None, [CheckpointLoaderHook(tmp_path, missing_ok=True)], work_dir=tmp_path)
+    resumed.fit(data(2))
+    # Before its first hook the new run had not begun: the folder was still that of the old one.
+    assert resumed.epoch == 2 and resumed.resumed is (at == "before_run")
+
+
+def test_the_command_resumes_another_run_with_overwrite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = [word for change in BARE for word in ("--set", change)]
+
+    def command(folder: str, *options: object) -> int:
+        return main(["--work-dir", str(tmp_path / folder), "--epochs", "1", *changes, *map(str, options)])
+
+    assert command("first") == command("second") == 0
+    theirs = tmp_path / "first" / "epoch_1.safetensors"
+    assert command("second", "--resume", theirs) == 1
+    assert "--overwrite" in capsys.readouterr().err
+    assert command("second", "--resume", theirs, "--overwrite") == 0
+    assert {"config.json", "run.json"} < {*names(tmp_path / "second" / "run.1")}
+    assert (tmp_path / "second" / "run.json").read_bytes() == (tmp_path / "first" / "run.json").read_bytes()
+
+
+def test_a_kill_while_the_old_run_is_set_aside_mixes_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each moment the folder names one run, and the newest checkpoint in it is of that run."""
+    for number in range(8):
+        folder = tmp_path / f"{number}"
+        first, calls = trained(folder, 3), 0
+
+        def counted(original: Any, number: int = number) -> Any:
+            def call(*args: Any, **options: Any) -> Any:
+                nonlocal calls
+                if calls == number:
+                    raise Killed
+                calls += 1
+                return original(*args, **options)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "replace"):
+                patch.setattr(Path, name, counted(getattr(Path, name)))
+            try:
+                trained(folder, 1, KillAtFirst())
+            except Killed:
+                pass
+        identity = json.loads((folder / "run.json").read_text())["identity"]
+        found = newest(folder)
+        if identity == first.identity:
+            assert found == folder / "epoch_3.safetensors"
+        else:
+            assert found is None
+        kept = [load(path)["meta"]["identity"] for path in folder.rglob("epoch_*")]
+        assert kept == [first.identity] * 3, "nothing is lost"
