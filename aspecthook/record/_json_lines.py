@@ -115,7 +115,7 @@ def _header(process: int, parent: int | None, started: float) -> dict[str, Any]:
         "version": VERSION,
         "process": process,
         "parent": parent,
-        "command": [sys.executable, *sys.argv],
+        "command": [sys.executable, *sys.orig_argv[1:]],
         "started": started,
     }
 

@@ -251,6 +251,22 @@ def test_the_heading_says_what_was_recorded(shop):
     assert shop.locator(".note").all_text_contents() == ["1,234 calls left out (max_calls)."]
 
 
+def test_lines_leave_out_addresses_and_long_packages_that_the_details_show(browser, tmp_path):
+    rows = [
+        {**HEADER, "command": ["/usr/bin/python3", "/usr/bin/pytest", "-q"]},
+        {"function": 0, "name": "shop.backends.of.old:Cart.add", "file": "shop.py", "line": 1},
+        call(0, 0, 0, 900, None, arguments={"item": "<shop.Item object at 0x7f00>"}),
+    ]
+    with opened(browser, rows, tmp_path, width=1000) as page:
+        assert page.title() == "pytest -q"
+        assert page.inner_text("#tree .row .text").startswith("…old:Cart.add(item=<shop.Item>)")
+        assert page.is_visible("#tree .row .when")
+        page.click("#tree .row")
+        assert page.inner_text("#details h2") == "shop.backends.of.old:Cart.add"
+        assert page.inner_text("#details pre >> nth=0") == "<shop.Item object at 0x7f00>"
+        assert not page.is_visible("#tree .row .when")  # there is no room for it beside the details
+
+
 def test_the_tree_shows_each_call_below_its_caller(shop):
     lines = [
         (row.get_attribute("aria-level"), row.locator(".text").inner_text()) for row in shop.locator("#tree .row").all()
