@@ -97,7 +97,7 @@ class ReportHook(CurvesHook):
         if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title
-        self.config = config
+        self.config: Mapping[str, Any] | Literal[False] | None = config
         self._sections: dict[str, Any] = {}
         self._environment: Facts = []
         self._failure: Failure | None = None
