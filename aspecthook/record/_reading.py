@@ -56,6 +56,9 @@ def _files(path: Path) -> list[Path]:
     return sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
 
 
+_Key = tuple[int, float, int]
+
+
 @final
 class _Reader:
     """Puts the calls of several processes together."""
@@ -63,7 +66,9 @@ class _Reader:
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
         self.headers: dict[int, dict[str, Any]] = {}
-        self._found: dict[tuple[int, int], tuple[RecordedCall, tuple[int, int] | None, float]] = {}
+        # By process, start and number: a process that replaces itself keeps its number and counts its calls anew, and
+        # the child of a fork writes the start of its parent.
+        self._found: dict[_Key, tuple[RecordedCall, _Key | None]] = {}
         self._starts: list[float] = []
         self._functions: dict[tuple[str, str | None, int | None], Function] = {}
 
@@ -74,8 +79,16 @@ class _Reader:
     def calls(self) -> list[RecordedCall]:
         """Return all calls, each below its parent; times are from when the first process began to record."""
         first = self.started()
-        for call, parent, started in self._found.values():
+        last = Counter(dict.fromkeys({process for process, _, _ in self._found}, -1))
+        for process, _, number in self._found:
+            last[process] = max(last[process], number)
+        taken: set[tuple[int, int]] = set()
+        for (process, started, number), (call, parent) in self._found.items():
             call.shift(started - first)
+            if (process, number) in taken:  # a tape is saved with one header for each process
+                last[process] += 1
+                call.number = last[process]
+            taken.add((process, call.number))
             found = None if parent is None else self._found.get(parent)
             if found is not None:
                 call.parent = found[0]
@@ -102,7 +115,8 @@ class _Reader:
                     functions[entry["function"]] = self._function(entry)
                 elif "call" in entry:
                     call, parent = _call(entry, functions[entry["of"]], process)
-                    self._found[process, call.number] = (call, parent, started)
+                    above = None if parent is None else (parent[0], started, parent[1])
+                    self._found[process, started, call.number] = (call, above)
                 elif "left_out" in entry:
                     self.left_out[entry["why"]] += entry["left_out"]
             except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -304,8 +304,9 @@ def test_a_program_that_replaces_itself_is_still_traced(aspecthook: Run, tmp_pat
         "import os, sys, json\njson.dumps(len(sys.argv))\n"
         "if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, 'app.py', 'again'])\n"
     )
-    done = aspecthook("trace", "json:dumps", "--", "app.py")
+    done = aspecthook("trace", "json:dumps", "--jsonl", "calls.jsonl", "--", "app.py")
     assert done.returncode == 0 and "obj=1" in done.stderr and "obj=2" in done.stderr
+    assert [call.shown_arguments()["obj"] for call in read(tmp_path / "calls.jsonl")] == ["1", "2"]
 
 
 # run and list
