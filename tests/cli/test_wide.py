@@ -235,3 +235,15 @@ with Session(engine) as session:
     insert = tape.find("Session.commit").children[0]
     assert "INSERT INTO items" in insert.shown_arguments()["statement"]
     assert "SELECT items.name" in tape.last.shown_arguments()["statement"]
+
+
+@pytest.mark.torch
+def test_each_rank_of_torchrun_is_traced(aspecthook: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("import os\n\ndef step(rank): return rank\n\nstep(int(os.environ['RANK']))\n")
+    words = ("torchrun", "--standalone", "--nproc-per-node", 2, "train.py")
+    done = aspecthook("trace", "__main__:step", "--jsonl", "calls.jsonl", "--", *words)
+    assert done.returncode == 0, done.stderr
+    calls = read(tmp_path / "calls.jsonl").calls("step")
+    assert sorted(call.arguments["rank"] for call in calls) == ["0", "1"]
+    assert len({call.process for call in calls}) == 2
