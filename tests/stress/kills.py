@@ -236,9 +236,17 @@ KILLS = st.one_of(
 
 
 def property_of(library: str, examples: int) -> Callable[[], None]:
+    def load_library() -> None:
+        """Import PyTorch before the forks, which otherwise each take seconds for it."""
+        if library == "torch":
+            import torch
+
+            torch.set_num_threads(1)
+
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(setting=settings_of(library), kills=st.lists(KILLS, min_size=1, max_size=4))
     def killed_runs(setting: Setting, kills: list[Kill]) -> None:
+        load_library()
         with TemporaryDirectory() as folder:
             whole, killed = Path(folder, "whole"), Path(folder, "killed")
             begun = time.monotonic()
@@ -258,7 +266,7 @@ def property_of(library: str, examples: int) -> Callable[[], None]:
 
 CASES = {"numpy": property_of("numpy", 25)}
 if find_spec("torch") is not None:
-    CASES["torch"] = property_of("torch", 12)
+    CASES["torch"] = property_of("torch", 6)
 
 if __name__ == "__main__":
     run(CASES)
