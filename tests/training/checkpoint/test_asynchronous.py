@@ -176,7 +176,7 @@ def test_the_error_of_a_file_is_raised_in_the_run_and_nothing_is_written_after_i
     runner = run_of("numpy", hooks=[hook], work_dir=tmp_path)
     with pytest.raises(TrainingError, match=r"iter_3.safetensors: the disk is full"):
         runner.fit(data(9))
-    assert 4 <= runner.iter <= 6  # noticed soon: at most two files are written at a time
+    assert 3 <= runner.iter <= 6  # noticed in the fourth iteration at the earliest; at most two files are under way
     assert contents(tmp_path).keys() >= {"iter_2.safetensors"}
     assert not any(int(name[5]) > 2 for name in contents(tmp_path))
     assert hook.kept[-1].name == "iter_2.safetensors"
