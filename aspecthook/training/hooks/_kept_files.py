@@ -34,7 +34,7 @@ class KeptFiles:
         """Return the path of a file."""
         return Path(name) if self.folder is None else self.folder / name
 
-    def save(self, run: Run, name: str, undo: Callable[[], None], *, asynchronous: bool) -> None:
+    def save(self, run: Run, name: str, undo: Callable[[], None] = lambda: None, *, asynchronous: bool = False) -> None:
         """Save a checkpoint, and remove the oldest file if there are too many.
 
         If the file cannot be written, `undo` is called; for an asynchronous save that may be later, and so is the
