@@ -46,7 +46,7 @@ class CheckpointHook(Hook):
         filename_template: The names of the files: for `str.format`, called with the number, ``epoch`` and ``iter``.
         save_last: Save when the run ends, unless that checkpoint exists already.
         asynchronous: Training waits only until the state is copied, and a thread writes it. The files are written and
-            removed in the same order, and the run ends when the last one is written. An error is raised after the next
+            removed in the same order, and the run ends when the last one is written. An error is raised after an
             iteration, or at the end of the run. The memory has to hold up to two copies of the state.
 
     Attributes:
@@ -132,8 +132,6 @@ class CheckpointHook(Hook):
 
     def after_train_iter(self, runner: Run) -> None:
         """Save if it is due."""
-        if self.asynchronous:
-            runner.writes.poll()
         if not self.by_epoch and self.every_n_iters(runner, self.interval):
             self._plan(runner, due=True)
 

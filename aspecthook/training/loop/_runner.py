@@ -394,7 +394,8 @@ class Runner(Run):
             path: The file.
             meta: What else to save under ``"meta"``.
             asynchronous: Only copy the state, and let a thread write it: see `finish_saving`. Checkpoints are written
-                in the order of the calls. If two are not written yet, this waits for the first.
+                in the order of the calls. If two are not written yet, this waits for the first. An error is raised
+                after the iteration of the run in which it is noticed, or by `finish_saving`.
         """
         from aspecthook.training.checkpoint._files import path_of
 

@@ -14,18 +14,14 @@ from typing import final
 _MOST = 2  # copies in memory: `CheckpointHook` may save the best checkpoint and the one that is due at the same time
 
 
-def _nothing() -> None: ...
-
-
 @final
 class _Write:
     """A thread that writes a file when the one before it has been written."""
 
-    __slots__ = ("done", "error", "failed", "thread")
+    __slots__ = ("error", "outcomes", "thread")
 
     def __init__(self, write: Callable[[], None], before: _Write | None) -> None:
-        self.done: Callable[[], None] = _nothing
-        self.failed: Callable[[], None] = _nothing
+        self.outcomes: list[tuple[Callable[[], None], Callable[[], None]]] = []  # what to call: once written, or failed
         self.error: BaseException | None = None
         # Not a daemon, so that a program that ends waits for it.
         self.thread = Thread(target=self._run, args=(write, before), name="aspecthook: save a checkpoint")
@@ -52,16 +48,19 @@ class Writes:
     def __init__(self) -> None:
         self._under_way: deque[_Write] = deque()
 
+    def __bool__(self) -> bool:
+        return bool(self._under_way)
+
     def add(self, write: Callable[[], None]) -> None:
         """Call a function that writes a file, in a thread."""
         self._under_way.append(_Write(write, self._under_way[-1] if self._under_way else None))
 
     def then(self, done: Callable[[], None], failed: Callable[[], None]) -> None:
         """Call one of two functions once the newest file has been written, or has failed; in the thread of the run."""
-        if not self._under_way:
+        if self._under_way:
+            self._under_way[-1].outcomes.append((done, failed))
+        else:
             done()
-            return
-        self._under_way[-1].done, self._under_way[-1].failed = done, failed
 
     def poll(self) -> None:
         """Note which files have been written; raise the error of one that could not be."""
@@ -69,10 +68,13 @@ class Writes:
             self._finish()
 
     def make_room(self) -> None:
-        """Wait until another copy may be taken; raise the error of a file that could not be written."""
-        self.poll()
-        while len(self._under_way) >= _MOST:
-            self._finish()
+        """Wait until another copy may be taken.
+
+        It raises no error, which `poll` does: the caller has noted the file that it is about to save, and what is noted
+        is taken back from the newest file to the oldest.
+        """
+        if len(self._under_way) >= _MOST:
+            self._under_way[-_MOST].thread.join()
 
     def wait(self) -> None:
         """Wait until all files have been written, and leave their errors to `finish`."""
@@ -90,9 +92,11 @@ class Writes:
         write.thread.join()
         if write.error is None:
             self._under_way.popleft()
-            write.done()
+            for done, _ in write.outcomes:
+                done()
             return
         self.wait()
         while self._under_way:
-            self._under_way.pop().failed()
+            for _, failed in reversed(self._under_way.pop().outcomes):
+                failed()
         raise write.error

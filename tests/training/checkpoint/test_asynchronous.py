@@ -185,6 +185,39 @@ def test_the_error_of_a_file_is_raised_in_the_run_and_nothing_is_written_after_i
     assert load(hook.kept[-1])["progress"]["iter"] == runner.progress["iter"]
 
 
+def test_what_was_noted_of_later_files_is_taken_back_before_what_was_noted_of_the_failed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Once, the error was raised while the next file was being saved, whose notes, those of the failed one among them,
+    # were then put back last.
+    saving_next = threading.Event()
+
+    class Next(Hook):
+        priority = "LOWEST"
+
+        def before_save_checkpoint(self, runner: Runner) -> None:
+            if runner.progress["iter"] == 4:
+                saving_next.set()
+                for thread in threading.enumerate():
+                    if "checkpoint" in thread.name:
+                        thread.join()
+
+    def third_fails(write: Write, path: Path) -> None:
+        if path.name == "iter_3.safetensors":
+            after(saving_next)(lambda: full(write, path), path)
+        write()
+
+    slowed(monkeypatch, third_fails)
+    hook = CheckpointHook(1, by_epoch=False, max_keep=2, save_best="acc", rule="greater", asynchronous=True)
+    runner = run_of("numpy", hooks=[Score([1.0, 2.0, 3.0, 4.0, 5.0]), hook, Next()], work_dir=tmp_path)
+    with pytest.raises(TrainingError, match=r"iter_3.safetensors: the disk is full"):
+        runner.fit(data(5))
+    assert [path.name for path in hook.kept] == ["iter_1.safetensors", "iter_2.safetensors"]
+    assert (hook.best, hook.best_score) == (tmp_path / "best_acc_iter_3.safetensors", 3.0)
+    assert hook.state_dict()["saved_at"] == 2
+    assert contents(tmp_path).keys() == {"iter_1.safetensors", "iter_2.safetensors", "best_acc_iter_3.safetensors"}
+
+
 def test_the_error_of_the_last_file_is_raised_by_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slowed(monkeypatch, full)
     hook = CheckpointHook(0, save_best="acc", rule="greater", asynchronous=True)
