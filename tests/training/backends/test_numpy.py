@@ -10,7 +10,7 @@ from typing import Any
 import autograd
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from aspecthook.training import TrainingError
@@ -107,7 +107,14 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
     kind, options = loss
     x = rng.normal(size=(size, rows[0][1]))
     y = targets_of(kind, rng, size, rows[-1][2])
+    kinks: list[float] = []
+    for module in their:
+        if isinstance(module, torch.nn.ReLU):
+            module.register_forward_pre_hook(lambda _, given: kinks.append(given[0].abs().min().item()))
     out, their_out = our(x), their(torch.tensor(x))
+    # Where all units before it are dead, a BatchNorm gets equal rows, and returns zeros but for their rounding, whose sign
+    # decides there on the gradient of a ReLU.
+    assume(all(kink > 1e-9 for kink in kinks))
     ours = (mse if kind == "numbers" else cross_entropy)(out, y, **options)
     functions = torch.nn.functional
     theirs = (functions.mse_loss if kind == "numbers" else functions.cross_entropy)(
