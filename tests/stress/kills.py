@@ -7,6 +7,7 @@ step of a save, whether a kill would now find a checkpoint that can be loaded, a
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -31,20 +32,27 @@ from aspecthook.training import (
     CheckpointHook,
     CheckpointLoaderHook,
     CsvLoggerHook,
+    DeadNeuronHook,
     EarlyStoppingHook,
     EMAHook,
+    EvalHook,
     Hook,
     JsonLoggerHook,
     LrUpdaterHook,
     MomentumUpdaterHook,
     NanGuardHook,
     OptimizerHook,
+    ProgressHook,
+    ReportHook,
     Runner,
+    TensorboardLoggerHook,
+    TextLoggerHook,
 )
 from aspecthook.training.checkpoint import _files, _format, load, newest
 from aspecthook.training.data import ArrayDataset, DataLoader
 from aspecthook.training.hooks._kept_files import KeptFiles
-from aspecthook.training.keras import ReduceLROnPlateau
+from aspecthook.training.keras import EarlyStopping, History, ModelCheckpoint, ReduceLROnPlateau
+from aspecthook.training.session import LoggingTensorHook, StepCounterHook, StopAtStepHook, SummarySaverHook
 from tests.stress.cases import run
 from tests.training.kit import data as batches
 from tests.training.kit import run_of
@@ -73,6 +81,7 @@ class Setting:
     by_epoch: bool
     best: bool
     asynchronous: bool
+    others: frozenset[str] = frozenset()  # of `OTHERS`
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,7 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
             asynchronous=setting.asynchronous,
         ),
         OptimizerHook({"max_norm": 2.0}),
-        NanGuardHook(),
+        NanGuardHook("skip"),
         JsonLoggerHook(2, ignore_last=False),
         CsvLoggerHook(3, ignore_last=False),
     ]
@@ -151,7 +160,34 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
         hooks.append(MomentumUpdaterHook(setting.schedule, by_epoch=False, min_momentum=0.5))
     if setting.stops:
         hooks.append(EarlyStoppingHook("val_loss", patience=1, min_delta=0.01))
-    return hooks
+    return [*hooks, *(OTHERS[name](folder) for name in sorted(setting.others))]
+
+
+# The other hooks of the package that have a state, but for those that only measure time, and `CheckpointSaverHook`,
+# which saves whenever a session begins, as in TensorFlow.
+OTHERS: dict[str, Callable[[Path], Any]] = {
+    "evaluation": lambda _: EvalHook(batches(2, seed=6), interval=2, by_epoch=False, save_best="loss", rule="less"),
+    "dead neurons": lambda _: DeadNeuronHook(["3"]),  # of PyTorch alone
+    "report": lambda _: ReportHook(interval=0),
+    "progress": lambda _: ProgressHook(2, file=io.StringIO()),
+    "text": lambda _: TextLoggerHook(2, ignore_last=False),
+    "tensorboard": lambda folder: TensorboardLoggerHook(log_dir=folder / "events"),
+    "keras early stopping": lambda _: EarlyStopping("val_loss", patience=2, restore_best_weights=True),
+    "keras best": lambda folder: ModelCheckpoint(folder / "keras" / "best", monitor="val_loss", save_best_only=True),
+    "keras history": lambda _: History(),
+    "session stop": lambda _: StopAtStepHook(last_step=11),
+    "session log": lambda _: LoggingTensorHook(["loss"], every_n_iter=3),
+    "session counter": lambda folder: StepCounterHook(every_n_steps=3, output_dir=folder / "events"),
+    "session summaries": lambda folder: SummarySaverHook(save_steps=3, output_dir=folder / "events"),
+    "bad losses": lambda _: BadLosses(),
+}
+
+
+class BadLosses(Hook):
+    """Makes the loss of some iterations infinite, which the guard skips."""
+
+    def after_forward(self, iter: int, result: Any) -> Any:
+        return result * float("inf") if iter % 5 == 2 else None
 
 
 def train(setting: Setting, folder: Path, kill: Kill | None) -> None:
@@ -246,9 +282,26 @@ def outcome(folder: Path) -> Any:
         del state["hooks"]["CheckpointHook"][name]
     for name in ("KillIn", "CheckpointLoaderHook"):
         state["hooks"].pop(name, None)
+    for name in TIMES:
+        forget(state["hooks"], *name.split("."))
     files = sorted(path.name for path in folder.glob("*.safetensors"))
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return flat(state), files, rows, (folder / "log.csv").read_text()
+
+
+# What depends on the time that a run takes, or counts the runs that were resumed.
+TIMES = (
+    *(f"{name}.timer.ago" for name in ("LoggingTensorHook", "StepCounterHook", "SummarySaverHook")),
+    "TextLoggerHook.file.sum",
+    *(f"ReportHook.curves.{name}" for name in ("begun", "rows", "seconds", "runs")),
+)
+
+
+def forget(tree: dict[str, Any], name: str, *inside: str) -> None:
+    if inside:
+        forget(tree.get(name, {}), *inside)
+    else:
+        tree.pop(name, None)
 
 
 def flat(tree: Any) -> Any:
@@ -272,6 +325,9 @@ def settings_of(library: str) -> st.SearchStrategy[Setting]:
         by_epoch=st.booleans(),
         best=st.booleans(),
         asynchronous=st.booleans(),
+        others=st.frozensets(
+            st.sampled_from([name for name in OTHERS if library == "torch" or name != "dead neurons"]), max_size=4
+        ),
     )
 
 
@@ -341,7 +397,7 @@ def planted_bugs_are_found() -> None:
                 assert in_child(setting, Path(folder, "run"), None, 0, plant) == 1, plant.__name__
 
 
-CASES = {"numpy": property_of("numpy", 15), "planted": planted_bugs_are_found}
+CASES = {"numpy": property_of("numpy", 12), "planted": planted_bugs_are_found}
 if find_spec("torch") is not None:
     CASES["torch"] = property_of("torch", 6)
 

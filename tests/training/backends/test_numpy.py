@@ -112,8 +112,8 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
         if isinstance(module, torch.nn.ReLU):
             module.register_forward_pre_hook(lambda _, given: kinks.append(given[0].abs().min().item()))
     out, their_out = our(x), their(torch.tensor(x))
-    # Where all units before it are dead, a BatchNorm gets equal rows, and returns zeros but for their rounding, whose sign
-    # decides there on the gradient of a ReLU.
+    # If all units before it are dead, a BatchNorm is given equal rows and returns zeros but for rounding, the sign of
+    # which decides on the gradient of a ReLU.
     assume(all(kink > 1e-9 for kink in kinks))
     ours = (mse if kind == "numbers" else cross_entropy)(out, y, **options)
     functions = torch.nn.functional
