@@ -30,10 +30,9 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.stamp-train ## Run the tour of the library, weave sqlite3, train a classifier
-	$(BIN)/python examples/tour.py
-	$(BIN)/python examples/sql_timing.py
-	$(BIN)/aspecthook train --epochs 8 --work-dir work_dirs/demo --overwrite
+demo: $(VENV)/.stamp-train ## Trace, repair and restore a program, then train a classifier for three epochs
+	$(BIN)/python examples/demo.py
+	$(BIN)/aspecthook train --epochs 3 --work-dir work_dirs/demo --overwrite
 
 test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that a change should not break (minutes)
 	$(BIN)/python -m pytest -m "not (torch or wide or stress)" $(PYTEST_ARGS)
