@@ -25,7 +25,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all planted law lint types imports bench bench-training clean
+.PHONY: help demo test test-all planted law lint types imports docs bench bench-training clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,10 @@ types: $(VENV)/.stamp-dev ## Check the types, the package's and its users'
 imports: $(VENV)/.stamp-dev ## Check that imports run one way
 	$(BIN)/lint-imports
 
+# From scratch each time, since Sphinx warns of a page only when it reads it.
+docs: $(VENV)/.stamp-docs ## Build the documentation as a site: build/docs/index.html
+	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --quiet --doctree-dir build/doctrees docs build/docs
+
 bench: $(VENV)/.stamp-$(BENCH_EXTRA) ## Run the benchmarks (minutes); BENCH_ARGS="--fast chains" for less
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
@@ -87,7 +91,7 @@ $(VENV)/.stamp-venv:
 	"$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
-# .stamp-dev, .stamp-tests, .stamp-bench, .stamp-torch: the package with that extra. The constraints pin PyTorch.
+# .stamp-dev, .stamp-tests, .stamp-docs, .stamp-bench, .stamp-torch: the package with that extra. The constraints pin PyTorch.
 $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml constraints.txt
 	$(PIP) --editable '.[$*]' --constraint constraints.txt
 	@touch $@
