@@ -25,7 +25,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all planted law lint types imports bench bench-training clean
+.PHONY: help demo test test-all planted law lint types imports bench bench-training dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,11 @@ bench: $(VENV)/.stamp-$(BENCH_EXTRA) ## Run the benchmarks (minutes); BENCH_ARGS
 bench-training: ## Time training, ours beside five other trainers; BENCH_ARGS=--fast for less
 	@$(MAKE) --no-print-directory bench VENV=.venv-bench-training BENCH_EXTRA=bench-training \
 	  BENCH_ARGS="training $(BENCH_ARGS)"
+
+dist: $(VENV)/.stamp-dev ## Build the sdist and the wheel into dist/, and check what a package index will show
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean: ## Remove the environments and everything built or cached
 	rm -rf .venv .venv-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
