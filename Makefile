@@ -66,7 +66,7 @@ bench-training: ## Time training, ours beside five other trainers; BENCH_ARGS=--
 	@$(MAKE) --no-print-directory bench VENV=.venv-bench-training BENCH_EXTRA=bench-training \
 	  BENCH_ARGS="training $(BENCH_ARGS)"
 
-dist: $(VENV)/.stamp-dev ## Build the sdist and the wheel into dist/, and check what a package index will show
+dist: $(VENV)/.stamp-dist ## Build the sdist and the wheel into dist/, and check what a package index will show
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
@@ -93,7 +93,7 @@ $(VENV)/.stamp-venv:
 	"$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
-# .stamp-dev, .stamp-tests, .stamp-bench, .stamp-torch: the package with that extra. The constraints pin PyTorch.
+# .stamp-dev, .stamp-tests, .stamp-bench, .stamp-torch and so on: the package with that extra. The constraints pin PyTorch.
 $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml constraints.txt
 	$(PIP) --editable '.[$*]' --constraint constraints.txt
 	@touch $@
