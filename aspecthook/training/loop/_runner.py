@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,6 +185,7 @@ class Runner(Run):
             self.busy = True
             try:
                 self.run()
+                self.finish_saving()
                 self.interrupts.raise_noted()  # of a signal after the last epoch
                 self.remove_interrupted(self.work_dir)
             except BaseException as error:
@@ -384,20 +385,53 @@ class Runner(Run):
     # Checkpoints
 
     @hookable(provides=STATE)
-    def save_checkpoint(self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
-        """Save everything that is needed to resume the run, and return the path. Rank 0 writes."""
+    def save_checkpoint(
+        self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None, *, asynchronous: bool = False
+    ) -> Path:
+        """Save everything that is needed to resume the run, and return the path. Rank 0 writes.
+
+        Args:
+            path: The file.
+            meta: What else to save under ``"meta"``.
+            asynchronous: Only copy the state, and let a thread write it: see `finish_saving`. Checkpoints are written
+                in the order of the calls. If two are not written yet, this waits for the first. An error is raised
+                after the iteration of the run in which it is noticed, or by `finish_saving`.
+        """
         from aspecthook.training.checkpoint._files import path_of
 
-        return self.write_checkpoint(path_of("save_checkpoint", path), self.state_dict(meta))
+        file = path_of("save_checkpoint", path)
+        if not asynchronous:
+            self.writes.wait()
+            return self.write_checkpoint(file, self.state_dict(meta))
+        from ._state import copied_arrays
+
+        self.writes.make_room()
+        state = self.state_dict(meta)
+        return self.write_checkpoint(file, dict(state), copied=copied_arrays(state))
 
     @hookable(provides=STATE)
-    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
-        """Write a checkpoint; a pre hook may change what is written."""
-        from aspecthook.training.checkpoint._format import save
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Set[int] | None = None) -> Path:
+        """Write a checkpoint; a pre hook may change what is written.
+
+        Args:
+            path: The file.
+            checkpoint: The state of the run.
+            copied: For a thread that writes it: the identities of those arrays that are copies already.
+        """
+        from aspecthook.training.checkpoint._format import packed, write_packed
 
         if self.rank == 0:
-            save(path, checkpoint)
+            tree, arrays = packed(checkpoint)
+            if copied is None:
+                write_packed(path, tree, arrays)
+            else:
+                kept = {name: array if id(array) in copied else array.copy() for name, array in arrays.items()}
+                self.writes.add(lambda: write_packed(path, tree, kept))
         return path
+
+    def finish_saving(self) -> None:
+        """Wait until all checkpoints have been written, and raise the error of one that could not be."""
+        self.writes.finish()
 
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
@@ -405,6 +439,7 @@ class Runner(Run):
         from aspecthook.training.checkpoint._files import path_of
         from aspecthook.training.checkpoint._format import load
 
+        self.finish_saving()
         self.restore(load(path_of("load_checkpoint", path)), resume=resume, other_run=other_run)
 
     @hookable(provides=STATE)

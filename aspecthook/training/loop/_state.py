@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
 from ._run import Run
@@ -40,6 +41,15 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
         "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
     }
+
+
+def copied_arrays(state: Mapping[str, Any]) -> set[int]:
+    """Return the identities of the arrays that `state_of` has copied; a hook's may be those that it works with."""
+    found: set[int] = set()
+    map_leaves(
+        lambda leaf: found.add(id(leaf)), [state[name] for name in ("model", "optimizer", "gradients", "random")]
+    )
+    return found
 
 
 def named(run: Run) -> list[tuple[str, Any]]:

@@ -112,6 +112,8 @@ def count_iteration(run: Run) -> bool:
     if run.later:
         call_later(run)
     run.iter, run.step = done.iter, done.step
+    if run.writes:
+        run.writes.poll()
     if done.inner_iter == done.length:
         end_pass(run)
         return True
