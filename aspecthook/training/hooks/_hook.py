@@ -108,6 +108,7 @@ class Hook:
         """Return the stages that this hook is called at, in the order in which a run reaches them.
 
         Example:
+            >>> from aspecthook.training import Hook
             >>> class Announce(Hook):
             ...     def after_train_epoch(self): ...
             ...     def before_run(self): ...

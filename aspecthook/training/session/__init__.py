@@ -22,8 +22,23 @@ from __future__ import annotations
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
 from ._estimator import Estimator, train_and_evaluate
-from ._hooks import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
-from ._monitored import MonitoredTrainingSession
+from ._hooks import (
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanTensorHook,
+    StepCounterHook,
+    StopAtStepHook,
+)
+from ._monitored import (
+    ChiefSessionCreator,
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SingularMonitoredSession,
+    StepContext,
+    WorkerSessionCreator,
+)
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._specs import EvalSpec, RunConfig, TrainSpec
@@ -34,12 +49,15 @@ __all__ = [
     "AbortedError",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
+    "ChiefSessionCreator",
     "Coordinator",
     "Estimator",
     "EvalSpec",
     "FeedFnHook",
     "FinalOpsHook",
+    "GlobalStepWaiterHook",
     "LoggingTensorHook",
+    "MonitoredSession",
     "MonitoredTrainingSession",
     "NanLossDuringTrainingError",
     "NanTensorHook",
@@ -51,10 +69,13 @@ __all__ = [
     "SessionRunContext",
     "SessionRunHook",
     "SessionRunValues",
+    "SingularMonitoredSession",
+    "StepContext",
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
     "TrainSpec",
     "UnavailableError",
+    "WorkerSessionCreator",
     "train_and_evaluate",
 ]
