@@ -22,6 +22,7 @@ from __future__ import annotations
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
 from ._estimator import Estimator, train_and_evaluate
+from ._evaluations import InMemoryEvaluatorHook, stop_if_no_decrease_hook, stop_if_no_increase_hook
 from ._hooks import (
     FeedFnHook,
     FinalOpsHook,
@@ -41,7 +42,7 @@ from ._monitored import (
 )
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
-from ._specs import EvalSpec, RunConfig, TrainSpec
+from ._specs import EstimatorSpec, EvalSpec, ModeKeys, RunConfig, TrainSpec
 from ._summaries import SummarySaverHook
 from ._timers import SecondOrStepTimer
 
@@ -52,11 +53,14 @@ __all__ = [
     "ChiefSessionCreator",
     "Coordinator",
     "Estimator",
+    "EstimatorSpec",
     "EvalSpec",
     "FeedFnHook",
     "FinalOpsHook",
     "GlobalStepWaiterHook",
+    "InMemoryEvaluatorHook",
     "LoggingTensorHook",
+    "ModeKeys",
     "MonitoredSession",
     "MonitoredTrainingSession",
     "NanLossDuringTrainingError",
@@ -77,5 +81,7 @@ __all__ = [
     "TrainSpec",
     "UnavailableError",
     "WorkerSessionCreator",
+    "stop_if_no_decrease_hook",
+    "stop_if_no_increase_hook",
     "train_and_evaluate",
 ]
