@@ -18,6 +18,7 @@ from ._list import CallbackList
 from ._model import Model
 from ._monitor import EarlyStopping, MonitorCallback, ReduceLROnPlateau
 from ._progress import ProgbarLogger
+from ._remote import RemoteMonitor
 from ._simple import History, LambdaCallback, LearningRateScheduler, TerminateOnNaN
 from ._tensorboard import TensorBoard
 
@@ -35,6 +36,7 @@ __all__ = [
     "MonitorCallback",
     "ProgbarLogger",
     "ReduceLROnPlateau",
+    "RemoteMonitor",
     "TensorBoard",
     "TerminateOnNaN",
 ]
