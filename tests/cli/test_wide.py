@@ -57,7 +57,8 @@ def get(url: str) -> tuple[int, bytes]:
             with urlopen(url, timeout=30) as answer:
                 return answer.status, answer.read()
         except HTTPError as error:
-            return error.code, error.read()
+            with error:
+                return error.code, error.read()
         except URLError:  # the worker that will answer has not started yet
             time.sleep(0.05)
     pytest.fail(f"{url} does not answer")
