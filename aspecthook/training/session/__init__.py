@@ -40,6 +40,7 @@ from ._monitored import (
     StepContext,
     WorkerSessionCreator,
 )
+from ._profiler import ProfilerHook
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
 from ._specs import EstimatorSpec, EvalSpec, ModeKeys, RunConfig, TrainSpec
@@ -66,6 +67,7 @@ __all__ = [
     "NanLossDuringTrainingError",
     "NanTensorHook",
     "OutOfRangeError",
+    "ProfilerHook",
     "RunConfig",
     "SecondOrStepTimer",
     "Session",

@@ -62,6 +62,7 @@ def test_rates_without_an_optimizer_are_an_error() -> None:
         ("register_optimizer_hook", {"grad_clip": None}, ("OptimizerHook", 40)),
         ("register_checkpoint_hook", {"interval": 1}, ("CheckpointHook", 50)),
         ("register_timer_hook", {"type": "IterTimerHook"}, ("IterTimerHook", 70)),
+        ("register_profiler_hook", {"start": 5}, ("ProfilerHook", 1)),
         ("register_logger_hooks", {"interval": 5}, ("TextLoggerHook", 90)),
         ("register_custom_hooks", [{"type": "EmptyCacheHook"}], ("EmptyCacheHook", 50)),
     ],
