@@ -11,6 +11,7 @@ other modules are the callbacks themselves.
 
 from __future__ import annotations
 
+from ._averages import SwapEMAWeights
 from ._backup import BackupAndRestore
 from ._callback import Callback
 from ._files import CSVLogger, ModelCheckpoint
@@ -37,6 +38,7 @@ __all__ = [
     "ProgbarLogger",
     "ReduceLROnPlateau",
     "RemoteMonitor",
+    "SwapEMAWeights",
     "TensorBoard",
     "TerminateOnNaN",
 ]
