@@ -92,6 +92,7 @@ class Run:
     val_iter: Any
     predict_iter: Any
     forward: Any
+    backward: Any
     optimizer_step: Any
     save_checkpoint: Any
     load_checkpoint: Any

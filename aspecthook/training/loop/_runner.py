@@ -12,7 +12,7 @@ import random
 from collections.abc import Generator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
@@ -21,10 +21,10 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
 from ._checks import check_loader, check_trains
+from ._classical import Classical
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
-from ._run import Run
 from ._stages import STATE
 from ._steps import (
     batches,
@@ -39,14 +39,10 @@ from ._steps import (
     trained,
 )
 
-if TYPE_CHECKING:
-    from aspecthook.training.schedules._mmcv import Config
-
-
 _INTERRUPTED = "interrupted.ckpt"
 
 
-class Runner(Run):
+class Runner(Classical):
     """The training of a model, with stages on which hooks see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
@@ -129,44 +125,6 @@ class Runner(Run):
         for handle in self._handles[id(hook)].pop(0):
             handle.remove()
 
-    def register_training_hooks(
-        self,
-        lr_config: Config = None,
-        optimizer_config: Config = None,
-        checkpoint_config: Config = None,
-        log_config: Config = None,
-        momentum_config: Config = None,
-        timer_config: Config = "IterTimerHook",
-        custom_hooks: Config = None,
-    ) -> None:
-        """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
-
-        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over the one here.
-
-        Args:
-            lr_config: Of an `LrUpdaterHook`, ``{"policy": "cosine", "min_lr": 0.0}``; priority 10.
-            optimizer_config: Of an `OptimizerHook`, ``{"grad_clip": {"max_norm": 35}}``; priority 40.
-            checkpoint_config: Of a `CheckpointHook`, ``{"interval": 1}``; priority 50.
-            log_config: What loggers share, and which there are: ``{"interval": 50, "hooks": [{"type":
-                "TextLoggerHook"}, "JsonLoggerHook"]}``; priority 90.
-            momentum_config: Of a `MomentumUpdaterHook`; priority 30.
-            timer_config: Of an `IterTimerHook`; priority 70.
-            custom_hooks: A list of others; each has its own priority, which is 50 unless its class says otherwise.
-
-        Raises:
-            ConfigError: A config that cannot be built.
-        """
-        from aspecthook.training.schedules._mmcv import register_training_hooks
-
-        configs = {
-            "lr": lr_config,
-            "momentum": momentum_config,
-            "optimizer": optimizer_config,
-            "checkpoint": checkpoint_config,
-            "timer": timer_config,
-        }
-        register_training_hooks(self, configs, log_config, custom_hooks)
-
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
@@ -238,6 +196,29 @@ class Runner(Run):
         with self._switched("test", loader):
             self.test_loop()
         return dict(self.logs)
+
+    def train(self, loader: Any) -> None:
+        """Train on one pass over the data, for loops of your own: the stages inside `run`, without `run` itself.
+
+        Of a run with ``max_iters``, it ends there.
+        """
+        self.check_idle("train")
+        check_loader(loader, "the data for train")
+        workflow, self.workflow = self.workflow, (("train", 1),)
+        try:
+            self.prepare(loader, None)
+            with self._switched("train", loader):
+                self.running, self.done.due = True, "train"
+                self.done.until = None if self.by_epoch else self.max_iters
+                self.train_epoch()
+                count_epoch(self, "train")
+        finally:
+            self.workflow = workflow
+            self.leave()
+
+    def val(self, loader: Any) -> dict[str, Any]:
+        """Do what `validate` does; the name that mmcv has for it."""
+        return self.validate(loader)
 
     def predict(self, loader: Any) -> list[Any]:
         """Return what the model computes for each batch."""
