@@ -198,7 +198,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(before: str, after: int, tmp
     assert done.returncode == 0, done.stderr
     assert len(ranks) == after
     assert all(rank["weights"] == ranks[0]["weights"] and rank["iter"] == ranks[0]["iter"] for rank in ranks)
-    assert ranks[0]["iter"] == newest + (32 - newest * 4) // (2 * after) + 32 // (2 * after)
+    assert ranks[0]["iter"] == newest - (newest * 4 - 32) // (2 * after) + 32 // (2 * after)
     once = read_in(tmp_path, 2, epoch=0, until=newest) + read_in(tmp_path, after, epoch=0)
     assert sorted(once) == list(range(32))
     assert sorted(read_in(tmp_path, after, epoch=1)) == list(range(32))
