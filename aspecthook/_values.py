@@ -307,3 +307,11 @@ PLAIN = Redaction(None)
 
 # Return the shortened text of a value, whatever its `repr` does.
 shortened = PLAIN.shortener.text
+
+
+def shown_time(seconds: float) -> str:
+    """Return a duration with three digits and its unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"

@@ -5,14 +5,10 @@ They are wrapt's, which imports asyncio; that takes longer than many a program r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-# How a member of a class becomes callable: by binding to the instance, to the class, or not at all. "read" is for those
-# that return a value instead.
-Binding: TypeAlias = Literal["instance", "class", "none", "read"]
 
 _loaded: ModuleType | None = None
 
@@ -29,9 +25,3 @@ def load_proxies() -> None:
 def is_proxy(value: object) -> bool:
     """Whether a value is one of our proxies in the place of a callable."""
     return _loaded is not None and issubclass(type(value), _loaded.Proxy)
-
-
-def bind(descriptor: object, instance: object, owner: type[Any] | None) -> Any:
-    """Return what a member of a class is when it is taken from an instance or the class."""
-    get = getattr(type(descriptor), "__get__", None)
-    return descriptor if get is None else get(descriptor, instance, owner)

@@ -11,7 +11,8 @@ from typing import Any
 
 from aspecthook._core.law.callables import signature_of, type_of
 
-from .proxies import Binding, bind, is_proxy
+from .binding import Binding, bind
+from .proxies import is_proxy
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

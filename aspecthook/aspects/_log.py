@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from aspecthook._core.law.call import Call, Site
-from aspecthook._values import Redact, Redaction, Shortener
+from aspecthook._values import Redact, Redaction, Shortener, shown_time
 
 from ._aspect import AnyHook, Aspect
-from ._logging import AnyLogger, is_enabled, level_number, logger_for, shown_time, traceback_of, write
+from ._logging import AnyLogger, is_enabled, level_number, logger_for, traceback_of, write
 from ._turns import observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

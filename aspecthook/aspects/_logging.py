@@ -48,14 +48,6 @@ def logger_for(name: str, logger: AnyLogger, site: Site) -> AnyLogger:
     return found
 
 
-def shown_time(seconds: float) -> str:
-    """Return a duration as people read it."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
-
-
 def traceback_of(exc: BaseException) -> str:
     """Return the traceback of an exception from where the woven function begins."""
     trace = exc.__traceback__

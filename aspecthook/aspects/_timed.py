@@ -11,9 +11,10 @@ from typing import Any, final
 
 from aspecthook._core.law.call import Call, Site
 from aspecthook._errors import HookLookupError, nearest, plural
+from aspecthook._values import shown_time
 
 from ._aspect import AnyHook, Aspect, number
-from ._logging import AnyLogger, is_enabled, level_number, logger_for, shown_time, write
+from ._logging import AnyLogger, is_enabled, level_number, logger_for, write
 from ._turns import observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks

@@ -98,14 +98,14 @@ class _File:
         name = f"{self._functions.get(call['of'], '?')}({shown})"
         if call["duration"] is None:
             return f"{name} … has not ended"
-        from aspecthook.record._tape import seconds  # the program has started by now, and need not wait for it
+        from aspecthook._values import shown_time  # the program has started by now, and need not wait for it
 
         error = call.get("error")
         if error is not None:
             outcome = f" raised {error['type']}: {error['message']}"
         else:
             outcome = f" -> {call['result']}" if "result" in call else ""
-        return f"{name}{outcome}  {seconds(call['duration'] / 1e9)}"
+        return f"{name}{outcome}  {shown_time(call['duration'] / 1e9)}"
 
 
 def _begin(held: tuple[dict[str, Any], Any]) -> int:

@@ -5,52 +5,46 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from aspecthook._errors import HookOptionError
 
 from ._calls import RecordedCall
-from ._json_lines import entries, write_lines
+from ._json_lines import write_lines
 from ._page import write_page
 from ._timeline import own_times, slices, walk
 
-if TYPE_CHECKING:
-    from ._tape import Tape
+Path: TypeAlias = "str | PathLike[str]"
+Calls: TypeAlias = list[RecordedCall]
+Entries: TypeAlias = Iterable[dict[str, Any]]
 
-Path = str | PathLike[str]
 
-
-def save(tape: Tape, path: Path) -> None:
-    """Write a tape in the format that the suffix of the path names."""
+def save(calls: Calls, entries: Entries, path: Path) -> None:
+    """Write calls in the format that the suffix of the path names; ``entries`` are those of their JSON lines."""
     name = os.fspath(path)
     for suffix, write in _FORMATS.items():
         if name.endswith(suffix):
-            write(tape, path)
+            write(calls, entries, path)
             return
     raise HookOptionError(f"{name}: the format is chosen by the suffix; give one of {', '.join(_FORMATS)}")
 
 
-def _entries(tape: Tape) -> Iterator[dict[str, Any]]:
-    return entries(tape, tape.started, tape.left_out, tape._recorder.headers)
+def _json_lines(_: Calls, entries: Entries, path: Path) -> None:
+    write_lines(entries, path)
 
 
-def _json_lines(tape: Tape, path: Path) -> None:
-    write_lines(_entries(tape), path)
+def _html(_: Calls, entries: Entries, path: Path) -> None:
+    write_page(entries, path)
 
 
-def _html(tape: Tape, path: Path) -> None:
-    write_page(_entries(tape), path)
+def _chrome(calls: Calls, _: Entries, path: Path) -> None:
+    _dump({"displayTimeUnit": "ns", "traceEvents": list(_events(calls))}, path)
 
 
-def _chrome(tape: Tape, path: Path) -> None:
-    _dump({"displayTimeUnit": "ns", "traceEvents": list(_events(tape))}, path)
-
-
-def _events(tape: Tape) -> Iterator[dict[str, Any]]:
+def _events(calls: Calls) -> Iterator[dict[str, Any]]:
     """Yield the events of Chrome's trace format: slices of threads, and for coroutines and generators async slices."""
-    calls = list(tape)
     lanes = slices(calls)
     threads = {lane: number for number, lane in enumerate(lanes, 1)}
     for process in dict.fromkeys(process for process, _ in lanes):
@@ -83,10 +77,10 @@ def _values(call: RecordedCall) -> dict[str, str]:
     return shown
 
 
-def _speedscope(tape: Tape, path: Path) -> None:
+def _speedscope(calls: Calls, _: Entries, path: Path) -> None:
     frames: dict[Any, int] = {}
     profiles: list[dict[str, Any]] = []
-    for (process, thread), rows in slices(tape).items():
+    for (process, thread), rows in slices(calls).items():
         events: list[dict[str, Any]] = []
         for begins, time, row in walk(rows):
             frame = frames.setdefault(row.call.function, len(frames))
@@ -107,9 +101,8 @@ def _speedscope(tape: Tape, path: Path) -> None:
     )
 
 
-def _folded(tape: Tape, path: Path) -> None:
+def _folded(calls: Calls, _: Entries, path: Path) -> None:
     """Write one line for each path of functions, with its own time in microseconds."""
-    calls = list(tape)
     own = own_times(calls)
     stacks: Counter[str] = Counter()
     paths: dict[int, str] = {}
@@ -127,7 +120,7 @@ def _dump(data: object, path: Path) -> None:
         json.dump(data, file)
 
 
-_FORMATS: dict[str, Callable[[Tape, Path], None]] = {
+_FORMATS: dict[str, Callable[[Calls, Entries, Path], None]] = {
     ".jsonl": _json_lines,
     ".speedscope.json": _speedscope,
     ".json": _chrome,

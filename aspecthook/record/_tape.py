@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias, Unpack, cast, final
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, brief, entrance, plural
-from aspecthook._values import Redact, Redaction
+from aspecthook._values import Redact, Redaction, shown_time
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
@@ -188,9 +188,11 @@ class Tape:
         Raises:
             ValueError: The suffix is none of these.
         """
+        from ._json_lines import entries
         from ._saving import save
 
-        save(self, path)
+        calls = list(self)
+        save(calls, entries(calls, self.started, self.left_out, self._recorder.headers), path)
 
     # Showing
 
@@ -313,16 +315,8 @@ def _line(depth: int, call: RecordedCall, *, times: bool) -> str:
     if not times:
         return f"{indent}{call}"
     module = call.function.module
-    duration = "" if call.duration is None else f"  {seconds(call.duration)}"
+    duration = "" if call.duration is None else f"  {shown_time(call.duration)}"
     return f"{indent}{module}{':' if module else ''}{call}{duration}"
-
-
-def seconds(value: float) -> str:
-    """Return a time with three digits and its unit."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e-9:.0f} ns"
 
 
 def _sinks(to: To, recorder: Recorder) -> list[Sink]:

@@ -26,8 +26,11 @@ pytestmark = pytest.mark.wide
 
 
 @contextmanager
-def serving(folder: Path, *words: str, ready: str) -> Iterator[tuple[str, Callable[[], Tape]]]:
-    """Run a server under `aspecthook trace`; yield its address, and what ends it and returns what was recorded."""
+def serving(folder: Path, *words: str, ready: str) -> Iterator[tuple[str, Callable[..., Tape]]]:
+    """Run a server under `aspecthook trace`; yield its address, and what ends it and returns what was recorded.
+
+    It is ended once so many calls of a function were shown: a call may end after its answer has come.
+    """
     said = folder / "said.txt"
     command = [sys.executable, "-m", "aspecthook", "trace", "--jsonl", "calls.jsonl", "--lines", "0", *words]
     with said.open("w") as output:
@@ -35,7 +38,9 @@ def serving(folder: Path, *words: str, ready: str) -> Iterator[tuple[str, Callab
             command, cwd=folder, env=environment({"PYTHONUNBUFFERED": "1"}), stdout=output, stderr=output
         )
 
-    def end() -> Tape:
+    def end(function: str = "", count: int = 0) -> Tape:
+        while said.read_text().count(f"{function}(") < count:
+            time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         process.wait(60)
         return read(folder / "calls.jsonl")
@@ -57,7 +62,8 @@ def get(url: str) -> tuple[int, bytes]:
             with urlopen(url, timeout=30) as answer:
                 return answer.status, answer.read()
         except HTTPError as error:
-            return error.code, error.read()
+            with error:
+                return error.code, error.read()
         except URLError:  # the worker that will answer has not started yet
             time.sleep(0.05)
     pytest.fail(f"{url} does not answer")
@@ -65,10 +71,11 @@ def get(url: str) -> tuple[int, bytes]:
 
 def test_http_server_answers_requests(tmp_path: Path) -> None:
     (tmp_path / "page.txt").write_text("tea")
-    words = ("http.server:SimpleHTTPRequestHandler.*", "--", "-m", "http.server", "0", "--bind", "127.0.0.1")
+    target = "http.server:SimpleHTTPRequestHandler.*"
+    words = ("--lines", "50", target, "--", "-m", "http.server", "0", "--bind", "127.0.0.1")
     with serving(tmp_path, *words, ready=r"http://127.0.0.1:(\d+)") as (url, end):
         answers = [get(f"{url}/{name}") for name in ("page.txt", "none.txt", "page.txt")]
-        tape = end()
+        tape = end("SimpleHTTPRequestHandler.do_GET", 3)
     assert [status for status, _ in answers] == [200, 404, 200] and answers[0][1] == b"tea"
     requests = tape.calls("SimpleHTTPRequestHandler.do_GET")
     assert len(requests) == 3 and len({call.thread for call in requests}) == 3

@@ -16,7 +16,8 @@ import aspecthook
 def jumps_back_uncovered(code: types.CodeType) -> Iterator[str]:
     """Find where an interrupt would leave a `with` block without its end: CPython 3.13 has such places.
 
-    The jump back from a condition to the head of a loop is in no range of the exception table.
+    The jump back from a condition to the head of a loop is in no range of the exception table. (That of an `await` is
+    JUMP_BACKWARD_NO_INTERRUPT, at which no signal handler runs.)
     """
     bytecode = dis.Bytecode(code)
     entries = list(bytecode.exception_entries)  # type: ignore[attr-defined]
@@ -27,7 +28,7 @@ def jumps_back_uncovered(code: types.CodeType) -> Iterator[str]:
             end = max((e.end for e in entries if e.target == target), default=0)
             for inner in instructions[place:]:
                 covered = any(e.start <= inner.offset < e.end for e in entries)
-                if inner.opname.startswith("JUMP_BACKWARD") and inner.offset < end and not covered:
+                if inner.opname == "JUMP_BACKWARD" and inner.offset < end and not covered:
                     yield f"{code.co_qualname}, line {inner.positions and inner.positions.lineno}"
     for const in code.co_consts:
         if isinstance(const, types.CodeType):

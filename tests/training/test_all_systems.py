@@ -101,7 +101,9 @@ def run() -> str:
         with contextlib.redirect_stdout(printed):
             explain(runner.train_iter)
     assert "forward" not in vars(model[2])
-    source = re.sub(r", \w+\.py:\d+", "", printed.getvalue())
+    # Without the rows of the table and the places in files, which change with any line above them.
+    code = "".join(line for line in printed.getvalue().splitlines(keepends=True) if not line.startswith("#  "))
+    source = re.sub(r", \w+\.py:\d+", "", code)
     return "\n".join([*trail, "", source])
 
 
