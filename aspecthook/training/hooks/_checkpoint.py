@@ -302,6 +302,7 @@ class CheckpointLoaderHook(Hook):
         if self._done:
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None
+        file = broadcast(file)  # the ranks may see a network file system at different moments
         if file is None:
             self._start_from_scratch(runner)
         elif self.resume:

@@ -17,7 +17,7 @@ from typing import Any
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
 from aspecthook.training._errors import TrainingError
-from aspecthook.training._ranks import broadcast
+from aspecthook.training._ranks import broadcast, process_group
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
 from ._checks import check_loader, check_trains
@@ -27,6 +27,7 @@ from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
 from ._stages import STATE
 from ._steps import (
+    agree_to_end,
     batches,
     count_epoch,
     count_iteration,
@@ -143,6 +144,7 @@ class Runner(Classical):
             self.busy = True
             try:
                 self.run()
+                agree_to_end(self)
                 self.finish_saving()
                 self.interrupts.raise_noted()  # of a signal after the last epoch
                 self.remove_interrupted(self.work_dir)
@@ -369,7 +371,9 @@ class Runner(Classical):
     def save_checkpoint(
         self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None, *, asynchronous: bool = False
     ) -> Path:
-        """Save everything that is needed to resume the run, and return the path. Rank 0 writes.
+        """Save everything that is needed to resume the run, and return the path.
+
+        Several ranks call it together, since a checkpoint has a state of each, and rank 0 writes it.
 
         Args:
             path: The file.
@@ -470,6 +474,10 @@ class Runner(Classical):
         """Save the run in a folder, if there is one and a signal has ended the run; return what to raise."""
         cause = self.interrupts.came or error
         if folder is None or not isinstance(cause, INTERRUPTS):
+            return cause
+        if process_group() is not None and error is not self.interrupts.came:
+            # The other ranks may be elsewhere, and a checkpoint needs all of them.
+            self.logger.error("interrupted within iteration %d, so the run could not be saved", self.iter + 1)
             return cause
         try:
             from aspecthook.training.checkpoint._files import own_path
