@@ -24,6 +24,10 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 html_theme = "furo"
 html_title = "aspecthook"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+pygments_dark_style = "github-dark"
 if Path(__file__).with_name("logo.svg").exists():
     html_logo = html_favicon = "logo.svg"
 
@@ -34,8 +38,11 @@ myst_heading_anchors = 4
 default_role = "py:obj"
 nitpicky = True
 napoleon_use_ivar = True
-autodoc_default_options = {"member-order": "bysource", "show-inheritance": True}
+autodoc_default_options = {"member-order": "bysource"}
 autodoc_preserve_defaults = True
+# One parameter a line where a signature is longer.
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 # PyTorch takes 200 MB and nothing of it is shown.
 autodoc_mock_imports = ["torch"]
 
