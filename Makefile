@@ -25,15 +25,14 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two pip runs in one environment corrupt each other, and the tests use every core by themselves.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all planted law lint types imports docs bench bench-training clean
+.PHONY: help demo test test-all planted law lint types imports docs bench bench-training dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.stamp-train ## Run the tour of the library, weave sqlite3, train a classifier
-	$(BIN)/python examples/tour.py
-	$(BIN)/python examples/sql_timing.py
-	$(BIN)/aspecthook train --epochs 8 --work-dir work_dirs/demo --overwrite
+demo: $(VENV)/.stamp-train ## Trace, repair and restore a program, then train a classifier for three epochs
+	$(BIN)/python examples/demo.py
+	$(BIN)/aspecthook train --epochs 3 --work-dir work_dirs/demo --overwrite
 
 test: $(VENV)/.stamp-$(EXTRA) ## Run the tests that a change should not break (minutes)
 	$(BIN)/python -m pytest -m "not (torch or wide or stress)" $(PYTEST_ARGS)
@@ -70,6 +69,11 @@ bench-training: ## Time training, ours beside five other trainers; BENCH_ARGS=--
 	@$(MAKE) --no-print-directory bench VENV=.venv-bench-training BENCH_EXTRA=bench-training \
 	  BENCH_ARGS="training $(BENCH_ARGS)"
 
+dist: $(VENV)/.stamp-dist ## Build the sdist and the wheel into dist/, and check what a package index will show
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
 clean: ## Remove the environments and everything built or cached
 	rm -rf .venv .venv-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -92,7 +96,7 @@ $(VENV)/.stamp-venv:
 	"$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
-# .stamp-dev, .stamp-tests, .stamp-docs, .stamp-bench, .stamp-torch: the package with that extra. The constraints pin PyTorch.
+# .stamp-dev, .stamp-tests, .stamp-bench, .stamp-torch and so on: the package with that extra. The constraints pin PyTorch.
 $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml constraints.txt
 	$(PIP) --editable '.[$*]' --constraint constraints.txt
 	@touch $@
