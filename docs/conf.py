@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import FunctionType
@@ -37,7 +38,7 @@ myst_heading_anchors = 4
 # In docstrings, code stands between double backticks, and a name, which may be a public one, between single ones.
 default_role = "py:obj"
 nitpicky = True
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]  # or they are called variables
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_preserve_defaults = True
 # One parameter a line where a signature is longer.
@@ -88,6 +89,11 @@ def keep_annotations(_: Sphinx, function: Any, *__: object) -> None:
     function = getattr(function, "fget", None) or getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function.__no_type_check__ = True
+
+
+def with_links(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
+    """Turn the links of docstrings, which are written for editors in Markdown, into those of Sphinx."""
+    lines[:] = [re.sub(r"\[([^]]+)\]\((https?:[^)]+)\)", r"`\1 <\2>`__", line) for line in lines]
 
 
 def skip(_: Sphinx, __: str, name: str, member: Any, ___: bool, ____: object) -> bool | None:
@@ -152,6 +158,7 @@ def setup(app: Sphinx) -> None:
     """Connect what is above, as Sphinx asks for it."""
     app.connect("autodoc-before-process-signature", keep_annotations)
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-docstring", with_links)
     app.connect("autodoc-process-signature", signature)
     app.add_post_transform(PublicNames)
     app.connect("missing-reference", is_foreign)
