@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import FunctionType
@@ -24,6 +25,10 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 html_theme = "furo"
 html_title = "aspecthook"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+pygments_dark_style = "github-dark"
 if Path(__file__).with_name("logo.svg").exists():
     html_logo = html_favicon = "logo.svg"
 
@@ -33,9 +38,12 @@ myst_heading_anchors = 4
 # In docstrings, code stands between double backticks, and a name, which may be a public one, between single ones.
 default_role = "py:obj"
 nitpicky = True
-napoleon_use_ivar = True
-autodoc_default_options = {"member-order": "bysource", "show-inheritance": True}
+napoleon_custom_sections = [("Attributes", "params_style")]  # or they are called variables
+autodoc_default_options = {"member-order": "bysource"}
 autodoc_preserve_defaults = True
+# One parameter a line where a signature is longer.
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 # PyTorch takes 200 MB and nothing of it is shown.
 autodoc_mock_imports = ["torch"]
 
@@ -81,6 +89,11 @@ def keep_annotations(_: Sphinx, function: Any, *__: object) -> None:
     function = getattr(function, "fget", None) or getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function.__no_type_check__ = True
+
+
+def with_links(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
+    """Turn the links of docstrings, which are written for editors in Markdown, into those of Sphinx."""
+    lines[:] = [re.sub(r"\[([^]]+)\]\((https?:[^)]+)\)", r"`\1 <\2>`__", line) for line in lines]
 
 
 def skip(_: Sphinx, __: str, name: str, member: Any, ___: bool, ____: object) -> bool | None:
@@ -145,6 +158,7 @@ def setup(app: Sphinx) -> None:
     """Connect what is above, as Sphinx asks for it."""
     app.connect("autodoc-before-process-signature", keep_annotations)
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-docstring", with_links)
     app.connect("autodoc-process-signature", signature)
     app.add_post_transform(PublicNames)
     app.connect("missing-reference", is_foreign)

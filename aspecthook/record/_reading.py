@@ -18,7 +18,20 @@ from ._tape import Tape
 
 
 class RecordingError(AspecthookError, ValueError):
-    """A file is not a recording of calls, or is of a version that cannot be read."""
+    """A file is not a recording of calls, or is of a version that cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w+", suffix=".jsonl") as file:
+        ...     print("tea, 2.0", file=file, flush=True)
+        ...     read(file.name)
+        Traceback (most recent call last):
+          ...
+        aspecthook.record.RecordingError: ....jsonl:1 is not JSON: ...
+    """
+
+
+RecordingError.__module__ = "aspecthook.record"  # where users import it, and what tracebacks name
 
 
 def read(*paths: str | PathLike[str]) -> Tape:

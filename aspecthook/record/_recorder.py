@@ -41,7 +41,26 @@ Note: TypeAlias = tuple[Any, ...]
 
 
 class RecordWarning(UserWarning):
-    """A sink has failed, and gets no more calls. The program was not disturbed."""
+    """A sink has failed, and gets no more calls. The program was not disturbed.
+
+    Example:
+        >>> import shlex, warnings
+        >>> from aspecthook.record import record
+        >>> class Full:
+        ...     def write(self, call):
+        ...         raise OSError("no space left")
+        ...
+        ...     def close(self): ...
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     with record("shlex:quote", to=Full()):
+        ...         word = shlex.quote("my file")
+        >>> [warning.category.__name__ for warning in caught]
+        ['RecordWarning']
+    """
+
+
+RecordWarning.__module__ = "aspecthook.record"  # where users import it, and what filters name
 
 
 class Sink(Protocol):
@@ -52,6 +71,23 @@ class Sink(Protocol):
     a coroutine or a generator. ``forked()`` is called in the child of a fork.
 
     They may be called from several threads at once. A sink that raises is dropped, with one warning.
+
+    Example:
+        >>> import shlex
+        >>> from aspecthook.record import record
+        >>> class Names:
+        ...     def __init__(self):
+        ...         self.names = []
+        ...
+        ...     def write(self, call):
+        ...         self.names.append(call.name)
+        ...
+        ...     def close(self): ...
+        >>> names = Names()
+        >>> with record("shlex:quote", to=names):
+        ...     word = shlex.quote("my file")
+        >>> names.names
+        ['quote']
     """
 
     def write(self, call: RecordedCall, /) -> object:

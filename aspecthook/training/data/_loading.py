@@ -21,7 +21,13 @@ Array: TypeAlias = NDArray[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Anything with a length that is indexed by number, such as a list of samples."""
+    """Anything with a length that is indexed by number, such as a list of samples.
+
+    Example:
+        >>> samples: Dataset = [(0.5, 1), (0.7, 0)]
+        >>> len(samples), samples[1]
+        (2, (0.7, 0))
+    """
 
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> Any: ...

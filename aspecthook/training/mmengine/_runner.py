@@ -71,6 +71,12 @@ class MMRunner:
 
     Args:
         ours: The runner.
+
+    Example:
+        >>> from aspecthook.training import Runner
+        >>> theirs = MMRunner(Runner(abs, max_epochs=3))
+        >>> theirs.max_epochs, theirs.train_loop.max_epochs
+        (3, 3)
     """
 
     def __init__(self, ours: Run) -> None:
