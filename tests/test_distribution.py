@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
 from importlib import metadata
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+import aspecthook
 from tests.docs.page import blocks
 
 pytest.importorskip("build")
@@ -114,6 +116,15 @@ def test_the_wheel_has_the_package_its_data_and_the_pytest_plugin_alone(wheel: P
     # An eighth of a megabyte of data is what the package may bring: the digits that `aspecthook train` learns offline.
     data = {path: path.stat().st_size for path in (ROOT / "aspecthook").rglob("*") if path.suffix in (".gz", ".html")}
     assert sum(data.values()) < 2**17
+
+
+def test_the_files_of_the_project_agree_on_its_version_and_address() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    source = project["urls"]["Source"]
+    assert f"\nversion: {project['version']}\n" in citation and aspecthook.__version__ == project["version"]
+    assert f"\nrepository-code: {source}\n" in citation and f"`{source}`" in (ROOT / "CONTRIBUTING.md").read_text()
+    assert [url for url in project["urls"].values() if not url.startswith(source)] == []
 
 
 CORE = """
