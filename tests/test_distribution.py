@@ -85,7 +85,7 @@ def environment(wheel: Path, extra: str, folder: Path) -> Path:
     for name in required(wheel, extra):
         distribution = metadata.distribution(name)
         for file in distribution.files or ():
-            if ".." not in file.parts and "__pycache__" not in file.parts:
+            if ".." not in file.parts:
                 copy = Path(where.stdout.strip(), file)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.symlink_to(Path(str(distribution.locate_file(file))).resolve())
