@@ -14,6 +14,7 @@ import tarfile
 import tomllib
 import zipfile
 from email import message_from_bytes
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> Path:
     (found,) = built.glob("*.whl")
@@ -55,9 +62,7 @@ def wheel(built: Path) -> Path:
 
 def required(wheel: Path, extra: str) -> set[str]:
     """Return the names of the distributions that the wheel requires here, with those that they require in turn."""
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
-        rows = message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
+    rows = metadata_of(wheel).get_all("Requires-Dist", [])
     found = set[tuple[str, str]]()
     wanted = [(row, extra) for row in rows]
     while wanted:
@@ -104,6 +109,14 @@ def test_the_sdist_has_what_is_in_the_repository(built: Path) -> None:
     assert "PKG-INFO" in packed
 
 
+def test_what_a_package_index_shows_has_links_that_lead_somewhere_from_there(wheel: Path) -> None:
+    text = str(metadata_of(wheel).get_payload())
+    assert text.startswith("# aspecthook\n")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert any("/raw/main/docs/" in link for link in links) and any("/blob/main/docs/" in link for link in links)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
 def test_the_wheel_has_the_package_its_data_and_the_pytest_plugin_alone(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {one for one in archive.namelist() if ".dist-info/" not in one}
@@ -124,6 +137,9 @@ def test_the_files_of_the_project_agree_on_its_version_and_address() -> None:
     source = project["urls"]["Source"]
     assert f"\nversion: {project['version']}\n" in citation and aspecthook.__version__ == project["version"]
     assert f"\nrepository-code: {source}\n" in citation and f"`{source}`" in (ROOT / "CONTRIBUTING.md").read_text()
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        found = re.findall(r"https://github\.com/[\w-]+/aspecthook\b", (ROOT / name).read_text())
+        assert {*found} <= {source}
     assert [url for url in project["urls"].values() if not url.startswith(source)] == []
 
 
