@@ -223,6 +223,27 @@ from pathlib import Path
 
 assert [one.name for one in Path("run/tf_logs").iterdir()]
 """,
+    "remote": """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+from aspecthook.training.keras import RemoteMonitor
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_): ...
+
+bodies = []
+with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    Thread(target=server.handle_request).start()
+    monitor = RemoteMonitor(f"http://127.0.0.1:{server.server_port}", send_as_json=True)
+    monitor.on_epoch_end(1, {"loss": 0.5})
+assert b"0.5" in bodies[0]
+""",
     "trace": "from aspecthook.cli import main; assert main(['doctor']) == 0",
     "otel": """
 import shlex
@@ -273,6 +294,14 @@ with weave(model, "0", post=lambda result: result * 0):
 }
 
 COMMANDS = {"train": ("train", "--epochs", "1"), "trace": ("trace", "shlex:quote", "--", "program.py")}
+
+
+# The extras that are for those who work on the package itself.
+OWN = {"bench", "bench-training", "dev", "dist", "docs", "tests"}
+
+
+def test_every_extra_is_tested_alone(wheel: Path) -> None:
+    assert {"", *metadata_of(wheel).get_all("Provides-Extra", [])} - OWN == PROGRAMS.keys()
 
 
 @pytest.mark.parametrize("extra", PROGRAMS, ids=lambda extra: extra or "core")

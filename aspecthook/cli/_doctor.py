@@ -19,6 +19,7 @@ _EXTRAS = {
     "testing": "the test kit",
     "train": "the training runner",
     "tensorboard": "TensorBoard",
+    "remote": "RemoteMonitor",
     "torch": "PyTorch",
 }
 
