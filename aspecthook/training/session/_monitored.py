@@ -90,7 +90,7 @@ class MonitoredTrainingSession:
         stop_grace_period_secs: float = 120.0,
         **options: Any,
     ) -> None:
-        self.runner = _runner_of(runner, options)
+        self.runner: Runner = _runner_of(runner, options)
         self._folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._state = session_state(self.runner)
         self._registered: list[Any] = []
