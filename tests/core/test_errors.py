@@ -24,6 +24,8 @@ from aspecthook import (
     HookSignatureError,
     HookTypeError,
     MountError,
+    Return,
+    WeaveError,
     event,
     hookable,
     hooks,
@@ -659,3 +661,23 @@ def test_no_name_of_a_woven_function_reaches_a_message_unprintably(monkeypatch: 
     with weave("ahw_hostile:*", pre=lambda x: None) as woven:
         texts = [repr(woven), *[repr(mount) for mount in woven.mounts], *[mount.name for mount in woven.mounts]]
     assert texts and all(text.isprintable() for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (5, "give a function$"),
+        (KeyError("a"), "give a function, or the type KeyError for an exception hook of that type$"),
+        (Args(qty=1), "give the function that answers it, without calling it$"),
+        (Return(1), "give the function that answers it, without calling it$"),
+    ],
+)
+def test_what_is_not_callable_is_refused_as_a_hook(given: Any, advice: str) -> None:
+    @hookable
+    def price(qty: int) -> int:
+        return qty
+
+    with pytest.raises(HookTypeError, match=advice):
+        hooks(price).add("exception", given)
+    with pytest.raises(WeaveError, match=advice):
+        weave(price, exception=given)

@@ -15,6 +15,7 @@ from types import FunctionType
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 from aspecthook._hints import Any, NamedTuple, Protocol, Self, final
 
+from .answers import Args, Return
 from .asks import Asker, Asks, check_flavour, plain_asks, resolve
 from .call import Site
 from .callables import CODE, code_of, flavour_of, identity, name_of, unwrap, who_is
@@ -139,6 +140,15 @@ class Owner(Protocol):
         ...
 
 
+def instead_of(value: object) -> str:
+    """Return what to give as a hook in place of a value that is not callable."""
+    if isinstance(value, BaseException):
+        return f"a function, or the type {type(value).__name__} for an exception hook of that type"
+    if type(value) in (Args, Return):
+        return "the function that answers it, without calling it"
+    return "a function"
+
+
 @final
 class Hook(Handle):
     """One callable on one mount point: what iterating `hooks(f)` yields, and the handle to remove it by.
@@ -211,8 +221,8 @@ class Hook(Handle):
         site, unbound = mount.site(), mount.unbinds()
         if not callable(function):
             raise HookTypeError(
-                f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; give a "
-                "function"
+                f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; "
+                f"give {instead_of(function)}"
             )
         self.kind: Kind = kind
         emission = site.signature.emission
