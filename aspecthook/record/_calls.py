@@ -19,17 +19,19 @@ class Function:
     __slots__ = ("extra", "file", "label", "left_out", "line", "name", "site")
 
     def __init__(self, label: str, file: str | None = None, line: int | None = None, site: Site | None = None) -> None:
-        self.label = label
-        self.name = label.partition(":")[2].rpartition("<locals>.")[2] or label
-        self.file = file
-        self.line = line
-        self.site = site
+        self.label: str = label
+        self.name: str = label.partition(":")[2].rpartition("<locals>.")[2] or label
+        self.file: str | None = file
+        self.line: int | None = line
+        self.site: Site | None = site
         # Stands for its calls that are left out.
-        self.left_out = RecordedCall(self, 0.0)
+        self.left_out: RecordedCall = RecordedCall(self, 0.0)
         self.left_out.kept = False
         # The name of its ``**kwargs``.
         signature = None if site is None else site.signature
-        self.extra = None if signature is None or signature.varkw is None else signature.names[signature.varkw]
+        self.extra: str | None = (
+            None if signature is None or signature.varkw is None else signature.names[signature.varkw]
+        )
 
     @property
     def module(self) -> str:
@@ -122,11 +124,11 @@ class RecordedCall:
         raw: tuple[tuple[Any, ...], dict[str, Any] | None] | None = None,
         redaction: Redaction | None = None,
     ) -> None:
-        self.function = function
-        self.number = 0
-        self.begin = begin
+        self.function: Function = function
+        self.number: int = 0
+        self.begin: float = begin
         # Whether its arguments and its result were recorded.
-        self.has_values = raw is not None
+        self.has_values: bool = raw is not None
         self._raw = raw
         self._redaction = redaction
         self._arguments: dict[str, Any] | None = None
@@ -136,12 +138,12 @@ class RecordedCall:
         self.parent: RecordedCall | None = None
         # Most calls have neither children nor turns.
         self.children: Sequence[RecordedCall] = ()
-        self.thread = ""
+        self.thread: str = ""
         self.task: str | None = None
-        self.process = 0
+        self.process: int = 0
         self.turns: Sequence[tuple[float, float]] = ()
         # Whether the call is on the tape; else a limit has left it out, and all that it calls.
-        self.kept = True
+        self.kept: bool = True
         # The recorder's own: what runs now, when its turn began, and what ran in this context before.
         self._recorder: object = None
         self._entered: float | None = None

@@ -83,6 +83,15 @@ class Runner(Classical):
 
     __slots__ = ()
 
+    # What is assigned here and annotated in `Run`: of an inferred type, type checkers may make different things.
+    batch: Any
+    busy: bool
+    identity: str
+    outputs: Any
+    predictions: list[Any]
+    running: bool
+    workflow: tuple[tuple[str, int], ...]
+
     # Hooks
 
     def register_hook(self, hook: Any, priority: int | str | None = None) -> Any:

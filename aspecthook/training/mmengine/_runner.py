@@ -81,8 +81,10 @@ class MMRunner:
 
     def __init__(self, ours: Run) -> None:
         self.ours = ours
-        self.train_loop, self.val_loop, self.test_loop = (Loop(self, mode) for mode in ("train", "val", "test"))
-        self.optim_wrapper = OptimWrapper(ours)
+        self.train_loop: Loop = Loop(self, "train")
+        self.val_loop: Loop = Loop(self, "val")
+        self.test_loop: Loop = Loop(self, "test")
+        self.optim_wrapper: OptimWrapper = OptimWrapper(ours)
         self.param_schedulers: list[Any] = []  # schedules are hooks here
         self.checkpoint: dict[str, Any] = {}
 

@@ -75,9 +75,9 @@ class Estimator:
         params: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.model_dir = None if model_dir is None else Path(model_dir)
-        self.config = config if config is not None else RunConfig()
-        self.params = dict(params or {})
+        self.model_dir: Path | None = None if model_dir is None else Path(model_dir)
+        self.config: RunConfig = config if config is not None else RunConfig()
+        self.params: dict[str, Any] = dict(params or {})
         self._make: Callable[..., Any] | None = None
         self._runner: Runner | None = None
         self._spec: EstimatorSpec | None = None
