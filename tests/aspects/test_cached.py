@@ -106,7 +106,9 @@ def test_a_key_that_names_no_argument_is_refused_when_it_is_woven() -> None:
     def rate(currency: str) -> float:
         return 1.0
 
-    with pytest.raises(HookOptionError, match="key='curency', and there is no such argument: currency; did you mean"):
+    with pytest.raises(
+        HookOptionError, match="cached has key='curency', and there is no such argument: currency; did you mean"
+    ):
         weave(rate, aspect=cached(key="curency"))
 
 

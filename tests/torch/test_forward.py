@@ -457,13 +457,19 @@ def test_importing_the_library_does_not_import_torch() -> None:
         (Net, 3, {"post": print}, WeaveError, "3 names no modules"),
         (Deep, "blocks", {"post": print}, WeaveError, "blocks (ModuleList) cannot be woven: it has no forward"),
         (Net, None, {}, WeaveError, "no hooks are given"),
-        (Net, "first", {}, WeaveError, "no hooks are given"),
+        (Net, "first", {}, WeaveError, "of type Net; name them, as in weave(target, post=hook)"),
         (Net, None, {"backward": 3}, WeaveError, "backward=3 is not callable"),
         (Net, None, {"backward": {ValueError: print}}, WeaveError, "backward= takes a hook or a list of hooks"),
         (Net, None, {"bakward": print}, WeaveError, "did you mean 'backward'?"),
         (Net, None, {"post": lambda inptu: None}, HookSignatureError, "Net offers self, x, scale, module, name"),
         (Net, "*", {"post": lambda x: None}, HookSignatureError, "first (Linear) offers self, input, module, name"),
-        (Net, "*", {"where": lambda module: False, "post": print}, WeaveError, "`where` refuses all 2"),
+        (
+            Net,
+            "*",
+            {"where": lambda module: False, "post": print},
+            WeaveError,
+            "`where` refuses all 2 of what it chooses",
+        ),
     ],
 )
 def test_refused_and_nothing_is_woven(
