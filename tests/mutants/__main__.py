@@ -72,12 +72,13 @@ class Worker:
 
     @classmethod
     def measure(cls, path: str) -> Measured:
-        """Return which lines the tests of a file run; they must pass."""
+        """Return which lines the tests of a file run."""
         name = path.replace("/", "-")
         report, data = cls.copy / f"{name}.xml", cls.copy / f"{name}.data"
-        status, said = run(cls.copy, [path], 3600, f"--junitxml={report}", measured=data)
-        if status not in (0, 5):
-            raise RuntimeError(f"{path} fails without a mutant:\n{said}")
+        # A few fail while they are measured: they look at what their process imports, or count what stays in memory.
+        status, said = run(cls.copy, [path], 3600, "--maxfail=0", f"--junitxml={report}", measured=data)
+        if status not in (0, 1, 5):
+            raise RuntimeError(f"{path} cannot be measured:\n{said}")
         return read(path, cls.copy, sorted(cls.copy.glob(f"{data.name}.*")), report)
 
     @classmethod
