@@ -316,9 +316,8 @@ class Hook(Handle):
         flavour = flavour_of(when)
         awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
         if flavour != "plain" and (flavour != "async" or asker.site.signature.style not in awaiting):
-            raise HookTypeError(
-                f"{asker.who} is {flavour}, so its answer would always be true; make it a plain function"
-            )
+            shown = "async" if flavour == "async" else f"{article(flavour)} {flavour}"
+            raise HookTypeError(f"{asker.who} is {shown}, so its answer would always be true; make it a plain function")
         self.when_awaits = flavour == "async"
 
     def _hold_weakly(self, who: Who) -> None:
