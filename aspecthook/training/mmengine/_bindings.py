@@ -47,7 +47,7 @@ def bindings(hook: object, run: Run) -> list[Binding]:
 
 def _check(hook: Any) -> None:
     """Refuse what cannot work on our runner."""
-    own: type[Any] = type(hook)
+    own: Any = hook.__class__
     kinds = {kind.__name__ for kind in own.__mro__ if kind.__module__.startswith("mmengine.hooks.")}
     who = f"the mmengine hook {own.__name__}"
     for kind, why in _REFUSED.items():
