@@ -95,6 +95,8 @@ class Run:
     backward: Any
     optimizer_step: Any
     save_checkpoint: Any
+    write_checkpoint: Any
+    state_dict: Any
     load_checkpoint: Any
     restore: Any
     take_folder: Any
