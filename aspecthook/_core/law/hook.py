@@ -367,6 +367,7 @@ class Hook(Handle):
                 self.when_asks,
                 self.when_awaits,
                 self.guard is not None,
+                self.skips is not None,
                 self.isolate,
                 self.leaves,
                 self.ref is not None,
@@ -427,6 +428,12 @@ class Hook(Handle):
     def leaves(self) -> bool:
         """Whether the end of each run is recorded, because the hook is not reentrant."""
         return self.guard is not None and not self.guard.reentrant
+
+    @property
+    def skips(self) -> Iterator[object] | None:
+        """What says of each call whether the hook skips it, if `every` is all that it counts."""
+        guard = self.guard
+        return guard.skips if guard is not None and guard.times is None and guard.reentrant else None
 
     @property
     def proceeds(self) -> bool:
