@@ -7,8 +7,7 @@ format on disk, which `_reading` reads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aspecthook._hints import TYPE_CHECKING
 from aspecthook._lazy import lazy
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
 
 from aspecthook._core.law.call import Site
+from aspecthook._hints import Any, final
 from aspecthook._values import PLAIN, Redaction, Shortener, Shown
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.

@@ -14,7 +14,8 @@ from itertools import count
 from os import PathLike
 from pathlib import Path
 from time import time
-from typing import Any, final
+
+from aspecthook._hints import Any, final
 
 from ._calls import Function, RecordedCall
 

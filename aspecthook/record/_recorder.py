@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import count
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import warn
+from aspecthook._hints import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
