@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
 from reprlib import Repr
-from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import HookOptionError, brief, printable
+from aspecthook._hints import Any, TypeAlias, cast, final
 
 Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
 
