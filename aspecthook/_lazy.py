@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 
 from ._hints import Any
 
+# Libraries that modules import as they are loaded, and the extras that bring them.
+_EXTRAS = {"hypothesis": "testing", "torch": "torch"}
+
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` (PEP 562) of a package whose names are written in other modules.
@@ -22,7 +25,15 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         # Imported here, since most programs never need it.
         from importlib import import_module
 
-        found = getattr(import_module(f"{package}.{homes[name]}"), name)
+        try:
+            module = import_module(f"{package}.{homes[name]}")
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in _EXTRAS:
+                raise
+            text = f"{package}.{name} needs {missing}; pip install 'aspecthook[{_EXTRAS[missing]}]'"
+            raise ModuleNotFoundError(text, name=error.name) from None
+        found = getattr(module, name)
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
         return found
 

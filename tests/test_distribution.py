@@ -11,14 +11,17 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+import aspecthook
 from tests.docs.page import blocks
 
 pytest.importorskip("build")
@@ -45,6 +48,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> Path:
     (found,) = built.glob("*.whl")
@@ -53,9 +62,7 @@ def wheel(built: Path) -> Path:
 
 def required(wheel: Path, extra: str) -> set[str]:
     """Return the names of the distributions that the wheel requires here, with those that they require in turn."""
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
-        rows = message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
+    rows = metadata_of(wheel).get_all("Requires-Dist", [])
     found = set[tuple[str, str]]()
     wanted = [(row, extra) for row in rows]
     while wanted:
@@ -83,7 +90,7 @@ def environment(wheel: Path, extra: str, folder: Path) -> Path:
     for name in required(wheel, extra):
         distribution = metadata.distribution(name)
         for file in distribution.files or ():
-            if ".." not in file.parts and "__pycache__" not in file.parts:
+            if ".." not in file.parts:
                 copy = Path(where.stdout.strip(), file)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.symlink_to(Path(str(distribution.locate_file(file))).resolve())
@@ -102,6 +109,14 @@ def test_the_sdist_has_what_is_in_the_repository(built: Path) -> None:
     assert "PKG-INFO" in packed
 
 
+def test_what_a_package_index_shows_has_links_that_lead_somewhere_from_there(wheel: Path) -> None:
+    text = str(metadata_of(wheel).get_payload())
+    assert text.startswith("# aspecthook\n")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert any("/raw/main/docs/" in link for link in links) and any("/blob/main/docs/" in link for link in links)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
 def test_the_wheel_has_the_package_its_data_and_the_pytest_plugin_alone(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {one for one in archive.namelist() if ".dist-info/" not in one}
@@ -114,6 +129,18 @@ def test_the_wheel_has_the_package_its_data_and_the_pytest_plugin_alone(wheel: P
     # An eighth of a megabyte of data is what the package may bring: the digits that `aspecthook train` learns offline.
     data = {path: path.stat().st_size for path in (ROOT / "aspecthook").rglob("*") if path.suffix in (".gz", ".html")}
     assert sum(data.values()) < 2**17
+
+
+def test_the_files_of_the_project_agree_on_its_version_and_address() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    source = project["urls"]["Source"]
+    assert f"\nversion: {project['version']}\n" in citation and aspecthook.__version__ == project["version"]
+    assert f"\nrepository-code: {source}\n" in citation and f"`{source}`" in (ROOT / "CONTRIBUTING.md").read_text()
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        found = re.findall(r"https://github\.com/[\w-]+/aspecthook\b", (ROOT / name).read_text())
+        assert {*found} <= {source}
+    assert [url for url in project["urls"].values() if not url.startswith(source)] == []
 
 
 CORE = """
@@ -196,6 +223,27 @@ from pathlib import Path
 
 assert [one.name for one in Path("run/tf_logs").iterdir()]
 """,
+    "remote": """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+from aspecthook.training.keras import RemoteMonitor
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_): ...
+
+bodies = []
+with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    Thread(target=server.handle_request).start()
+    monitor = RemoteMonitor(f"http://127.0.0.1:{server.server_port}", send_as_json=True)
+    monitor.on_epoch_end(1, {"loss": 0.5})
+assert b"0.5" in bodies[0]
+""",
     "trace": "from aspecthook.cli import main; assert main(['doctor']) == 0",
     "otel": """
 import shlex
@@ -246,6 +294,14 @@ with weave(model, "0", post=lambda result: result * 0):
 }
 
 COMMANDS = {"train": ("train", "--epochs", "1"), "trace": ("trace", "shlex:quote", "--", "program.py")}
+
+
+# The extras that are for those who work on the package itself.
+OWN = {"bench", "bench-training", "dev", "dist", "docs", "tests"}
+
+
+def test_every_extra_is_tested_alone(wheel: Path) -> None:
+    assert {"", *metadata_of(wheel).get_all("Provides-Extra", [])} - OWN == PROGRAMS.keys()
 
 
 @pytest.mark.parametrize("extra", PROGRAMS, ids=lambda extra: extra or "core")

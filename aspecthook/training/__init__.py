@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._errors import TrainingError
     from .hooks._activations import ActivationHistogramHook, DeadNeuronHook
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
+    from .hooks._device import EmptyCacheHook, SyncBuffersHook
     from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
     from .hooks._evaluation import DistEvalHook, EvalHook
@@ -44,6 +45,7 @@ __all__ = [
     "DistSamplerSeedHook",
     "EMAHook",
     "EarlyStoppingHook",
+    "EmptyCacheHook",
     "EvalHook",
     "Hook",
     "IterTimerHook",
@@ -59,6 +61,7 @@ __all__ = [
     "ProgressHook",
     "ReportHook",
     "Runner",
+    "SyncBuffersHook",
     "TensorboardLoggerHook",
     "TextLoggerHook",
     "TrainingError",
@@ -70,6 +73,7 @@ __getattr__ = lazy(
     {
         **dict.fromkeys(("ActivationHistogramHook", "DeadNeuronHook"), "hooks._activations"),
         **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "hooks._checkpoint"),
+        **dict.fromkeys(("EmptyCacheHook", "SyncBuffersHook"), "hooks._device"),
         **dict.fromkeys(("DistEvalHook", "EvalHook"), "hooks._evaluation"),
         **dict.fromkeys(("NanGuardHook", "NanLossError"), "hooks._nan"),
         **dict.fromkeys(("AmpOptimizerHook", "OptimizerHook"), "hooks._optimizer"),

@@ -6,16 +6,23 @@ import importlib
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-MODULES = ("threads", "forks", "interrupts", "finalizers")
+MODULES = ["threads", "forks", "interrupts", "finalizers"]
+if all(map(find_spec, ("numpy", "autograd", "safetensors"))):  # the extra `train`
+    MODULES.append("kills")
+UNIX = ("forks", "interrupts", "kills")
 CASES = [
     pytest.param(
         name,
         case,
-        marks=pytest.mark.skipif(name in ("forks", "interrupts") and not hasattr(os, "fork"), reason="needs Unix"),
+        marks=[
+            pytest.mark.skipif(name in UNIX and not hasattr(os, "fork"), reason="needs Unix"),
+            *([pytest.mark.torch] if case == "torch" else []),
+        ],
     )
     for name in MODULES
     for case in importlib.import_module(f"tests.stress.{name}").CASES

@@ -62,7 +62,9 @@ class Backend(ABC):
         check_arrays(type(model).__name__, {name: np.shape(tensor) for name, tensor in tensors.items()}, arrays)
         check_kinds(type(model).__name__, tensors, arrays)
         for prefix, part in self.parts(model).items():
-            part.load_state_dict({name: self.to_tensor(arrays[prefix + name]) for name in part.state_dict()})
+            part.load_state_dict(
+                {name: self.to_tensor(arrays[prefix + name], value) for name, value in part.state_dict().items()}
+            )
 
     def tensors(self, model: Any) -> dict[str, Any]:
         """Return the parameters and the buffers themselves, as a state dict has them."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._position import ResumableLoader
+from ._position import ResumableLoader, share_of
 
 Array: TypeAlias = NDArray[Any]
 
@@ -89,8 +89,8 @@ class Sampler:
         length: The number of samples.
         shuffle: Read in a different order in each epoch.
         seed: Determines the orders.
-        rank: The number of this process.
-        world_size: The number of processes that share the samples.
+        rank: The number of this process; under torchrun its own unless given.
+        world_size: The number of processes that share the samples; all that torchrun has started unless given.
         drop_last: Leave samples out instead of repeating some.
 
     Attributes:
@@ -107,10 +107,11 @@ class Sampler:
         *,
         shuffle: bool = False,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         drop_last: bool = False,
     ) -> None:
+        rank, world_size = share_of("Sampler", rank, world_size)
         if not 0 <= rank < world_size:
             raise TrainingError(
                 f"Sampler(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
@@ -151,8 +152,9 @@ class DataLoader(ResumableLoader):
         seed: Determines the orders.
         drop_last: Leave out the last batch if it is smaller.
         collate: Makes a batch of a list of samples; unless given, `collated`.
-        rank: The number of this process, if several share the samples.
-        world_size: The number of processes that share the samples.
+        rank: The number of this process, if several share the samples; under torchrun its own unless given.
+        world_size: The number of processes that share the samples; all that torchrun has started unless given. Give
+            ``rank=0, world_size=1`` if each process is to read all samples.
 
     Raises:
         TrainingError: The data set has no length or no indexing, or the batch size is not a number from 1 up.
@@ -177,10 +179,11 @@ class DataLoader(ResumableLoader):
         drop_last: bool = False,
         collate: Callable[[list[Any]], Any] | None = None,
         *,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
     ) -> None:
         super().__init__()
+        rank, world_size = share_of("DataLoader", rank, world_size)
         size: Any = batch_size
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise TrainingError(f"DataLoader(batch_size={brief(batch_size)}): give a whole number from 1 up")

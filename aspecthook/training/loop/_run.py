@@ -21,6 +21,7 @@ from aspecthook.training._ranks import rank_and_world_size
 from ._checks import check_parts, positive, seed_of, workflow_of
 from ._interrupts import Interrupts
 from ._reading import Reading
+from ._writes import Writes
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
@@ -64,7 +65,7 @@ class Progress:
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
 hooks identity inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer
-outputs predictions rank reading resumed running seed step stopping work_dir workflow world_size
+outputs predictions rank reading resumed running seed step stopping work_dir workflow world_size writes
 """
 
 
@@ -91,6 +92,7 @@ class Run:
     val_iter: Any
     predict_iter: Any
     forward: Any
+    backward: Any
     optimizer_step: Any
     save_checkpoint: Any
     load_checkpoint: Any
@@ -164,6 +166,7 @@ class Run:
         self.work_dir = Path(work_dir) if work_dir is not None else None
         self.logger = logging.getLogger("aspecthook.training") if logger is None else logger
         self.rank, self.world_size = rank_and_world_size()
+        self.writes = Writes()
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -185,6 +188,10 @@ class Run:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
         self.busy = self.running = False
         self.later.clear()
+        try:
+            self.writes.finish()
+        except Exception:  # logged, since the caller gets the error that has ended the run
+            self.logger.exception("a checkpoint could not be saved in the background")
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""

@@ -11,16 +11,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import all_gather
+from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
 from ._run import Run
-from ._schema import check_state
+from ._schema import check_state, generators_of
 
 _CHANGED = ("epoch", "iter", "step", "inner_iter", "resumed", "logs", "identity")  # by `_resume`, of the run itself
 
 
 def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the state of a run."""
+    """Return the state of a run; several ranks call it together."""
+    generators = all_gather(run.backend.rng_state())
     return {
         "meta": {
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -36,10 +39,20 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
-        "random": run.backend.rng_state(),
+        "random": generators[0],
+        "ranks": generators[1:],  # the random generators of the others
         "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
         "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
     }
+
+
+def copied_arrays(state: Mapping[str, Any]) -> set[int]:
+    """Return the identities of the arrays that `state_of` has copied; a hook's may be those that it works with."""
+    found: set[int] = set()
+    map_leaves(
+        lambda leaf: found.add(id(leaf)), [state[name] for name in ("model", "optimizer", "gradients", "random")]
+    )
+    return found
 
 
 def named(run: Run) -> list[tuple[str, Any]]:
@@ -99,7 +112,7 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
                     f"the hook {name} cannot load its state from the checkpoint: {type(error).__name__}: {error}; "
                     "nothing was changed. Give it the options that it had, or remove it from the runner"
                 ) from error
-    run.backend.set_rng_state(checkpoint["random"])
+    run.backend.set_rng_state(generators_of(run, checkpoint))
     run.identity = identity_of(checkpoint) or run.identity
 
 

@@ -22,13 +22,14 @@ for _policy in POLICIES.values():
     for _hook in (LrUpdaterHook, MomentumUpdaterHook):
         HOOKS.register(partial(cast("Any", _hook), _policy.__name__), name=f"{_policy.__name__}{_hook.__name__}")
 
-# The hooks of a usual run by the words of their configs, and the priorities that mmcv gives them.
-_USUAL = {
+# The hooks of a usual run by the words of their configs, and the priorities that mmcv gives them; None for their own.
+_USUAL: dict[str, tuple[str, int | None]] = {
     "lr": ("LrUpdaterHook", 10),
     "momentum": ("MomentumUpdaterHook", 30),
     "optimizer": ("OptimizerHook", 40),
     "checkpoint": ("CheckpointHook", 50),
     "timer": ("IterTimerHook", 70),
+    "profiler": ("ProfilerHook", None),
 }
 _LOGGERS = 90
 

@@ -1,0 +1,272 @@
+"""A run that SIGKILL ends again and again, at any step or inside a save, is bit for bit the run that nobody killed.
+
+Each run is a child of its own, forked from a process that has imported all it needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aspecthook.training import (
+    CheckpointHook,
+    CheckpointLoaderHook,
+    CsvLoggerHook,
+    EarlyStoppingHook,
+    EMAHook,
+    Hook,
+    JsonLoggerHook,
+    LrUpdaterHook,
+    MomentumUpdaterHook,
+    NanGuardHook,
+    OptimizerHook,
+    Runner,
+)
+from aspecthook.training.checkpoint import _files, load
+from aspecthook.training.data import ArrayDataset, DataLoader
+from aspecthook.training.keras import ReduceLROnPlateau
+from tests.stress.cases import run
+from tests.training.kit import data as batches
+from tests.training.kit import run_of
+
+SYSTEM_CALLS = ((os, "open"), (os, "fsync"), (os, "fstat"), (Path, "replace"), (Path, "unlink"), (_files, "write"))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is trained, and how."""
+
+    library: str
+    accumulate: int
+    schedule: str
+    ema: str
+    stops: bool
+    workers: int
+    interval: int
+    by_epoch: bool
+    asynchronous: bool
+
+
+@dataclass(frozen=True)
+class Kill:
+    """When a run is killed: in an iteration, at a system call of a save, or after a part of its time."""
+
+    how: str
+    at: int
+    first: bool  # before the hooks after an iteration, or after them
+
+
+class KillIn(Hook):
+    """Kills its process in an iteration."""
+
+    def __init__(self, kill: Kill) -> None:
+        self.at = kill.at
+        self.priority = "HIGHEST" if kill.first else "LOWEST"
+
+    def after_train_iter(self, iter: int) -> None:
+        if iter == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Augmented:
+    """Samples to which noise of every generator is added when they are read."""
+
+    def __init__(self, library: str, *arrays: Any) -> None:
+        self.library, self.samples = library, ArrayDataset(*arrays)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, number: Any, /) -> tuple[Any, ...]:
+        inputs, targets = self.samples[number]
+        noise = random.random() + np.random.random()
+        if self.library == "torch":
+            import torch
+
+            noise += float(torch.rand(()))
+        return (inputs + np.float32(noise)).astype(np.float32), targets
+
+
+def loader_of(setting: Setting) -> Any:
+    arrays = [np.concatenate(parts) for parts in zip(*batches(3), strict=True)]
+    dataset = Augmented(setting.library, *arrays)
+    if setting.library == "numpy":
+        return DataLoader(dataset, 4, shuffle=True)
+    from torch.utils.data import DataLoader as TorchLoader
+
+    from aspecthook.training.data import Resumable
+
+    return Resumable(TorchLoader(dataset, 4, shuffle=True, num_workers=setting.workers))
+
+
+def hooks_of(setting: Setting, folder: Path) -> list[Any]:
+    hooks: list[Any] = [
+        CheckpointLoaderHook(folder, missing_ok=True),
+        CheckpointHook(
+            setting.interval, by_epoch=setting.by_epoch, max_keep=1, save_best="loss", asynchronous=setting.asynchronous
+        ),
+        OptimizerHook({"max_norm": 2.0}),
+        NanGuardHook(),
+        JsonLoggerHook(2, ignore_last=False),
+        CsvLoggerHook(3, ignore_last=False),
+    ]
+    if setting.ema:
+        hooks.append(EMAHook(setting.ema))
+    if setting.schedule == "plateau":
+        hooks.append(ReduceLROnPlateau("val_loss", factor=0.5, patience=1))
+    else:
+        hooks.append(LrUpdaterHook(setting.schedule, by_epoch=False, min_lr=0.0, warmup="linear", warmup_iters=5))
+        hooks.append(MomentumUpdaterHook(setting.schedule, by_epoch=False, min_momentum=0.5))
+    if setting.stops:
+        hooks.append(EarlyStoppingHook("val_loss", patience=1, min_delta=0.01))
+    return hooks
+
+
+def train(setting: Setting, folder: Path, kill: Kill | None) -> None:
+    """Train to the end, or to the kill, and save what became of it."""
+    extra = []
+    if kill is not None and kill.how == "iteration":
+        extra.append(KillIn(kill))
+    if kill is not None and kill.how == "system call":
+        kill_at_call(kill.at)
+    options: dict[str, Any] = {"max_epochs": 4, "accumulate": setting.accumulate, "work_dir": folder}
+    runner = run_of(setting.library, hooks=[*hooks_of(setting, folder), *extra], **options)
+    runner.fit(loader_of(setting), batches(2, seed=5))
+    end(runner, folder)
+
+
+def end(runner: Runner, folder: Path) -> None:
+    """Save what became of a run, where no checkpoint of it is looked for."""
+    (folder / "end").mkdir(exist_ok=True)
+    runner.save_checkpoint(folder / "end" / "state")
+
+
+def kill_at_call(number: int) -> None:
+    left = number
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **kwargs)
+
+        return call
+
+    for owner, name in SYSTEM_CALLS:
+        setattr(owner, name, counted(getattr(owner, name)))
+
+
+def in_child(setting: Setting, folder: Path, kill: Kill | None, seconds: float) -> int:
+    """Train in a child; return its exit status, -9 if it was killed."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            train(setting, folder, kill)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    if kill is not None and kill.how == "instant":
+        time.sleep(seconds * kill.at / 40)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def outcome(folder: Path) -> Any:
+    """Return the state at the end, without times and names of runs, and the rows of the logs."""
+    state = load(folder / "end" / "state")
+    del state["meta"]
+    for name in ("files", "best_files"):  # a run that was killed between a save and a removal removes a little later
+        del state["hooks"]["CheckpointHook"][name]
+    for name in ("KillIn", "CheckpointLoaderHook"):
+        state["hooks"].pop(name, None)
+    files = sorted(path.name for path in folder.glob("*.safetensors"))
+    rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return flat(state), files, rows, (folder / "log.csv").read_text()
+
+
+def flat(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: flat(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [flat(value) for value in tree]
+    return (str(tree.dtype), tree.shape, tree.tobytes()) if isinstance(tree, np.ndarray) else repr(tree)
+
+
+def settings_of(library: str) -> st.SearchStrategy[Setting]:
+    return st.builds(
+        Setting,
+        library=st.just(library),
+        accumulate=st.integers(1, 3),
+        schedule=st.sampled_from(["cosine", "plateau"]),
+        ema=st.sampled_from(["", "constant", "warm_up"]),
+        stops=st.booleans(),
+        workers=st.sampled_from([0, 2]) if library == "torch" else st.just(0),
+        interval=st.integers(1, 3),
+        by_epoch=st.booleans(),
+        asynchronous=st.booleans(),
+    )
+
+
+KILLS = st.one_of(
+    st.builds(Kill, how=st.just("iteration"), at=st.integers(0, 15), first=st.booleans()),
+    st.builds(Kill, how=st.just("system call"), at=st.integers(1, 150), first=st.just(True)),
+    st.builds(Kill, how=st.just("instant"), at=st.integers(0, 40), first=st.just(True)),
+)
+
+
+def property_of(library: str, examples: int) -> Callable[[], None]:
+    def load_library() -> None:
+        """Import PyTorch before the forks, which otherwise each take seconds for it."""
+        if library == "torch":
+            import torch
+
+            torch.set_num_threads(1)
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(setting=settings_of(library), kills=st.lists(KILLS, min_size=1, max_size=4))
+    def killed_runs(setting: Setting, kills: list[Kill]) -> None:
+        load_library()
+        with TemporaryDirectory() as folder:
+            whole, killed = Path(folder, "whole"), Path(folder, "killed")
+            begun = time.monotonic()
+            assert in_child(setting, whole, None, 0) == 0
+            seconds = time.monotonic() - begun
+            for kill in kills:
+                status = in_child(setting, killed, kill, seconds)
+                assert status in (0, -signal.SIGKILL), status
+                if status == 0:
+                    break
+            if not (killed / "end" / "state").exists():
+                assert in_child(setting, killed, None, 0) == 0
+            assert outcome(killed) == outcome(whole)
+
+    return killed_runs
+
+
+CASES = {"numpy": property_of("numpy", 25)}
+if find_spec("torch") is not None:
+    CASES["torch"] = property_of("torch", 6)
+
+if __name__ == "__main__":
+    run(CASES)
