@@ -50,9 +50,13 @@ lint: $(VENV)/.stamp-dev ## Check style and format
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 
+# `--verifytypes`: every public name has a type, whatever is not annotated in the libraries that it mentions. Then pyright
+# reads no --pythonpath, but asks the first Python in PATH.
 types: $(VENV)/.stamp-dev ## Check the types, the package's and its users'
 	$(BIN)/python -m mypy --strict
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/python -m pyright --pythonpath $(BIN)/python
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 PATH="$(abspath $(BIN)):$$PATH" \
+	  $(BIN)/python -m pyright --verifytypes aspecthook --ignoreexternal
 
 imports: $(VENV)/.stamp-dev ## Check that imports run one way
 	$(BIN)/lint-imports

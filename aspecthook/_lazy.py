@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ._hints import Any
 
@@ -11,8 +11,11 @@ from ._hints import Any
 _EXTRAS = {"hypothesis": "testing", "torch": "torch"}
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` (PEP 562) of a package whose names are written in other modules.
+def load_lazily(package: str, homes: Mapping[str, str]) -> None:
+    """Give a package whose names are written in other modules a `__getattr__` (PEP 562) that loads them.
+
+    It is not assigned in the package, where a type checker would see it, and take every misspelt name for one that may
+    be there.
 
     Args:
         package: The package's `__name__`.
@@ -37,4 +40,4 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
         return found
 
-    return load
+    setattr(sys.modules[package], "__getattr__", load)

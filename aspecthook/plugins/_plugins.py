@@ -57,8 +57,8 @@ class Plugin:
         self._plugins = plugins
         self._rows: tuple[tuple[str, MountPoint, Hook], ...] = ()
         self._enabled = enabled
-        self.name = name
-        self.object = plugin
+        self.name: str = name
+        self.object: object = plugin
 
     @property
     def hooks(self) -> tuple[Hook, ...]:

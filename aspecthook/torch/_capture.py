@@ -61,7 +61,7 @@ class Seen:
     __slots__ = ("_calls", "name")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self._calls: list[_Call] = []
 
     def __len__(self) -> int:

@@ -71,7 +71,7 @@ class NeuronWatch(Watch[Neurons]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` has returned."""
-        self.collected = {name: torch.tensor(fired) for name, fired in state.items()}
+        self.collected: dict[str, Any] = {name: torch.tensor(fired) for name, fired in state.items()}
 
 
 def _relus(model: Any) -> list[type[Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._errors import TrainingError
@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 # The module of each name; it is loaded when the name is first asked for.
-__getattr__ = lazy(
+load_lazily(
     __name__,
     {
         **dict.fromkeys(("ActivationHistogramHook", "DeadNeuronHook"), "hooks._activations"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 
 import pytest
@@ -16,6 +17,24 @@ def test_older_pythons_say_what_to_do_instead(words: list[str], capsys: pytest.C
     said = capsys.readouterr().err
     assert said.startswith("aspecthook: attaching needs Python 3.14 or later, and this is Python 3.")
     assert said.endswith("start the program under it: aspecthook trace 'shop.*:*' -- app.py\n")
+
+
+@pytest.mark.parametrize(
+    ("enabled", "why"),
+    [
+        (False, "this Python has remote debugging disabled; unset PYTHON_DISABLE_REMOTE_DEBUG"),
+        (True, "attaching needs Linux or macOS; start the program under it: aspecthook trace 'shop.*:*' -- app.py"),
+    ],
+    ids=["disabled", "no sockets of Unix"],
+)
+def test_a_python_that_cannot_attach_says_why(
+    enabled: bool, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "remote_exec", None, raising=False)
+    monkeypatch.setattr(sys, "is_remote_debug_enabled", lambda: enabled, raising=False)
+    monkeypatch.delattr(socket, "AF_UNIX")
+    assert main(["attach", "1", "shop:*"]) == 2
+    assert capsys.readouterr().err == f"aspecthook: {why}\n"
 
 
 @pytest.mark.parametrize(

@@ -244,30 +244,30 @@ CONDITIONS = [
         "every-counts-from-the-first",
         "conditions",
         "_core/law/guard.py",
-        "next(self._calls) % self.every:",
-        "(next(self._calls) - 1) % self.every:",
+        "[*repeat(True, every - 1), False]",
+        "[False, *repeat(True, every - 1)]",
         _CONDITIONS,
     ),
     Bug(
         "every-one-call-late",
         "conditions",
         "_core/law/guard.py",
-        "next(self._calls) % self.every:",
-        "next(self._calls) % (self.every + 1):",
+        "[*repeat(True, every - 1), False]",
+        "[*repeat(True, every), False]",
         _CONDITIONS,
     ),
     Bug(
         "times-counts-what-every-left-out",
         "conditions",
         "_core/law/guard.py",
-        """        if self.every is not None and next(self._calls) % self.every:
+        """        if self.skips is not None and next(self.skips):
             return False
         if self.times is not None and not self._is_due(next(self._runs), self.times):
             return False
 """,
         """        if self.times is not None and not self._is_due(next(self._runs), self.times):
             return False
-        if self.every is not None and next(self._calls) % self.every:
+        if self.skips is not None and next(self.skips):
             return False
 """,
         _CONDITIONS,

@@ -1,6 +1,8 @@
 """A run that SIGKILL ends again and again, at any step or inside a save, is bit for bit the run that nobody killed.
 
-Each run is a child of its own, forked from a process that has imported all it needs.
+Each run is a child of its own, forked from a process that has imported all it needs. A run that has lost its
+checkpoints begins anew and ends like the others, so that its end shows nothing: therefore each run looks, after every
+step of a save, whether a kill would now find a checkpoint that can be loaded, and none older than before.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -17,7 +20,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -37,14 +41,22 @@ from aspecthook.training import (
     OptimizerHook,
     Runner,
 )
-from aspecthook.training.checkpoint import _files, load
+from aspecthook.training.checkpoint import _files, _format, load, newest
 from aspecthook.training.data import ArrayDataset, DataLoader
+from aspecthook.training.hooks._kept_files import KeptFiles
 from aspecthook.training.keras import ReduceLROnPlateau
 from tests.stress.cases import run
 from tests.training.kit import data as batches
 from tests.training.kit import run_of
 
-SYSTEM_CALLS = ((os, "open"), (os, "fsync"), (os, "fstat"), (Path, "replace"), (Path, "unlink"), (_files, "write"))
+STEPS: tuple[tuple[Any, str], ...] = (
+    *((os, name) for name in ("open", "fsync", "fstat")),
+    *((Path, name) for name in ("replace", "rename", "chmod", "unlink", "mkdir")),
+    *((module, "write") for module in (_files, _format)),
+)
+# A killed process leaves what it has written, synced or not, so a folder in memory does, and is faster.
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+CHANGES = ("open", "replace", "rename", "unlink", "write")
 
 
 @dataclass(frozen=True)
@@ -59,12 +71,13 @@ class Setting:
     workers: int
     interval: int
     by_epoch: bool
+    best: bool
     asynchronous: bool
 
 
 @dataclass(frozen=True)
 class Kill:
-    """When a run is killed: in an iteration, at a system call of a save, or after a part of its time."""
+    """When a run is killed: in an iteration, at a step of a save, or after a part of its time."""
 
     how: str
     at: int
@@ -118,7 +131,11 @@ def hooks_of(setting: Setting, folder: Path) -> list[Any]:
     hooks: list[Any] = [
         CheckpointLoaderHook(folder, missing_ok=True),
         CheckpointHook(
-            setting.interval, by_epoch=setting.by_epoch, max_keep=1, save_best="loss", asynchronous=setting.asynchronous
+            setting.interval,
+            by_epoch=setting.by_epoch,
+            max_keep=1,
+            save_best="loss" if setting.best else None,
+            asynchronous=setting.asynchronous,
         ),
         OptimizerHook({"max_norm": 2.0}),
         NanGuardHook(),
@@ -142,8 +159,7 @@ def train(setting: Setting, folder: Path, kill: Kill | None) -> None:
     extra = []
     if kill is not None and kill.how == "iteration":
         extra.append(KillIn(kill))
-    if kill is not None and kill.how == "system call":
-        kill_at_call(kill.at)
+    watch_steps(folder, kill.at if kill is not None and kill.how == "step" else None)
     options: dict[str, Any] = {"max_epochs": 4, "accumulate": setting.accumulate, "work_dir": folder}
     runner = run_of(setting.library, hooks=[*hooks_of(setting, folder), *extra], **options)
     runner.fit(loader_of(setting), batches(2, seed=5))
@@ -156,29 +172,59 @@ def end(runner: Runner, folder: Path) -> None:
     runner.save_checkpoint(folder / "end" / "state")
 
 
-def kill_at_call(number: int) -> None:
-    left = number
+def watch_steps(folder: Path, kill_at: int | None) -> None:
+    """Look after each step of a save what a kill would leave, and kill this process before one of them."""
+    number, reached, watching = 0, saved_in(folder), threading.RLock()
+    looking = False
+    synced: set[int] = set()  # the inodes of the files that have been synced since they were last written
 
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return function(*args, **kwargs)
+    def watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any, **kwargs: Any) -> Any:
+            nonlocal number, reached, looking
+            with watching:  # the thread of a save, and that of the run, which removes the files
+                if looking:
+                    return function(*args, **kwargs)
+                number += 1
+                if number == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                looking = True
+                try:
+                    if name == "replace":
+                        assert args[0].stat().st_ino in synced, f"{args[1]} is replaced by a file that is not synced"
+                    result = function(*args, **kwargs)
+                    if name == "fsync":
+                        synced.add(os.fstat(args[0]).st_ino)
+                    if name == "write":
+                        synced.discard(os.fstat(args[0].fileno()).st_ino)
+                    if name in CHANGES:
+                        found = saved_in(folder)
+                        assert found >= reached, f"{name} has lost iteration {reached}, a kill leaves {found}"
+                        reached = found
+                    return result
+                finally:
+                    looking = False
 
-        return call
+        return step
 
-    for owner, name in SYSTEM_CALLS:
-        setattr(owner, name, counted(getattr(owner, name)))
+    for owner, name in STEPS:
+        setattr(owner, name, watched(name, getattr(owner, name)))
 
 
-def in_child(setting: Setting, folder: Path, kill: Kill | None, seconds: float) -> int:
+def saved_in(folder: Path) -> int:
+    """Return the iteration of the checkpoint that a run would be resumed from; -1 if there is none."""
+    found = newest(folder) if folder.exists() else None
+    return -1 if found is None else int(load(found)["progress"]["iter"])
+
+
+def in_child(
+    setting: Setting, folder: Path, kill: Kill | None, seconds: float, plant: Callable[[], None] = lambda: None
+) -> int:
     """Train in a child; return its exit status, -9 if it was killed."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
+            plant()
             train(setting, folder, kill)
             status = 0
         except BaseException:
@@ -224,13 +270,14 @@ def settings_of(library: str) -> st.SearchStrategy[Setting]:
         workers=st.sampled_from([0, 2]) if library == "torch" else st.just(0),
         interval=st.integers(1, 3),
         by_epoch=st.booleans(),
+        best=st.booleans(),
         asynchronous=st.booleans(),
     )
 
 
 KILLS = st.one_of(
     st.builds(Kill, how=st.just("iteration"), at=st.integers(0, 15), first=st.booleans()),
-    st.builds(Kill, how=st.just("system call"), at=st.integers(1, 150), first=st.just(True)),
+    st.builds(Kill, how=st.just("step"), at=st.integers(1, 300), first=st.just(True)),
     st.builds(Kill, how=st.just("instant"), at=st.integers(0, 40), first=st.just(True)),
 )
 
@@ -247,7 +294,7 @@ def property_of(library: str, examples: int) -> Callable[[], None]:
     @given(setting=settings_of(library), kills=st.lists(KILLS, min_size=1, max_size=4))
     def killed_runs(setting: Setting, kills: list[Kill]) -> None:
         load_library()
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory(dir=IN_MEMORY) as folder:
             whole, killed = Path(folder, "whole"), Path(folder, "killed")
             begun = time.monotonic()
             assert in_child(setting, whole, None, 0) == 0
@@ -264,7 +311,37 @@ def property_of(library: str, examples: int) -> Callable[[], None]:
     return killed_runs
 
 
-CASES = {"numpy": property_of("numpy", 25)}
+# Bugs that the property must find.
+
+
+def remove_before_writing() -> None:
+    original = KeptFiles.save
+
+    def save(self: KeptFiles, *args: Any, **options: Any) -> None:
+        for name in self.names:
+            self.path(name).unlink(missing_ok=True)
+        original(self, *args, **options)
+
+    cast("Any", KeptFiles).save = save
+
+
+def sync_nothing() -> None:
+    cast("Any", _files).os = SimpleNamespace(**{**vars(os), "fsync": lambda fd: None})
+
+
+def write_in_place() -> None:
+    cast("Any", _format).replacing = lambda path: path.open("wb", buffering=0)
+
+
+def planted_bugs_are_found() -> None:
+    for asynchronous in (False, True):
+        setting = Setting("numpy", 1, "cosine", "", False, 0, 1, True, False, asynchronous)
+        for plant in (remove_before_writing, sync_nothing, write_in_place):
+            with TemporaryDirectory(dir=IN_MEMORY) as folder:
+                assert in_child(setting, Path(folder, "run"), None, 0, plant) == 1, plant.__name__
+
+
+CASES = {"numpy": property_of("numpy", 15), "planted": planted_bugs_are_found}
 if find_spec("torch") is not None:
     CASES["torch"] = property_of("torch", 6)
 

@@ -25,6 +25,7 @@ from aspecthook import (
     WeaveError,
     WeaveWarning,
     Weaving,
+    around,
     hooks,
     pre,
     weave,
@@ -241,7 +242,7 @@ def test_a_good_term_beside_a_bad_one_leaves_nothing(shop: Any) -> None:
 @pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, [ten], {"a": ten}, object()])
 def test_a_target_that_is_a_value_is_refused(target: object) -> None:
     message = refused(target, brief(target), type(target).__name__)
-    assert "function" in message
+    assert "cannot be woven: it is a value, of type " in message and "; give a function, a method, a class" in message
 
 
 def test_a_target_that_is_an_answer_is_refused() -> None:
@@ -698,6 +699,20 @@ def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_not
         ("ahw_shop.a", {"post": ten}, "the pointcut 'ahw_shop.a' has no colon; write 'ahw_shop:a'"),
         ("ahw_shop:a, json.dumps", {"post": ten}, "has no colon in 'json.dumps'; write 'json:dumps'"),
         ("ahw_shop", {"post": ten}, "has no colon; for the functions of a module write 'ahw_shop:*'"),
+        ("", {"post": ten}, "the pointcut '' is empty, or empty between commas; write 'module:name'"),
+        ("ahw_shop:a,,", {"post": ten}, "is empty, or empty between commas"),
+        ("!ahw_shop:a", {"post": ten}, "only excludes; add a term that chooses, as in 'shop:*, !ahw_shop:a'"),
+        ("ahw_shop:Till..total", {"post": ten}, "has an empty name between dots in 'ahw_shop:Till..total'"),
+        ("ahw_shop:fetsh", {"post": ten}, "cannot be woven: the module ahw_shop has no 'fetsh'; did you mean 'fetch'?"),
+        ("ahw_shop:Till.totl", {"post": ten}, "cannot be woven: the class Till has no 'totl'; did you mean 'total'?"),
+        ("ahw_shop:Till.inherit", {"post": ten}, "the class Till has no 'inherit'; did you mean 'inherited'?"),
+        ("ahw_shop:Till.open.x", {"post": ten}, "a property, which has fget, fset and fdel, and has no 'x'; name it"),
+        ("ahw_shop:a.b", {"post": ten}, "ahw_shop:a is no class, and has no 'b'; name it alone: 'ahw_shop:a'"),
+        ("ahw_shop:a", {"post": ten, "scope": "thread"}, "scope='thread'; give 'everywhere' or 'context'"),
+        ("ahw_shop:a", {"post": ten, "where": 3}, "where=3 is not callable; give a predicate on functions"),
+        ("ahw_shop:a", {"exception": {(): ten}}, "has a hook for no types at all, (); name some, such as KeyError"),
+        ("ahw_shop:a", {"post": {KeyError: ten}}, "post= takes a hook or a list of hooks; only exception= takes a map"),
+        ("ahw_shop:a", {"aspect": object()}, "has no marked methods; write @pre(...) above some"),
     ],
 )
 def test_a_misspelt_weaving_is_refused_with_the_nearest_thing(
@@ -707,3 +722,38 @@ def test_a_misspelt_weaving_is_refused_with_the_nearest_thing(
         weave(target, **given)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (lambda shop: shop.a, "<function ahw_shop:a> is not woven: `where` refuses it"),
+        (lambda shop: shop.Till, "ahw_shop:Till is not woven: `where` refuses all of it, 4 functions"),
+    ],
+    ids=["function", "class"],
+)
+def test_a_target_that_where_refuses_is_not_woven(shop: Any, target: Any, message: str) -> None:
+    with pytest.raises(WeaveError, match=f"^{re.escape(message)}$"):
+        weave(target(shop), post=ten, where=lambda function: False)
+
+
+def test_a_block_of_a_weaving_that_has_been_removed_is_refused(shop: Any) -> None:
+    weaving = weave("ahw_shop:a", post=ten)
+    weaving.remove()
+    with (
+        pytest.raises(WeaveError, match="ahw_shop:a.* has been removed, and a block of it would do nothing; weave"),
+        weaving,
+    ):
+        pass
+
+
+@pytest.mark.parametrize("args", [(3,), (ten, ten), ("ahw_shop:a", ten)])
+def test_a_mark_that_is_given_something_else_is_refused(args: tuple[Any, ...]) -> None:
+    message = "the mark 'pre' takes a pointcut, for 'exception' also exception types, and options by name; it was given"
+    with pytest.raises(WeaveError, match=message):
+        pre(*args)
+
+
+def test_a_decorator_that_returns_what_cannot_be_called_is_refused(shop: Any) -> None:
+    with pytest.raises(HookTypeError, match="the decorator returns an int, which cannot be called; give another"):
+        weave("ahw_shop:a", around=around.wrap(lambda function: 3))

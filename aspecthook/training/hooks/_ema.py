@@ -113,14 +113,14 @@ class EMAHook(Hook):
         words = ("momentum", "warm_up", "gamma", "begin_step", "begin_epoch")
         given = (momentum, warm_up, gamma, begin_step, begin_epoch)
         options = _options(self.kind, dict(zip(words, given, strict=True)))
-        self.interval = whole_number("EMAHook", "interval", interval, 1)
-        self.momentum = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
-        self.warm_up = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
-        self.gamma = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
-        self.begin_step = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
-        self.begin_epoch = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
+        self.interval: int = whole_number("EMAHook", "interval", interval, 1)
+        self.momentum: float = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
+        self.warm_up: int = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
+        self.gamma: float = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
+        self.begin_step: int = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
+        self.begin_epoch: int = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
         self.update_buffers = update_buffers
-        self.steps = 0
+        self.steps: int = 0
         # Arrays, or tensors where the model is. `_aside` has the parameters while the average is in the model.
         self._average: dict[str, Any] | None = None
         self._aside: dict[str, Any] | None = None
@@ -199,8 +199,10 @@ class EMAHook(Hook):
         if not self._stays:
             self._put_back(runner)
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
-    after_test_epoch = after_predict_epoch = after_val_epoch
+    before_test_epoch = before_val_epoch
+    before_predict_epoch = before_val_epoch
+    after_test_epoch = after_val_epoch
+    after_predict_epoch = after_val_epoch
 
     # How
 

@@ -80,8 +80,8 @@ class NanGuardHook(Hook):
         self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
         self.infinite = infinite
         self.gradients = gradients
-        self.max_skips = optional_number("NanGuardHook", "max_skips", max_skips, 1)
-        self.skipped = 0
+        self.max_skips: int | None = optional_number("NanGuardHook", "max_skips", max_skips, 1)
+        self.skipped: int = 0
         self._in_row = 0
         self._bad: float | None = None  # a bad loss among the batches of the present step
 

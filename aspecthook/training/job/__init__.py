@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._settings import load_settings
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "load_settings", "train"]
 
 # The command is in this folder, and must be loaded to say which libraries are missing.
-__getattr__ = lazy(__name__, {"load_settings": "_settings", "Outcome": "_train", "train": "_train"})
+load_lazily(__name__, {"load_settings": "_settings", "Outcome": "_train", "train": "_train"})

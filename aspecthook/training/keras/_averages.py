@@ -109,6 +109,6 @@ def stand_in(callback: Any) -> Any:
 
     Keras's own looks for the average in the optimizer, which has none here.
     """
-    kind = type(callback)
+    kind: Any = callback.__class__
     is_theirs = is_of_keras(kind) and kind.__name__ == SwapEMAWeights.__name__
     return SwapEMAWeights(callback.swap_on_epoch) if is_theirs else callback

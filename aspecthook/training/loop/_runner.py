@@ -20,7 +20,7 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import check_loader, check_trains
+from ._checks import check_loader, check_trains, length_of
 from ._classical import Classical
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
@@ -82,6 +82,15 @@ class Runner(Classical):
     """
 
     __slots__ = ()
+
+    # What is assigned here and annotated in `Run`: of an inferred type, type checkers may make different things.
+    batch: Any
+    busy: bool
+    identity: str
+    outputs: Any
+    predictions: list[Any]
+    running: bool
+    workflow: tuple[tuple[str, int], ...]
 
     # Hooks
 
@@ -181,7 +190,8 @@ class Runner(Classical):
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
-        note_length(self, train)
+        length = length_of(train)
+        note_length(self, length, length)
         if self.seed is not None and not self.resumed and not self._seeded:
             self._seeded = True
             random.seed(self.seed)

@@ -34,7 +34,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
             "identity": run.identity,
         },
         "progress": run.progress,
-        "data": run.reading.state_of(run),
+        "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
         "model": run.backend.state(run.model),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,

@@ -10,8 +10,7 @@ from typing import Any, cast, final
 
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.callables import parameters
-from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
-from aspecthook.training._errors import TrainingError
+from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, article, brief, described, nearest
 from aspecthook.training._options import optional_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
@@ -75,9 +74,9 @@ class Estimator:
         params: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.model_dir = None if model_dir is None else Path(model_dir)
-        self.config = config if config is not None else RunConfig()
-        self.params = dict(params or {})
+        self.model_dir: Path | None = None if model_dir is None else Path(model_dir)
+        self.config: RunConfig = config if config is not None else RunConfig()
+        self.params: dict[str, Any] = dict(params or {})
         self._make: Callable[..., Any] | None = None
         self._runner: Runner | None = None
         self._spec: EstimatorSpec | None = None
@@ -228,8 +227,6 @@ class Estimator:
         given = [*self._spec_hooks("eval"), *list_of_hooks(hooks, "Estimator.evaluate")]
         with random_kept(), aside(runner), attached(runner, given, "val"):
             made = cast("Runner", runner).validate(data)
-        if not data.count:
-            raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
         step = runner.progress["step"] if step is None else step
         found = self.evaluations[step] = {**logged_by("val", made), "global_step": step}
         line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
@@ -373,7 +370,9 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     """
     for given, kind in ((estimator, Estimator), (train_spec, TrainSpec), (eval_spec, EvalSpec)):
         if not is_any(given, kind):
-            raise HookTypeError(f"train_and_evaluate was given {brief(given)}; give an {kind.__name__}")
+            raise HookTypeError(
+                f"train_and_evaluate was given {brief(given)}; give {article(kind.__name__)} {kind.__name__}"
+            )
     evaluates = _Evaluates(estimator, eval_spec)
     listeners = [] if estimator.model_dir is None else [evaluates]
     estimator.train(

@@ -44,8 +44,8 @@ class StopAtStepHook(SessionRunHook):
             raise HookOptionError(
                 f"StopAtStepHook: give num_steps or last_step; {'none is' if num_steps is None else 'both are'} given"
             )
-        self.num_steps = optional_number("StopAtStepHook", "num_steps", num_steps, 0)
-        self.last_step = optional_number("StopAtStepHook", "last_step", last_step, 0)
+        self.num_steps: int | None = optional_number("StopAtStepHook", "num_steps", num_steps, 0)
+        self.last_step: int | None = optional_number("StopAtStepHook", "last_step", last_step, 0)
         self._last: int | None = None
         self._begun = False
 

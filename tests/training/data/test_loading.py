@@ -302,16 +302,19 @@ def test_a_position_inside_other_data_is_refused_and_its_beginning_is_not() -> N
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: ArrayDataset(), "shapes none"),
+        (lambda: ArrayDataset(), "ArrayDataset was given arrays of the shapes none; give arrays of one length"),
         (lambda: ArrayDataset(np.zeros((3, 2)), np.zeros(4)), r"\(3, 2\), \(4,\)"),
         (lambda: ArrayDataset(np.zeros(())), r"shapes \(\)"),
         (lambda: DataLoader(range(3), 0), "from 1 up"),
         (lambda: DataLoader(range(3), True), "from 1 up"),
-        (lambda: DataLoader(iter([1]), 2), "__len__ and __getitem__"),
+        (lambda: DataLoader(iter([1]), 2), "iterator is not a data set; give an object with __len__ and __getitem__"),
         (lambda: check_loader(3), "int, which cannot be iterated"),
         (lambda: check_loader([], "the val loader"), "the val loader has no batches: it is empty"),
         (lambda: check_loader(DataLoader([], 4)), "it is empty"),
-        (lambda: check_loader(DataLoader(range(3), 4, drop_last=True)), "3 samples, fewer than one batch of 4"),
+        (
+            lambda: check_loader(DataLoader(range(3), 4, drop_last=True)),
+            "3 samples, fewer than one batch of 4, .*; give a smaller batch_size, or drop_last=False",
+        ),
     ],
 )
 def test_check_loader_refuses_a_loader_without_batches(wrong: Any, says: str) -> None:
