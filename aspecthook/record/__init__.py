@@ -7,14 +7,8 @@ format on disk, which `_reading` reads.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from typing import TYPE_CHECKING
-
-from aspecthook._lazy import load_lazily
-=======
 from aspecthook._hints import TYPE_CHECKING
-from aspecthook._lazy import lazy
->>>>>>> tracefast
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._calls import RecordedCall, RecordedError
