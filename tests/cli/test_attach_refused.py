@@ -40,6 +40,16 @@ def test_a_python_that_cannot_attach_says_why(
     assert capsys.readouterr().err == f"aspecthook: {why}\n"
 
 
+def test_the_command_does_not_attach_to_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "remote_exec", None, raising=False)
+    monkeypatch.setattr(sys, "is_remote_debug_enabled", lambda: True, raising=False)
+    assert main(["attach", str(os.getpid()), "shop:*"]) == 2
+    why = f"process {os.getpid()} is this very command; give the number of another one"
+    assert capsys.readouterr().err == f"aspecthook: {why}\n"
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -108,6 +108,8 @@ def test_a_sampler_yields_the_numbers_of_pytorchs_distributed_sampler(
 def test_a_rank_outside_the_world_is_refused() -> None:
     with pytest.raises(TrainingError, match="from 0 to world_size - 1"):
         Sampler(3, rank=2, world_size=2)
+    with pytest.raises(TrainingError, match=r"\(rank=1, world_size=None\): give both, or neither under torchrun"):
+        Sampler(3, rank=1)
 
 
 # Batches

@@ -49,6 +49,11 @@ def test_a_spec_of_another_mode_is_refused() -> None:
         estimator.train(lambda: [1.0])
 
 
+def test_a_spec_of_no_mode_is_refused() -> None:
+    with pytest.raises(HookOptionError, match="EstimatorSpec: mode='trian'; give one of train, eval, .*mean 'train'"):
+        EstimatorSpec("trian", plain())
+
+
 @both
 def test_evaluations_in_memory_are_those_at_these_steps_and_do_not_change_the_training(library: str) -> None:
     alone = runner_of(library)
