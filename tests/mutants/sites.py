@@ -79,7 +79,7 @@ def _sites_of(file: str, source: str) -> list[Site]:
         for occurrence, (line, column) in enumerate(positions):
             if (line, column) not in never_run:
                 ways[line, column, _sort(name)].append((name, occurrence))
-    return [Site(file, *key, tuple(found)) for key, found in sorted(ways.items())]
+    return [Site(file, *key, tuple(sorted(found))) for key, found in sorted(ways.items())]
 
 
 def _sort(operator: str) -> str:
