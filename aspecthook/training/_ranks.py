@@ -13,9 +13,17 @@ from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
+# The newest operation of `highest`, which is the last one of a run. If nobody kept it, a thread of gloo would drop its
+# tensor, and need the GIL for that; if Python ends at that moment, the process aborts (PyTorch's issue 190489). To
+# destroy the process group does not end these threads as long as a model uses it.
+_newest: list[Any] = []
+
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Return the rank of this process and the number of processes, which torchrun sets."""
+    """Return the rank of this process and the number of processes: of its process group, or as torchrun sets them."""
+    group = process_group()
+    if group is not None:
+        return group.get_rank(), group.get_world_size()
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -50,11 +58,18 @@ def all_gather(value: Value) -> list[Value]:
 
 def any_rank(flag: bool) -> bool:
     """Whether the flag is set on any rank."""
+    return bool(highest(flag))
+
+
+def highest(number: int) -> int:
+    """Return the highest of the numbers that the ranks have."""
     group = process_group()
     if group is None:
-        return flag
+        return number
     torch: Any = import_module("torch")
     # A tensor: this runs in every step, and pickling an object would take longer.
-    flags = torch.tensor([flag], dtype=torch.int32, device="cuda" if group.get_backend() == "nccl" else "cpu")
-    group.all_reduce(flags, op=group.ReduceOp.MAX)
-    return bool(flags.item())
+    numbers = torch.tensor([number], dtype=torch.int32, device="cuda" if group.get_backend() == "nccl" else "cpu")
+    work = group.all_reduce(numbers, op=group.ReduceOp.MAX, async_op=True)
+    work.wait()
+    _newest[:] = [work]
+    return int(numbers.item())

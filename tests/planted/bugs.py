@@ -616,8 +616,8 @@ EXCEPTIONS = [
         "first-type-only",
         "exceptions",
         "_core/law/hook.py",
-        "self.types = types\n",
-        "self.types = types[:1]\n",
+        "self.types: tuple[type[BaseException], ...] = types\n",
+        "self.types: tuple[type[BaseException], ...] = types[:1]\n",
         _ANSWERS,
     ),
     Bug(
@@ -846,8 +846,8 @@ MEMBERSHIP = [
         "places-counted-by-members",
         "membership",
         "_core/law/hook.py",
-        "self.added = next(_added)",
-        "self.added = len(getattr(mount, '_members'))",
+        "self.added: int = next(_added)",
+        "self.added: int = len(getattr(mount, '_members'))",
         _ORDER,
     ),
     Bug(

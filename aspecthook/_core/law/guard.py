@@ -76,11 +76,11 @@ class Guard:
     __slots__ = ("__weakref__", "_hook", "_runs", "every", "is_spent", "reentrant", "skips", "times")
 
     def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Removable) -> None:
-        self.times = times
-        self.every = every
-        self.reentrant = reentrant
+        self.times: int | None = times
+        self.every: int | None = every
+        self.reentrant: bool = reentrant
         # Whether the hook has run as often as it may.
-        self.is_spent = False
+        self.is_spent: bool = False
         self._hook = weakref.ref(hook)
         self.skips = None if every is None else _skips(every)
         # `next` of an `itertools.count` is atomic, with the GIL and without it.

@@ -14,14 +14,20 @@ from numpy.typing import NDArray
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
-from ._position import ResumableLoader
+from ._position import ResumableLoader, share_of
 
 Array: TypeAlias = NDArray[Any]
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Anything with a length that is indexed by number, such as a list of samples."""
+    """Anything with a length that is indexed by number, such as a list of samples.
+
+    Example:
+        >>> samples: Dataset = [(0.5, 1), (0.7, 0)]
+        >>> len(samples), samples[1]
+        (2, (0.7, 0))
+    """
 
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> Any: ...
@@ -83,8 +89,8 @@ class Sampler:
         length: The number of samples.
         shuffle: Read in a different order in each epoch.
         seed: Determines the orders.
-        rank: The number of this process.
-        world_size: The number of processes that share the samples.
+        rank: The number of this process; under torchrun its own unless given.
+        world_size: The number of processes that share the samples; all that torchrun has started unless given.
         drop_last: Leave samples out instead of repeating some.
 
     Attributes:
@@ -101,17 +107,22 @@ class Sampler:
         *,
         shuffle: bool = False,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         drop_last: bool = False,
     ) -> None:
+        rank, world_size = share_of("Sampler", rank, world_size)
         if not 0 <= rank < world_size:
             raise TrainingError(
                 f"Sampler(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
             )
-        self.length, self.shuffle, self.seed = length, shuffle, seed
-        self.rank, self.world_size, self.drop_last = rank, world_size, drop_last
-        self.epoch = 0
+        self.length = length
+        self.shuffle = shuffle
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.drop_last = drop_last
+        self.epoch: int = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch."""
@@ -145,8 +156,9 @@ class DataLoader(ResumableLoader):
         seed: Determines the orders.
         drop_last: Leave out the last batch if it is smaller.
         collate: Makes a batch of a list of samples; unless given, `collated`.
-        rank: The number of this process, if several share the samples.
-        world_size: The number of processes that share the samples.
+        rank: The number of this process, if several share the samples; under torchrun its own unless given.
+        world_size: The number of processes that share the samples; all that torchrun has started unless given. Give
+            ``rank=0, world_size=1`` if each process is to read all samples.
 
     Raises:
         TrainingError: The data set has no length or no indexing, or the batch size is not a number from 1 up.
@@ -171,10 +183,11 @@ class DataLoader(ResumableLoader):
         drop_last: bool = False,
         collate: Callable[[list[Any]], Any] | None = None,
         *,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
     ) -> None:
         super().__init__()
+        rank, world_size = share_of("DataLoader", rank, world_size)
         size: Any = batch_size
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise TrainingError(f"DataLoader(batch_size={brief(batch_size)}): give a whole number from 1 up")
@@ -182,8 +195,11 @@ class DataLoader(ResumableLoader):
             raise TrainingError(
                 f"{type(dataset).__name__} is not a data set; give an object with __len__ and __getitem__"
             )
-        self.dataset, self.batch_size, self.drop_last, self.collate = dataset, batch_size, drop_last, collate
-        self.sampler = Sampler(len(dataset), shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.collate = collate
+        self.sampler: Sampler = Sampler(len(dataset), shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
 
     @property
     def epoch(self) -> int:

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import rank_and_world_size
 from aspecthook.training.loop._reading import differences, refuse_layout
 
 _DIVISION = ("batch_size", "world_size")  # they divide the epoch, and do not change its order
 _FREE = (*_DIVISION, "seed", "drop_last")  # the seed is taken from the state
+
+
+def share_of(who: str, rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return which part of the samples a process reads, and of how many: those given, or its own under torchrun."""
+    if rank is not None and world_size is not None:
+        return rank, world_size
+    if rank is not None or world_size is not None:
+        raise TrainingError(f"{who}(rank={rank}, world_size={world_size}): give both, or neither under torchrun")
+    return rank_and_world_size()
 
 
 class ResumableLoader:

@@ -12,10 +12,12 @@ import numpy as np
 
 from aspecthook.training._errors import TrainingError
 
-from ._position import ResumableLoader
+from ._position import ResumableLoader, share_of
 
 torch: Any = import_module("torch")
 data: Any = import_module("torch.utils.data")
+
+_UNDIVIDED = (data.SequentialSampler, data.RandomSampler)
 
 
 @final
@@ -29,6 +31,9 @@ class Resumable(ResumableLoader):
     Args:
         loader: The loader. It is not changed, except that the epoch of its sampler is set.
         seed: Determines the orders, and what workers draw.
+        rank: The number of this process, if several share the samples; under torchrun its own unless given. A sampler
+            of the user's own, such as ``DistributedSampler``, decides that itself.
+        world_size: The number of processes that share the samples; all that torchrun has started unless given.
 
     Raises:
         TrainingError: It reads a stream, or does not make batches.
@@ -42,7 +47,7 @@ class Resumable(ResumableLoader):
         True
     """
 
-    def __init__(self, loader: Any, *, seed: int = 0) -> None:
+    def __init__(self, loader: Any, *, seed: int = 0, rank: int | None = None, world_size: int | None = None) -> None:
         super().__init__()
         if isinstance(loader.dataset, data.IterableDataset):
             raise TrainingError(
@@ -53,8 +58,13 @@ class Resumable(ResumableLoader):
             raise TrainingError(
                 "a DataLoader(batch_size=None) does not make batches; give a batch_size, or leave Resumable out"
             )
-        self.dataset, self.sampler, self.batch_size = loader.dataset, loader.sampler, loader.batch_size
+        self.dataset: Any = loader.dataset
+        self.sampler: Any = loader.sampler
+        self.batch_size: Any = loader.batch_size
         self._source, self._seed = loader.batch_sampler, seed
+        # The loader has made the sampler itself, which knows nothing of other ranks.
+        self._shares = type(self._source) is data.BatchSampler and type(self.sampler) in _UNDIVIDED
+        self._rank, self._ranks = share_of("Resumable", rank, world_size) if self._shares else _share_of(self.sampler)
         self._jobs = _Jobs()
         self._generator = torch.Generator()
         self._loader: Any = data.DataLoader(
@@ -79,7 +89,7 @@ class Resumable(ResumableLoader):
             "sampler": type(self.sampler).__name__,
             "seed": self._seed,
             "batch_size": self.batch_size or 1,
-            "world_size": getattr(self.sampler, "num_replicas", 1),
+            "world_size": self._ranks,
         }
 
     def _take_seed(self, seed: int) -> None:
@@ -103,14 +113,13 @@ class Resumable(ResumableLoader):
 
     def _rows(self) -> list[Any]:
         """Return the sample numbers of each batch of the epoch after the origin."""
-        if not self._origin:
+        if not self._origin and not (self._shares and self._ranks > 1):
             return self._drawn(self._source)
         rest = self._order()[self._origin :]
-        ranks: int = getattr(self.sampler, "num_replicas", 1)
-        if ranks > 1:
-            each, more = divmod(len(rest), ranks)
-            each += bool(more and not self.sampler.drop_last)
-            rest = np.resize(rest, each * ranks)[self.sampler.rank :: ranks].tolist()
+        if self._ranks > 1:
+            each, more = divmod(len(rest), self._ranks)
+            each += bool(more and not getattr(self.sampler, "drop_last", False))
+            rest = np.resize(rest, each * self._ranks)[self._rank :: self._ranks].tolist()
         size: int = self._source.batch_size
         end = len(rest) - len(rest) % size if self._source.drop_last else len(rest)
         return [rest[place : place + size] for place in range(0, end, size)]
@@ -147,10 +156,19 @@ class Resumable(ResumableLoader):
         return int(np.random.SeedSequence([self._seed % 2**64, *numbers]).generate_state(1, np.uint64)[0] >> 1)
 
     def __len__(self) -> int:
-        return len(self._source)
+        if not self._shares:
+            return len(self._source)
+        samples: int = -(-len(self.sampler) // self._ranks)
+        size: int = self._source.batch_size
+        return samples // size if self._source.drop_last else -(-samples // size)
 
     def __repr__(self) -> str:
         return f"Resumable({len(self.dataset)} samples, {len(self)} batches)"
+
+
+def _share_of(sampler: Any) -> tuple[int, int]:
+    """Return the rank and the number of ranks that a sampler has itself."""
+    return getattr(sampler, "rank", 0), getattr(sampler, "num_replicas", 1)
 
 
 class _Jobs:

@@ -79,9 +79,9 @@ class CheckpointHook(Hook):
         asynchronous: bool = False,
     ) -> None:
         who = "CheckpointHook"
-        self.interval = whole_number(who, "interval", interval, 0)
+        self.interval: int = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
-        self.max_keep = optional_number(who, "max_keep", max_keep, 1)
+        self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
         save_best = None if save_best is False else save_best  # TOML has no None
         if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: save_best={brief(save_best)} is not the name of a score, 'auto' or None")
@@ -91,7 +91,7 @@ class CheckpointHook(Hook):
         if save_best not in (None, "auto"):
             self.watched = Monitor(who, save_best, self._rule)
         self.save_optimizer = save_optimizer
-        self.out_dir = None if out_dir is None else Path(out_dir)
+        self.out_dir: Path | None = None if out_dir is None else Path(out_dir)
         self.save_last = save_last
         self.asynchronous = asynchronous
         self._template = _template(filename_template, by_epoch)
@@ -291,7 +291,7 @@ class CheckpointLoaderHook(Hook):
         missing_ok: bool = False,
         other_run: bool = False,
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.resume = resume
         self.missing_ok = missing_ok
         self.other_run = other_run
@@ -302,6 +302,7 @@ class CheckpointLoaderHook(Hook):
         if self._done:
             return
         file = newest(self.path) if self.path.is_dir() else self.path if self.path.exists() else None
+        file = broadcast(file)  # the ranks may see a network file system at different moments
         if file is None:
             self._start_from_scratch(runner)
         elif self.resume:

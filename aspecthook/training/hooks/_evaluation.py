@@ -19,7 +19,7 @@ from aspecthook.training._options import optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import VAL, Means, validation_numbers, without_validation
+from aspecthook.training.loop._steps import VAL, Means, is_divided, validation_numbers, without_validation
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
@@ -37,7 +37,7 @@ class EvalHook(Hook):
     the prefix ``val_``.
 
     Args:
-        loader: The data.
+        loader: The data. If the ranks share it, the metrics are those of all of it.
         start: The first epoch or iteration after which to validate; None for the first that `interval` allows. A run
             that begins at `start` or later also validates once before training, if `interval` allows it: with
             ``start=0, interval=1`` every new run does.
@@ -83,8 +83,8 @@ class EvalHook(Hook):
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader = loader
-        self.start = optional_number(who, "start", start, 0)
-        self.interval = whole_number(who, "interval", interval, 1)
+        self.start: int | None = optional_number(who, "start", start, 0)
+        self.interval: int = whole_number(who, "interval", interval, 1)
         self.by_epoch = by_epoch
         self.evaluate = evaluate
         self.metrics: dict[str, float] = {}
@@ -190,12 +190,16 @@ class EvalHook(Hook):
     def _collects(self) -> bool:
         return self.evaluate is not None
 
+    def _rows(self, rows: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Return the rows of all ranks that share the data, taken in turn."""
+        return _in_turn(all_gather(rows)) if self.evaluate is not None and is_divided(self.loader) else rows
+
     def _row(self, outputs: Any, batch: Any) -> tuple[Any, Any]:
         return outputs, _on_cpu(batch)
 
     def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:
         """Return the metrics of this validation, those of `evaluate` first."""
-        return {**self._computed(rows), **validation_numbers(logs)}
+        return {**self._computed(self._rows(rows)), **validation_numbers(logs)}
 
     def _computed(self, rows: list[tuple[Any, Any]]) -> dict[str, float]:
         if self.evaluate is None:
@@ -248,8 +252,7 @@ class DistEvalHook(EvalHook):
         return {name: made[name] for name in ("num_samples", "log_vars") if name in made}, None
 
     def _all_metrics(self, logs: Mapping[str, Any], rows: list[tuple[Any, Any]]) -> dict[str, float]:  # noqa: ARG002
-        shares = all_gather(rows)
-        everything = [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
+        everything = _in_turn(all_gather(rows))
         means = Means()
         for outputs, _ in everything:
             means.add(outputs)
@@ -260,6 +263,10 @@ class DistEvalHook(EvalHook):
 def _on_cpu(value: Any) -> Any:
     """Return a value with its tensors on the CPU: there is room for many batches, and every rank can read them."""
     return map_leaves(lambda one: one.detach().cpu() if is_tensor(one) else one, value)
+
+
+def _in_turn(shares: list[list[tuple[Any, Any]]]) -> list[tuple[Any, Any]]:
+    return [share[place] for place in range(max(map(len, shares))) for share in shares if place < len(share)]
 
 
 def _share_averages(model: Any) -> None:

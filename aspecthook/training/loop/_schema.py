@@ -35,7 +35,8 @@ def check_state(run: Run, checkpoint: Mapping[str, Any], *, resume: bool) -> Non
             _mapping(_mapping(checkpoint, "data"), "layout", "'data' in this checkpoint")
         if checkpoint.get("amp") is not None:
             _mapping(checkpoint, "amp")
-        _try_generators(run, _mapping(checkpoint, "random"))
+        _mapping(checkpoint, "random")
+        _try_generators(run, generators_of(run, checkpoint))
 
 
 def _wrong(where: str, wanted: str, found: object) -> TrainingError:
@@ -105,6 +106,19 @@ def _check_gradients(run: Run, gradients: Any) -> None:
                     f"gradients[{name!r}] in this checkpoint has the shape {tuple(array.shape)}, and the parameter "
                     f"{shapes[name]}; load a checkpoint of this model; nothing was changed"
                 )
+
+
+def generators_of(run: Run, checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state of the random generators of this rank; if there were fewer ranks, that of one of them."""
+    others: Any = checkpoint.get("ranks", [])  # older checkpoints have only rank 0's
+    if not is_any(others, list):
+        raise _wrong("'ranks'", "a list", others)
+    states = [checkpoint["random"], *others]
+    state: Any = states[run.rank % len(states)]
+    if not is_any(state, Mapping):
+        raise _wrong("an item of 'ranks'", "a dict", state)
+    found: Mapping[str, Any] = state
+    return found
 
 
 def _try_generators(run: Run, state: Mapping[str, Any]) -> None:

@@ -11,17 +11,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import all_gather
 from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
 from ._run import Run
-from ._schema import check_state
+from ._schema import check_state, generators_of
 
 _CHANGED = ("epoch", "iter", "step", "inner_iter", "resumed", "logs", "identity")  # by `_resume`, of the run itself
 
 
 def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the state of a run."""
+    """Return the state of a run; several ranks call it together."""
+    generators = all_gather(run.backend.rng_state())
     return {
         "meta": {
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -32,12 +34,13 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
             "identity": run.identity,
         },
         "progress": run.progress,
-        "data": run.reading.state_of(run),
-        "model": run.backend.state(run.model),
+        "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
+        "model": run.backend.state(run.model, whole=False),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
-        "random": run.backend.rng_state(),
+        "random": generators[0],
+        "ranks": generators[1:],  # the random generators of the others
         "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
         "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
     }
@@ -75,7 +78,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
             "alone with load_checkpoint(path)"
         )
     with ExitStack() as undo:
-        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model))
+        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model, whole=False))
         if resume:
             _undo_all(run, checkpoint, undo)
         run.backend.load_state(run.model, checkpoint["model"])
@@ -109,7 +112,7 @@ def _resume(run: Run, checkpoint: Mapping[str, Any]) -> None:
                     f"the hook {name} cannot load its state from the checkpoint: {type(error).__name__}: {error}; "
                     "nothing was changed. Give it the options that it had, or remove it from the runner"
                 ) from error
-    run.backend.set_rng_state(checkpoint["random"])
+    run.backend.set_rng_state(generators_of(run, checkpoint))
     run.identity = identity_of(checkpoint) or run.identity
 
 

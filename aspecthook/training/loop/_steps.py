@@ -8,16 +8,19 @@ turns one that leaves a generator into a RuntimeError (PEP 479).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._ranks import all_gather, highest, process_group
 from aspecthook.training.backends._state import is_any
 
 from ._checks import length_of
+from ._interrupts import Terminated
+from ._reading import layout_of
 from ._run import Progress, Run
 
 
@@ -63,6 +66,7 @@ def count_epoch(run: Run, mode: str) -> None:
         done.validated += 1
     call_later(run)
     run.epoch = done.epoch
+    agree_to_end(run)
     run.interrupts.raise_noted()
     if mode == "train" and row_end(run, done) == inf and hasattr(run.loaders["train"], "__next__"):
         run.request_stop()  # the data are an iterator, which has only one pass
@@ -117,7 +121,19 @@ def count_iteration(run: Run) -> bool:
     if done.inner_iter == done.length:
         end_pass(run)
         return True
+    agree_to_end(run)
     return run.stopping or run.interrupts.came is not None or run.iter == done.until
+
+
+def agree_to_end(run: Run) -> None:
+    """End the run on all ranks if a hook or a signal ends it on one: the others would wait for that one forever."""
+    if process_group() is None:
+        return
+    signalled = run.interrupts.came is not None
+    most = highest(2 if signalled else int(run.stopping))
+    run.stopping = run.stopping or most > 0
+    if most > 1 and not signalled:
+        run.interrupts.came = Terminated("another rank was interrupted")
 
 
 def end_pass(run: Run) -> None:
@@ -153,7 +169,8 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
     start = run.done.inner_iter if mode == "train" else 0
     if mode == "train":
         run.done.due = None
-        loader = run.reading.begin(run)
+        loader, length = run.reading.begin(loader, run.epoch, start, run.backend, run.logger)
+        note_length(run, length, length_of(run.data_loader))
     empty, move = True, run.backend.mover(run.model)
     for run.inner_iter, batch in enumerate(loader, start):
         run.batch = move(batch)
@@ -168,16 +185,17 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
         end_pass(run)
 
 
-def note_length(run: Run, loader: Any) -> None:
+def note_length(run: Run, length: int | None, later: int | None) -> None:
     """Note the length of the epoch that begins or continues; and what it means for the number of iterations of a run.
 
-    The epochs to come are assumed to have the same length: each may have another one, and notes it when it begins.
+    The epochs before, and the rest of this one, may have been divided into other batches than those to come, which are
+    assumed to have `later` batches each. Each may have another length, and notes it when it begins.
     """
-    done = run.done
-    done.length = length_of(loader)
+    run.done.length = length
     if run.by_epoch and run.max_epochs is not None:
-        before, left = done.iter - done.inner_iter, run.max_epochs - run.epoch
-        run.max_iters = None if done.length is None else before + done.length * max(0, left)
+        before, left = run.iter - run.done.inner_iter, run.max_epochs - run.epoch
+        unknown = length is None or later is None
+        run.max_iters = None if unknown else before + ((length or 0) + (left - 1) * (later or 0) if left > 0 else 0)
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
@@ -186,7 +204,14 @@ def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:
     with run.backend.no_grad():
         for batch in batches(run, mode):
             means.add(step(batch))
+    if is_divided(run.data_loader):
+        means = merged(all_gather(means.totals))
     run.logs = {**run.logs, **{f"{mode}_{name}": mean for name, mean in means.now().items()}}
+
+
+def is_divided(loader: Any) -> bool:
+    """Whether the ranks share the samples of a loader, so that the numbers of one are not those of all."""
+    return process_group() is not None and layout_of(loader).get("world_size", 1) > 1
 
 
 VAL = "val_"  # the names of the numbers of a validation begin with it
@@ -235,3 +260,14 @@ class Means:
     def now(self) -> dict[str, Any]:
         """Return the means so far."""
         return {name: total / (count or 1) for name, (total, count) in self.totals.items()}
+
+
+def merged(shares: Iterable[Mapping[str, list[float]]]) -> Means:
+    """Return the means over the batches of all ranks, of the totals of each."""
+    means = Means()
+    for share in shares:
+        for name, (total, count) in share.items():
+            sums = means.totals.setdefault(name, [0.0, 0])
+            sums[0] += total
+            sums[1] += count
+    return means

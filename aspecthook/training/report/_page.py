@@ -6,11 +6,11 @@ import base64
 import io
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple, cast, final
+from typing import Any, ClassVar, Literal, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
@@ -78,7 +78,7 @@ class ReportHook(CurvesHook):
         'report.html'
     """
 
-    needs = ("jinja2", "matplotlib")
+    needs: ClassVar[Sequence[str]] = ("jinja2", "matplotlib")
 
     def __init__(
         self,
@@ -93,7 +93,8 @@ class ReportHook(CurvesHook):
         git_status: bool = False,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
-        self.command, self.git_status = command, git_status
+        self.command = command
+        self.git_status = git_status
         if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aspecthook.training.checkpoint import load
@@ -52,18 +54,105 @@ finally:
     weights = [parameter.tolist() for parameter in model.parameters()]
     seen = {"epoch": runner.epoch, "iter": runner.iter, "weights": weights}
     (folder / f"rank{rank}.json").write_text(json.dumps(seen))
+torch.distributed.barrier()  # see docs/many-processes.md
 torch.distributed.destroy_process_group()
 """
 
 
-def run(folder: Path, what: str) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+# Each rank draws its own dropout. The loader takes its rank and the number of ranks from torchrun.
+SHARED = """
+import json, os, signal, sys
+from pathlib import Path
+import numpy as np
+import torch
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from aspecthook import hooks
+from aspecthook.training import CheckpointHook, CheckpointLoaderHook, EMAHook, EvalHook, OptimizerHook, Runner
+from aspecthook.training.data import ArrayDataset, DataLoader, Resumable
+
+folder, what, epochs = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+torch.set_num_threads(1)
+if "RANK" in os.environ:
+    torch.distributed.init_process_group("gloo")
+rank = int(os.environ.get("RANK", "0"))
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 1))
+if what.startswith("fsdp") and "RANK" in os.environ:
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+    for part in (model[0], model[3], model):
+        fully_shard(part, mesh=mesh)
+elif "RANK" in os.environ:
+    model = DistributedDataParallel(model)
+torch.manual_seed(rank)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+numbers = torch.arange(32.0)
+inputs = torch.stack([numbers, numbers.sin(), numbers.cos(), (numbers * 3).sin()], 1)
+inputs[:, 0] /= 32
+data = torch.utils.data.TensorDataset(inputs, inputs.sum(1, keepdim=True))
+train = Resumable(torch.utils.data.DataLoader(data, batch_size=2, shuffle=True))
+val = DataLoader(ArrayDataset(inputs.numpy(), inputs.numpy().sum(1, keepdims=True)), 2)
+runner = Runner(model, optimizer=optimizer, loss=nn.functional.mse_loss, max_epochs=epochs, work_dir=folder / "run")
+runner.register_hook(CheckpointLoaderHook(folder / "run", missing_ok=True))
+runner.register_hook(CheckpointHook(1, by_epoch=False))
+if "ema" in what:
+    runner.register_hook(EMAHook())
+if what.startswith("fsdp"):
+    runner.register_hook(OptimizerHook(grad_clip={"max_norm": 1.0}))
+count = lambda outputs, batches: {"rows": sum(len(batch[0]) for batch in batches)}
+runner.register_hook(EvalHook(val, evaluate=count))
+read = []
+
+def note(batch, epoch, iter):
+    read.append((epoch, iter, (batch[0][:, 0] * 32).round().int().tolist()))
+    (folder / f"read{runner.world_size}.{rank}.json").write_text(json.dumps(read))
+    first = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
+    if rank == 1 and iter == 5 and first and what.endswith("kill"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and iter == 5 and what == "stop":
+        runner.request_stop()
+    if rank == 1 and iter == 5 and what == "term":
+        os.kill(os.getpid(), signal.SIGTERM)
+
+hooks(runner.train_iter).pre(note)
+try:
+    runner.fit(train)
+finally:
+    state = runner.backend.state(model) if what != "term" else {}
+    seen = {"iter": runner.iter, "weights": {name: array.tolist() for name, array in state.items()}}
+    (folder / f"rank{rank}.json").write_text(json.dumps({**seen, "logs": runner.logs}))
+if "RANK" in os.environ:
+    torch.distributed.barrier()  # see docs/many-processes.md
+    torch.distributed.destroy_process_group()
+"""
+
+
+def run(
+    folder: Path, what: str, script: str = SCRIPT, *, ranks: int = 2, options: tuple[str, ...] = (), epochs: int = 2
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     pytest.importorskip("torch")
-    script = folder / "script.py"
-    script.write_text(SCRIPT)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
-    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(script), str(folder), what]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    folder.mkdir(exist_ok=True)
+    file = folder / "script.py"
+    file.write_text(script)
+    for old in folder.glob("rank*.json"):
+        old.unlink()
+    command = [sys.executable]
+    if ranks > 1:
+        command += ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port", "0", *options]
+        command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    command += [str(file), str(folder), what, str(epochs)]
+    # After a restart, ranks find the addresses of those before in a shared store (PyTorch's issue 135712).
+    environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     return done, [json.loads(path.read_text()) for path in sorted(folder.glob("rank*.json"))]
+
+
+def read_in(folder: Path, ranks: int, *, epoch: int, until: int | None = None) -> list[int]:
+    """Return the samples of an epoch that the ranks have read, before an iteration."""
+    files = [json.loads(path.read_text()) for path in folder.glob(f"read{ranks}.*.json")]
+    rows = [row for rows in files for row in rows if row[0] == epoch and (until is None or row[1] < until)]
+    return [number for row in rows for number in row[2]]
 
 
 def test_all_ranks_stop_where_the_first_says_and_it_alone_writes(tmp_path: Path) -> None:
@@ -85,3 +174,59 @@ def test_a_rank_that_fails_ends_all_with_its_error(what: str, message: str, tmp_
     done, _ = run(tmp_path, what)
     assert done.returncode != 0 and message in done.stderr
     assert "epoch_1.safetensors" in {path.name for path in (tmp_path / "run").iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "fsdp-ema"])
+def test_a_run_that_torchrun_restarts_ends_as_one_without_a_kill(kind: str, tmp_path: Path) -> None:
+    """It did not: all ranks continued with the random numbers of rank 0, and sharded models could not be saved."""
+    done, undisturbed = run(tmp_path / "whole", kind, SHARED)
+    assert done.returncode == 0, done.stderr
+    assert [rank["iter"] for rank in undisturbed] == [16, 16]
+    done, restarted = run(tmp_path / "killed", f"{kind}-kill", SHARED, options=("--max-restarts", "1"))
+    assert done.returncode == 0, done.stderr
+    assert "SIGKILL" in done.stderr or "-9" in done.stderr
+    assert restarted == undisturbed
+    assert undisturbed[0]["weights"] == undisturbed[1]["weights"]
+    assert undisturbed[0]["logs"]["val_rows"] == 32
+
+
+@pytest.mark.parametrize(("before", "after"), [("ddp", 4), ("ddp", 1), ("fsdp", 4), ("fsdp-ema", 4), ("fsdp", 1)])
+def test_a_run_goes_on_with_another_number_of_ranks(before: str, after: int, tmp_path: Path) -> None:
+    done, _ = run(tmp_path, f"{before}-kill", SHARED)
+    assert done.returncode != 0
+    newest = max(int(path.stem.partition("_")[2]) for path in (tmp_path / "run").glob("iter_*.safetensors"))
+    assert newest in (4, 5)  # rank 0 may have been ended before it had written the fifth
+    done, ranks = run(tmp_path, before, SHARED, ranks=after)
+    assert done.returncode == 0, done.stderr
+    assert len(ranks) == after
+    assert all(rank["weights"] == ranks[0]["weights"] and rank["iter"] == ranks[0]["iter"] for rank in ranks)
+    assert ranks[0]["iter"] == newest - (newest * 4 - 32) // (2 * after) + 32 // (2 * after)
+    once = read_in(tmp_path, 2, epoch=0, until=newest) + read_in(tmp_path, after, epoch=0)
+    assert sorted(once) == list(range(32))
+    assert sorted(read_in(tmp_path, after, epoch=1)) == list(range(32))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_metrics_of_divided_data_are_those_of_one_process(ranks: int, tmp_path: Path) -> None:
+    """They were those of the samples of rank 0."""
+    done, (last, *_) = run(tmp_path, "ddp", SHARED, ranks=ranks, epochs=1)
+    assert done.returncode == 0, done.stderr
+    weights = {name: np.asarray(array) for name, array in last["weights"].items()}
+    numbers = np.arange(32.0)
+    inputs = np.stack([numbers / 32, np.sin(numbers), np.cos(numbers), np.sin(numbers * 3)], 1)
+    outputs = np.tanh(inputs @ weights["0.weight"].T + weights["0.bias"]) @ weights["3.weight"].T + weights["3.bias"]
+    loss = np.mean((outputs[:, 0] - inputs.sum(1)) ** 2)
+    assert last["logs"]["val_loss"] == pytest.approx(loss, rel=1e-5)
+    assert last["logs"]["val_rows"] == 32
+
+
+@pytest.mark.parametrize(("what", "message"), [("stop", ""), ("term", "another rank was interrupted")])
+def test_what_ends_one_rank_ends_all_after_the_same_iteration(what: str, message: str, tmp_path: Path) -> None:
+    """They waited forever for the one that had left."""
+    done, ranks = run(tmp_path, what, SHARED)
+    assert (done.returncode == 0) == (what == "stop"), done.stderr
+    assert message in done.stderr
+    assert {rank["iter"] for rank in ranks} == {6}
+    assert (tmp_path / "run" / "interrupted.ckpt").exists() == (what == "term")
+    name = "interrupted.ckpt" if what == "term" else "iter_6.safetensors"
+    assert load(tmp_path / "run" / name)["progress"]["iter"] == 6

@@ -552,7 +552,7 @@ def test_an_older_report_is_replaced_only_by_a_whole_one(
 
 
 def test_impossible_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HookTypeError, match="config=3 is not a mapping"):
+    with pytest.raises(HookTypeError, match="ReportHook: config=3 is not a mapping"):
         ReportHook(config=3)  # type: ignore[arg-type]
     monkeypatch.setattr("aspecthook.training.report._base.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"needs jinja2 and matplotlib; pip install 'aspecthook\[train\]'"):
