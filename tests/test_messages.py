@@ -12,8 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# It raises errors that its own caller catches.
-SILENT = ("aspecthook/testing/_replay.py",)
+# What the test kit finds wrong in aspecthook itself: `tests.planted` plants the bugs.
+LAWS = ("expected_hooks", "laws", "lifetimes", "machine_calls", "machine_rules", "replay")
+SILENT = tuple(f"aspecthook/testing/_{name}.py" for name in LAWS)
+
+# What no call could bring about: it would take a mount point that dies before the function that it belongs to.
+UNREACHED = ("the function that was decorated by around.wrap(...) is gone; keep it to call it",)
 
 # What stands for a part of a message that is known only when it is made.
 HOLE = "\0"
@@ -50,32 +54,41 @@ def rows(text: str) -> set[str]:
     """Return each two and three words in a row of a text, which may be a regular expression."""
     found: set[str] = set()
     for part in text.split(HOLE):
-        words = re.findall(r"[\w'`]+", re.sub(r"\\(?=\W)", "", part))
+        words = re.findall(r"\w+", re.sub(r"\\(?=\W)", "", part))
         found.update(map(" ".join, pairwise(words)))
         found.update(map(" ".join, zip(words, words[1:], words[2:], strict=False)))
     return found
 
 
 def messages() -> Iterator[Message]:
-    """Yield each message that is given to an error of ours, or to a warning."""
+    """Yield each text that is given to an error of ours, to a warning, or to a function that makes what is raised."""
     for path in sorted((ROOT / "aspecthook").rglob("*.py")):
         file = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and node.args and file not in SILENT:
+        if file.startswith(SILENT):
+            continue
+        tree = ast.parse(path.read_text())
+        raised = {id(node.exc) for node in ast.walk(tree) if isinstance(node, ast.Raise)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and node.args:
                 name = ast.unparse(node.func).rpartition(".")[2]
-                if name == "warn" or (name.endswith("Error") and name not in ("LawError", "PlannedError")):
+                if name == "warn" or name.endswith("Error"):
                     yield Message(file, node.lineno, text_of(node.args[0]))
+                elif id(node) in raised and not file.startswith("aspecthook/training/"):  # there they take single words
+                    yield from (Message(file, node.lineno, text_of(one)) for one in node.args)
 
 
 def texts_of_tests() -> Iterator[str]:
+    """Yield each string of the tests, except for docstrings."""
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.Constant, ast.JoinedStr)):
+        tree = ast.parse(path.read_text())
+        said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in said:
                 yield text_of(node)
 
 
 def test_every_message_is_in_some_test() -> None:
-    found = [message for message in messages() if message.rows()]
+    found = [message for message in messages() if message.rows() and message.text not in UNREACHED]
     count = Counter(row for message in found for row in message.rows())
     tested = {row for text in texts_of_tests() for row in rows(text)}
     untested = [

@@ -13,6 +13,11 @@ from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
+# The newest operation of `highest`, which is the last one of a run. If nobody kept it, a thread of gloo would drop its
+# tensor, and need the GIL for that; if Python ends at that moment, the process aborts (PyTorch's issue 190489). To
+# destroy the process group does not end these threads as long as a model uses it.
+_newest: list[Any] = []
+
 
 def rank_and_world_size() -> tuple[int, int]:
     """Return the rank of this process and the number of processes: of its process group, or as torchrun sets them."""
@@ -64,5 +69,7 @@ def highest(number: int) -> int:
     torch: Any = import_module("torch")
     # A tensor: this runs in every step, and pickling an object would take longer.
     numbers = torch.tensor([number], dtype=torch.int32, device="cuda" if group.get_backend() == "nccl" else "cpu")
-    group.all_reduce(numbers, op=group.ReduceOp.MAX)
+    work = group.all_reduce(numbers, op=group.ReduceOp.MAX, async_op=True)
+    work.wait()
+    _newest[:] = [work]
     return int(numbers.item())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +64,18 @@ def test_times_are_read(text: str, seconds: float) -> None:
     from aspecthook.cli._commands import _Time
 
     assert _Time()(text) == seconds
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no sockets of Unix")
+def test_a_temporary_folder_whose_path_is_too_long_for_a_socket_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / ("long" * 40)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    monkeypatch.setattr(sys, "remote_exec", None, raising=False)
+    monkeypatch.setattr(sys, "is_remote_debug_enabled", lambda: True, raising=False)
+    assert main(["attach", str(os.getppid()), "shop:*"]) == 2
+    said = capsys.readouterr().err
+    assert " is no place for a socket: " in said and said.endswith("; set TMPDIR to a shorter one\n")
+    assert list(long.iterdir()) == []

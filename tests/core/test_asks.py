@@ -208,6 +208,7 @@ def test_state_that_no_hook_has_set_is_an_attribute_error_that_says_what_is_set(
 ) -> None:
     shop.price.pre(lambda call: call.state.update({} if known == "nothing" else {known: 1}))
     shop.price.post(lambda call: getattr(call.state, name))
+    shop.price.always(lambda call: delattr(call.state, known) if known in call.state else None)
     message = rf"^no hook of this call has set state\.{name}; set so far: {known}$"
     with pytest.raises(AttributeError, match=message):
         shop.price("tea")

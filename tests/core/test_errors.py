@@ -207,6 +207,10 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda price: price.pre(lambda factor=2, *args: None),
         "has *args after 'factor', which shop:price does not offer; make 'factor' keyword-only (put it after *args)",
     ),
+    "a predicate that cannot be called": (
+        lambda price: price.pre(clamp, when=3),
+        "has a `when` that is not callable: 3; give a predicate",
+    ),
     "a cycle": (lambda price: price.pre(clamp, before="clamp"), "cannot be ordered: 'clamp' before 'clamp'; remove a"),
     "types that are no exceptions": (
         lambda price: hooks(price).add("exception", clamp, "KeyError"),
@@ -347,6 +351,18 @@ def test_a_name_that_a_class_does_not_define_itself_is_not_mounted() -> None:
 
     with pytest.raises(MountError, match="Fast itself defines no 'pay'; mount it in the class that defines it$"):
         hookable(only=("pay",))(Fast)
+
+
+def test_a_coroutine_function_around_an_async_generator_is_refused() -> None:
+    @hookable(name="shop:prices")
+    async def prices() -> AsyncIterator[int]:
+        yield 1
+
+    async def wrapped(proceed: Any) -> object:
+        return await proceed()
+
+    with pytest.raises(HookTypeError, match="is a coroutine function around the async generator shop:prices, which"):
+        prices.around(wrapped)
 
 
 def test_a_mount_point_whose_function_is_gone_says_so() -> None:

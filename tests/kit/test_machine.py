@@ -243,6 +243,8 @@ def test_a_candidate_that_a_story_misspells_is_refused_with_the_nearest() -> Non
 
     with pytest.raises(HookLookupError, match="Marked has no candidate 'pre prnit'; did you mean 'pre print'"):
         Marked()._function("pre prnit")
+    with pytest.raises(HookLookupError, match="the machine has added no 'pre print' that is still there"):
+        Marked()._hook("pre print")
 
 
 def test_arguments_come_from_a_strategy() -> None:

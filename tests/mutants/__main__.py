@@ -95,7 +95,9 @@ class Worker:
             for files, (measured, tests) in enumerate(order(mutant, cls.measured), 1):
                 limit = _START + _SLOWER * seconds(measured, tests)
                 status, said = run(cls.copy, [f"{measured.path}::{test}" for test in tests], limit)
-                if status not in (0, 5):
+                if status in (4, 5):
+                    raise RuntimeError(f"{measured.path}: {tests} could not be run:\n{said}")
+                if status != 0:
                     return Result(mutant, _killer(status, said, measured.path), files)
             return Result(mutant, None, len(order(mutant, cls.measured)))
         finally:

@@ -38,10 +38,14 @@ class Measured:
 def read(path: str, copy: Path, data: Sequence[Path], report: Path) -> Measured:
     """Read what was measured of a test file: data of coverage.py, and a report with the durations of the tests."""
     measured = Measured(path)
-    known: dict[str, float] = defaultdict(float)
+    module = path.removesuffix(".py").replace("/", ".")
+    known: dict[str, set[str]] = defaultdict(set)  # the tests of each name
     for case in ElementTree.parse(report).iter("testcase"):
-        known[re.sub(r"\[.*", "", case.get("name", ""), flags=re.DOTALL)] += float(case.get("time", 0))
-    measured.seconds.update(known)
+        name = re.sub(r"\[.*", "", case.get("name", ""), flags=re.DOTALL)
+        of_class = case.get("classname", "").removeprefix(module).lstrip(".").replace(".", "::")
+        test = f"{of_class}::{name}" if of_class else name
+        known[name].add(test)
+        measured.seconds[test] = measured.seconds.get(test, 0.0) + float(case.get("time", 0))
     for one in data:
         found = CoverageData(basename=str(one))
         found.read()
@@ -49,8 +53,8 @@ def read(path: str, copy: Path, data: Sequence[Path], report: Path) -> Measured:
             # One of another process is named by its whole path.
             name = file.removeprefix(f"{copy}/")
             for line, contexts in found.contexts_by_lineno(file).items():
-                functions = {context.rpartition(".")[2] for context in contexts}
-                measured.tests[name, line] |= functions & known.keys()
+                for context in contexts:
+                    measured.tests[name, line] |= known.get(context.rpartition(".")[2], set())
     return measured
 
 

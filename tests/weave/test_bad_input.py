@@ -191,6 +191,8 @@ def test_a_pointcut_whose_choice_is_all_refused_by_where_is_refused(shop: Any) -
     assert "where" in refused(shop.a, post=ten, where=lambda function: False)
     assert "where" in refused(shop.Till, "Till", post=ten, where=lambda function: False)
     assert "where" in refused(shop, "ahw_shop", post=ten, where=lambda function: False)
+    message = refused("ahw_shop:Till.*", "ahw_shop:Till.*", post=ten, where=lambda function: False)
+    assert message.endswith("chooses nothing: take something out of `where`, or of what '!' excludes")
 
 
 def test_a_glob_of_modules_that_chooses_nothing_waits_and_check_says_so(shop: Any) -> None:
@@ -319,6 +321,60 @@ def test_modules_of_aspecthook_and_wrapt_are_refused() -> None:
     refused(Weaving, "Weaving")
     refused(aspecthook, "aspecthook")
     refused("wrapt:*", "wrapt")
+
+
+ODD = """
+    import functools
+    class Proxy:
+        def __getattr__(self, name): raise RuntimeError("outside of a request")
+        def __call__(self): ...
+    request = Proxy()
+    rate = 3
+    class Descriptor:
+        def __get__(self, instance, owner): return self
+    class Odd:
+        of_class = classmethod(property(lambda cls: 1))
+        described = Descriptor()
+        rate = 3
+        length = property(len, setattr)
+        slots = property()
+    def __getattr__(name):
+        if name == "made":
+            return functools.partial(int, "7")
+        raise AttributeError(name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rate", "it is a value, of type int; weave a function that uses it"),
+        ("made", "it is made anew at each access; weave the functions that call it"),
+        (
+            "request",
+            "it refers to something that is not available now (RuntimeError('outside of a request')); weave what",
+        ),
+        ("Odd.rate", "it is a value, of type int; weave a method that uses it"),
+        ("Odd.of_class", "it is a property of the class; weave the function that its getter calls"),
+        (
+            "Odd.described",
+            "it is a descriptor of type Descriptor without Python code; weave the functions that call it",
+        ),
+        ("Odd.length.fset", "it is not a Python function; weave the functions that call it"),
+        ("Odd.length.fdel", "it has no fdel; name what it has: 'ahw_odd:Odd.length.fget'"),
+        ("Odd.__new__", "creates no instance any more once a class has had another one; weave 'ahw_odd:Odd.__init__'"),
+    ],
+)
+def test_a_member_that_can_carry_no_hook_says_why_and_what_to_weave(write: Any, name: str, message: str) -> None:
+    write({"ahw_odd.py": ODD})
+    importlib.import_module("ahw_odd")
+    with pytest.raises(WeaveError) as caught:
+        weave(f"ahw_odd:{name}", post=ten)
+    assert str(caught.value).startswith(f"ahw_odd:{name} cannot be woven: it ") and message in str(caught.value)
+
+
+def test_a_method_of_one_object_of_c_is_refused_with_what_to_weave_instead() -> None:
+    refused([].append, "list.append", "is a method of one list, which has no place for a hook", "a subclass of list")
 
 
 # Options and hooks
@@ -757,3 +813,10 @@ def test_a_mark_that_is_given_something_else_is_refused(args: tuple[Any, ...]) -
 def test_a_decorator_that_returns_what_cannot_be_called_is_refused(shop: Any) -> None:
     with pytest.raises(HookTypeError, match="the decorator returns an int, which cannot be called; give another"):
         weave("ahw_shop:a", around=around.wrap(lambda function: 3))
+
+
+def test_check_says_of_a_module_that_is_not_imported_what_is_missing() -> None:
+    with pytest.warns(WeaveWarning, match="'ahw_later:a' waits: there is no module 'ahw_later' to import"):
+        weaving = weave("ahw_later:a", post=ten)
+    with weaving, pytest.raises(WeaveError, match="nothing is woven on 'ahw_later:a': there is no module 'ahw_later'"):
+        weaving.check()

@@ -52,9 +52,10 @@ class Backend(ABC):
                 found.update((prefix + name, parameter) for name, parameter in part.named_parameters())
         return found
 
-    def state(self, model: Any) -> Arrays:
-        """Return the parameters and the buffers."""
-        return {name: self.to_array(tensor) for name, tensor in self.tensors(model).items()}
+    def state(self, model: Any, *, whole: bool = True) -> Arrays:
+        """Return the parameters and the buffers; with ``whole=False`` as `kept` does."""
+        convert = self.to_array if whole else self.kept
+        return {name: convert(tensor) for name, tensor in self.tensors(model).items()}
 
     def load_state(self, model: Any, arrays: Mapping[str, Array]) -> None:
         """Restore what `state` returned; raise, and change nothing, if names, shapes or kinds of numbers differ."""
@@ -99,9 +100,9 @@ class Backend(ABC):
     # Gradients
 
     def gradients(self, model: Any) -> dict[str, Array | None]:
-        """Return the gradients; None for a parameter without one."""
+        """Return the gradients, as `kept` does; None for a parameter without one."""
         parameters = self.parameters(model).items()
-        return {name: None if value.grad is None else self.to_array(value.grad) for name, value in parameters}
+        return {name: None if value.grad is None else self.kept(value.grad) for name, value in parameters}
 
     def load_gradients(self, model: Any, arrays: Mapping[str, Array | None]) -> None:
         """Restore what `gradients` returned."""
@@ -130,6 +131,10 @@ class Backend(ABC):
     def to_array(self, tensor: Any) -> Array:
         """Return a copy of a tensor as an array."""
 
+    def kept(self, tensor: Any) -> Array:
+        """Return a copy of a tensor for a checkpoint: an array; or a tensor that is sharded, if that one is."""
+        return self.to_array(tensor)
+
     @abstractmethod
     def to_tensor(self, array: Array, like: Any = None) -> Any:
         """Return a copy of an array as a tensor, of the type and on the device of another one if that is given."""
@@ -149,11 +154,11 @@ class Backend(ABC):
     # Optimizers
 
     def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
-        """Return the type of an optimizer and a copy of its state, with arrays for tensors; {} if it has no state."""
+        """Return the type of an optimizer and a copy of its state, as `kept` does; {} if it has no state."""
         if not hasattr(optimizer, "state_dict"):
             return {}
         state = map_leaves(
-            lambda leaf: self.to_array(leaf) if isinstance(leaf, self.tensor) else leaf, optimizer.state_dict()
+            lambda leaf: self.kept(leaf) if isinstance(leaf, self.tensor) else leaf, optimizer.state_dict()
         )
         return {"type": type(optimizer).__name__, "state": state}
 

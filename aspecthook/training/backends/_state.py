@@ -75,6 +75,11 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
+def is_sharded(tensor: Any) -> bool:
+    """Whether a value is a tensor that is divided among ranks, as PyTorch's ``fully_shard`` divides parameters."""
+    return hasattr(tensor, "full_tensor")
+
+
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of PyTorch, which need not be imported."""
     return hasattr(value, "detach") and hasattr(value, "cpu")

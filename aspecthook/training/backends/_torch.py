@@ -15,7 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 
 from ._base import Array, Arrays, Backend
-from ._state import is_any, modules_of
+from ._state import is_any, is_sharded, modules_of
 
 # Imported this way, the file type-checks the same with and without PyTorch.
 torch: Any = import_module("torch")
@@ -106,19 +106,22 @@ class TorchBackend(Backend):
             tensor = tensor.float()
         return np.array(tensor.resolve_conj().cpu().numpy())
 
-    def to_tensor(self, array: Array, like: Any = None) -> Any:
-        tensor = torch.tensor(array)
+    def kept(self, tensor: Any) -> Any:
+        return tensor.detach().clone() if is_sharded(tensor) else self.to_array(tensor)
+
+    def to_tensor(self, array: Any, like: Any = None) -> Any:
+        tensor = array.detach().clone() if is_sharded(array) else torch.tensor(array)
         return tensor if like is None else _like(tensor, like)
 
     def load_optimizer_state(self, optimizer: Any, state: Mapping[str, Any]) -> None:
         """Restore what `optimizer_state` returned; the state of a sharded parameter is sharded in the same way."""
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        if state and any(map(_is_sharded, parameters)):
+        if state and any(map(is_sharded, parameters)):
             kept = {number: dict(values) for number, values in state["state"]["state"].items()}
             for number, parameter in enumerate(parameters):
                 values = kept.get(number, {})
                 for name, array in values.items():
-                    if _is_sharded(parameter) and np.shape(array) == tuple(parameter.shape):
+                    if is_sharded(parameter) and np.shape(array) == tuple(parameter.shape):
                         values[name] = self.to_tensor(array, parameter)
             state = {**state, "state": {**state["state"], "state": kept}}
         super().load_optimizer_state(optimizer, state)
@@ -209,20 +212,17 @@ class TorchAmp:
             self._scaler.load_state_dict(dict(state))
 
 
-def _is_sharded(tensor: Any) -> bool:
-    """Whether a tensor is divided among ranks, as ``fully_shard`` divides parameters."""
-    return hasattr(tensor, "full_tensor")
-
-
 def _whole(tensor: Any) -> Any:
     """Return a tensor, with the shards of all ranks if it is sharded."""
-    return tensor.full_tensor() if _is_sharded(tensor) else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
 def _like(tensor: Any, like: Any) -> Any:
     """Return a tensor of the type of another one, on its device and sharded as it is."""
-    if not _is_sharded(like):
-        return tensor.to(like)
+    if not is_sharded(like):
+        return _whole(tensor).to(like)
+    if is_sharded(tensor):
+        return tensor.redistribute(like.device_mesh, like.placements).to(like.dtype)
     distributed: Any = import_module("torch.distributed.tensor")
     local = tensor.to(like.device, like.dtype)
     # Each rank has all of the tensor, so nothing is sent.

@@ -11,7 +11,7 @@ from pathlib import Path
 from aspecthook.training._errors import TrainingError
 
 from ._files import put
-from ._format import oldest_first, saved_by
+from ._format import oldest_first, saved_by, shards_of
 from ._identity import KEY, NAME, identity_in
 
 
@@ -33,7 +33,10 @@ def take_folder(folder: Path, identity: str, *, resumed: bool) -> Path | None:
         _write(folder, identity)  # from here on `newest` ignores the others
         for path in others:
             assert aside is not None
+            shards = shards_of(path)
             path.rename(aside / path.name)
+            if shards is not None and (folder / shards).exists():
+                (folder / shards).rename(aside / shards)
     except OSError as error:
         raise TrainingError(
             f"{folder} cannot become the folder of this run: {error.strerror}; free some space, check the permissions, "

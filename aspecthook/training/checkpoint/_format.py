@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 AnyPath: TypeAlias = str | os.PathLike[str]
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
+SHARDS = ".shards."  # in the name of each folder with the shards of a checkpoint
 _FORMAT, _VERSION = "aspecthook.checkpoint", 1
 # The names of NumPy's types in safetensors.
 _DTYPES = {
@@ -181,6 +182,21 @@ def saved_by(path: Path) -> str | None:
             return _named_in(tree)
     except _NoCheckpointError:
         return None
+
+
+def shards_of(path: Path) -> str | None:
+    """Return the name of the folder with the shards of a checkpoint; None if it has none, or is not complete."""
+    try:
+        with _opened(path) as (tree, _):
+            name = json.loads(tree)["shards"]["folder"]
+    except (_NoCheckpointError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return name if names_shards(name) else None
+
+
+def names_shards(name: object) -> TypeGuard[str]:
+    """Whether a name is that of a folder with shards; it leads nowhere else."""
+    return isinstance(name, str) and SHARDS in name and name == Path(name).name
 
 
 def _named_in(tree: str) -> str:

@@ -15,6 +15,7 @@ from aspecthook._errors import brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training.checkpoint._files import own_path, unused_path
 from aspecthook.training.checkpoint._format import saved_by
+from aspecthook.training.checkpoint._shards import remove_shards
 from aspecthook.training.loop._run import Run
 
 
@@ -90,6 +91,7 @@ class KeptFiles:
             return True
         try:
             path.unlink(missing_ok=True)
+            remove_shards(path)
         except OSError as error:
             run.logger.warning("the old checkpoint %s could not be removed: %s", path, error.strerror)
             return False

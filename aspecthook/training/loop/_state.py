@@ -35,7 +35,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         },
         "progress": run.progress,
         "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
-        "model": run.backend.state(run.model),
+        "model": run.backend.state(run.model, whole=False),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
         "amp": None if run.amp is None else run.amp.state_dict(),
@@ -78,7 +78,7 @@ def restore(run: Run, checkpoint: Mapping[str, Any], *, resume: bool, other_run:
             "alone with load_checkpoint(path)"
         )
     with ExitStack() as undo:
-        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model))
+        undo.callback(run.backend.load_state, run.model, run.backend.state(run.model, whole=False))
         if resume:
             _undo_all(run, checkpoint, undo)
         run.backend.load_state(run.model, checkpoint["model"])

@@ -379,7 +379,7 @@ def test_no_grad_ends_with_its_block_and_frozen_parameters_get_no_gradient() -> 
         (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, -1])), "classes -1 to 0"),
         (lambda: cross_entropy(np.zeros((2, 3)), np.zeros((2, 2))), "shape"),
         (lambda: cross_entropy(np.zeros(3), np.array(1)), "shape"),
-        (lambda: Dropout(1.5), "from 0 to 1"),
+        (lambda: Dropout(1.5), "give the share to drop, from 0 to 1"),
         (lambda: Linear(3, 2)(np.zeros((2, 4))), r"Linear\(3, 2\) takes inputs of shape \(…, 3\)"),
         (
             lambda: BatchNorm1d(3)(np.zeros((2, 4))),

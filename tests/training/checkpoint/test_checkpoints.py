@@ -493,7 +493,7 @@ def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"is a folder; name a file, or use newest\(folder\)"):
         load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TrainingError, match="pipe is not a regular file"):
+    with pytest.raises(TrainingError, match="pipe is not a regular file; name one"):
         load(tmp_path / "pipe")
     (tmp_path / "round").symlink_to(tmp_path / "round")
     with pytest.raises(TrainingError, match="round cannot be read: "):

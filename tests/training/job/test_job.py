@@ -162,7 +162,7 @@ def test_a_file_that_is_not_a_config_is_refused(tmp_path: Path) -> None:
     for name, text, why in (
         ("a.toml", "= 3", ""),
         ("a.json", "{", "is not JSON"),
-        ("b.json", "[1]", ""),
+        ("b.json", "[1]", "is not a config: it holds a list of 1 item; give a file with sections such as .run.$"),
         ("c.json", "[" * 200_000, "is not a config: its values are nested too deeply; correct it"),
     ):
         file = tmp_path / name

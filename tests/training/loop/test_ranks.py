@@ -54,6 +54,7 @@ finally:
     weights = [parameter.tolist() for parameter in model.parameters()]
     seen = {"epoch": runner.epoch, "iter": runner.iter, "weights": weights}
     (folder / f"rank{rank}.json").write_text(json.dumps(seen))
+torch.distributed.barrier()  # see docs/many-processes.md
 torch.distributed.destroy_process_group()
 """
 
@@ -95,8 +96,9 @@ val = DataLoader(ArrayDataset(inputs.numpy(), inputs.numpy().sum(1, keepdims=Tru
 runner = Runner(model, optimizer=optimizer, loss=nn.functional.mse_loss, max_epochs=epochs, work_dir=folder / "run")
 runner.register_hook(CheckpointLoaderHook(folder / "run", missing_ok=True))
 runner.register_hook(CheckpointHook(1, by_epoch=False))
-if what.startswith("fsdp"):
+if "ema" in what:
     runner.register_hook(EMAHook())
+if what.startswith("fsdp"):
     runner.register_hook(OptimizerHook(grad_clip={"max_norm": 1.0}))
 count = lambda outputs, batches: {"rows": sum(len(batch[0]) for batch in batches)}
 runner.register_hook(EvalHook(val, evaluate=count))
@@ -121,7 +123,7 @@ finally:
     seen = {"iter": runner.iter, "weights": {name: array.tolist() for name, array in state.items()}}
     (folder / f"rank{rank}.json").write_text(json.dumps({**seen, "logs": runner.logs}))
 if "RANK" in os.environ:
-    torch.distributed.barrier()  # nobody closes connections that another rank still reads
+    torch.distributed.barrier()  # see docs/many-processes.md
     torch.distributed.destroy_process_group()
 """
 
@@ -174,7 +176,7 @@ def test_a_rank_that_fails_ends_all_with_its_error(what: str, message: str, tmp_
     assert "epoch_1.safetensors" in {path.name for path in (tmp_path / "run").iterdir()}
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "fsdp-ema"])
 def test_a_run_that_torchrun_restarts_ends_as_one_without_a_kill(kind: str, tmp_path: Path) -> None:
     """It did not: all ranks continued with the random numbers of rank 0, and sharded models could not be saved."""
     done, undisturbed = run(tmp_path / "whole", kind, SHARED)
@@ -188,7 +190,7 @@ def test_a_run_that_torchrun_restarts_ends_as_one_without_a_kill(kind: str, tmp_
     assert undisturbed[0]["logs"]["val_rows"] == 32
 
 
-@pytest.mark.parametrize(("before", "after"), [("ddp", 4), ("ddp", 1), ("fsdp", 4), ("fsdp", 1)])
+@pytest.mark.parametrize(("before", "after"), [("ddp", 4), ("ddp", 1), ("fsdp", 4), ("fsdp-ema", 4), ("fsdp", 1)])
 def test_a_run_goes_on_with_another_number_of_ranks(before: str, after: int, tmp_path: Path) -> None:
     done, _ = run(tmp_path, f"{before}-kill", SHARED)
     assert done.returncode != 0

@@ -30,11 +30,11 @@ def fit(library: str, model: Any = None, **options: Any) -> None:
     Runner(model, **given | options).fit(data(2))
 
 
-def check(refused: Callable[[], Any], error: type[Exception], says: str) -> None:
+def check(refused: Callable[[], Any], error: type[Exception], says: str, ends: str = "") -> None:
     with pytest.raises(error) as caught:
         refused()
     message = str(caught.value)
-    assert says in message and "\n" not in message
+    assert says in message and "\n" not in message and message.endswith(ends)
 
 
 @both
@@ -69,7 +69,12 @@ def test_what_is_no_model_is_refused(model: Any) -> None:
 @both
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", 7])
 def test_a_device_that_is_not_there_is_refused(library: str, device: Any) -> None:
-    check(lambda: fit(library, device=device), TrainingError, f"device={device!r}: ")
+    check(
+        lambda: fit(library, device=device),
+        TrainingError,
+        f"device={device!r}: ",
+        "; give 'cpu', or 'cuda:0' where there is a GPU" if library == TORCH else "",
+    )
 
 
 @both

@@ -136,6 +136,14 @@ def test_missing_attributes_of_the_mmengine_runner_are_named(base: Any) -> None:
     with pytest.raises(AttributeError, match="uses 'build_evaluator' of its runner, which our runner does not have"):
         runner.fit([1.0])
 
+    class Deep(base):
+        def before_run(self, runner: Any) -> None:
+            print(runner.train_loop.param_schedulers)
+
+    runner = make(hooks=[Deep()])
+    with pytest.raises(AttributeError, match="uses 'param_schedulers' of a loop, which our loops do not have"):
+        runner.fit([1.0])
+
     class Where(base):
         def before_run(self, runner: Any) -> None:
             print(runner.work_dir)

@@ -75,7 +75,10 @@ def test_a_priority_in_a_config_wins_over_the_table_and_an_argument_over_both() 
         ({"lr_config": {"policy": "stpe", "step": 3}}, "there is no policy 'stpe'.*did you mean 'step'"),
         ({"checkpoint_config": {"intervall": 1}}, "takes no 'intervall'.*did you mean 'interval'"),
         ({"custom_hooks": [{"type": "EMAHok"}]}, "'EMAHok' is not registered.*did you mean 'EMAHook'"),
-        ({"log_config": {"intervall": 3}}, "'intervall' is unknown.*did you mean 'interval'"),
+        (
+            {"log_config": {"intervall": 3}},
+            "'intervall' is unknown; the options are 'hooks', .*did you mean 'interval'",
+        ),
         ({"log_config": {"interval": 3, "hooks": ["TxtLoggerHook"]}}, "did you mean 'TextLoggerHook'"),
     ],
 )
