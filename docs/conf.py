@@ -78,6 +78,7 @@ NOT_CALLED = {
     "aspecthook.training.schedules.Policy",
     "aspecthook.training.session.Session",
     "aspecthook.training.session.SessionRunContext",
+    "aspecthook.training.session.StepContext",
 }
 
 

@@ -146,9 +146,9 @@ class RecordedCall:
         self.task: str | None = None
         self.process: int = 0
         self.turns: Sequence[tuple[float, float]] = ()
-        self.own = 0.0
+        self.own: float = 0.0
         # Whether a call of the same function is around it.
-        self.recursive = False
+        self.recursive: bool = False
         self._labels: frozenset[str] | None = None
         # Whether the call is on the tape; else a limit has left it out, and all that it calls.
         self.kept: bool = True

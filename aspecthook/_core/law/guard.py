@@ -82,7 +82,7 @@ class Guard:
         # Whether the hook has run as often as it may.
         self.is_spent: bool = False
         self._hook = weakref.ref(hook)
-        self.skips = None if every is None else _skips(every)
+        self.skips: Iterator[object] | None = None if every is None else _skips(every)
         # `next` of an `itertools.count` is atomic, with the GIL and without it.
         self._runs = count(1)
 

@@ -60,7 +60,11 @@ class EmptyCacheHook(Hook):
     """
 
     def __init__(self, before_epoch: bool = False, after_epoch: bool = True, after_iter: bool = False) -> None:
-        self.moments = {"before_epoch": before_epoch, "after_epoch": after_epoch, "after_iter": after_iter}
+        self.moments: dict[str, bool] = {
+            "before_epoch": before_epoch,
+            "after_epoch": after_epoch,
+            "after_iter": after_iter,
+        }
 
     def before_epoch(self) -> None:
         """Empty the cache, if asked to."""

@@ -102,7 +102,13 @@ class Hook:
         """Whether this iteration is the last of the run."""
         return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
 
-    is_last_train_epoch, is_last_train_iter = is_last_epoch, is_last_iter
+    def is_last_train_epoch(self, runner: Run) -> bool:
+        """Whether this epoch is the last of the run, as mmengine names it."""
+        return self.is_last_epoch(runner)
+
+    def is_last_train_iter(self, runner: Run) -> bool:
+        """Whether this iteration is the last of the run, as mmengine names it."""
+        return self.is_last_iter(runner)
 
     def get_triggered_stages(self) -> list[str]:
         """Return the stages that this hook is called at, in the order in which a run reaches them.

@@ -23,16 +23,14 @@ class NanLossError(TrainingError, FloatingPointError):
     """The loss or a gradient is NaN or infinite; the parameters were not changed by it.
 
     Example:
-        >>> import numpy as np
         >>> from aspecthook.training import NanGuardHook, Runner
-        >>> from aspecthook.training.numpy import SGD, Linear, mse
+        >>> from aspecthook.training.numpy import SGD, Linear
         >>> model = Linear(1, 1)
-        >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), loss=mse, max_epochs=1)
-        >>> hook = runner.register_hook(NanGuardHook())
-        >>> runner.fit([(np.full((1, 1), np.nan), np.ones((1, 1)))])
+        >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), max_epochs=1)
+        >>> NanGuardHook().before_backward(runner, float("nan"))
         Traceback (most recent call last):
           ...
-        aspecthook.training.NanLossError: the loss is nan in epoch 1, iteration 1 of it ...
+        aspecthook.training.NanLossError: the loss is nan in epoch 1, ...
     """
 
 

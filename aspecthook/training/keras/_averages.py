@@ -77,8 +77,14 @@ class SwapEMAWeights(Callback):
         """Put the weights back; on our runner, the `EMAHook` does."""
         self._in_keras("on_test_end", logs)
 
-    # Not "on_predict_end" of Keras 3.15: it would leave the average in the model, and the weights in the optimizer.
-    on_predict_begin, on_predict_end = on_test_begin, on_test_end
+    def on_predict_begin(self, logs: Logs = None) -> None:
+        """Put the average into the model; on our runner, the `EMAHook` does."""
+        self.on_test_begin(logs)
+
+    def on_predict_end(self, logs: Logs = None) -> None:
+        """Put the weights back; on our runner, the `EMAHook` does."""
+        # Not "on_predict_end" of Keras 3.15: it would leave the average in the model, and the weights in the optimizer.
+        self.on_test_end(logs)
 
     def _in_keras(self, method: str, *arguments: Any) -> bool:
         """Call a method of Keras's own callback of this name, unless the model is that of a run."""

@@ -49,9 +49,9 @@ class RemoteMonitor(Callback):
         super().__init__()
         if find_spec("httpx") is None:
             raise TrainingError("RemoteMonitor needs httpx; pip install 'aspecthook[remote]'")
-        self.url = root + path
+        self.url: str = root + path
         self.field = field
-        self.headers = dict(headers or {})
+        self.headers: dict[str, str] = dict(headers or {})
         self.send_as_json = send_as_json
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:

@@ -170,7 +170,7 @@ class Run:
         self.rank: int
         self.world_size: int
         self.rank, self.world_size = rank_and_world_size()
-        self.writes = Writes()
+        self.writes: Writes = Writes()
 
     def request_stop(self) -> None:
         """End the run after this iteration."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Generator, Mapping, Set
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -405,13 +405,13 @@ class Runner(Classical):
         return self.write_checkpoint(file, dict(state), copied=copied_arrays(state))
 
     @hookable(provides=STATE)
-    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Set[int] | None = None) -> Path:
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Mapping[int, Any] | None = None) -> Path:
         """Write a checkpoint; a pre hook may change what is written.
 
         Args:
             path: The file.
             checkpoint: The state of the run.
-            copied: For a thread that writes it: the identities of those arrays that are copies already.
+            copied: For a thread that writes it: those arrays that are copies already, by their identities.
         """
         from aspecthook.training.checkpoint._format import packed, write_packed
         from aspecthook.training.checkpoint._shards import write_shards

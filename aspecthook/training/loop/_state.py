@@ -46,11 +46,15 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def copied_arrays(state: Mapping[str, Any]) -> set[int]:
-    """Return the identities of the arrays that `state_of` has copied; a hook's may be those that it works with."""
-    found: set[int] = set()
+def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the arrays that `state_of` has copied, by their identities; a hook's may be those that it works with.
+
+    They are kept alive: a hook may replace one, and the next array might then have its identity.
+    """
+    found: dict[int, Any] = {}
     map_leaves(
-        lambda leaf: found.add(id(leaf)), [state[name] for name in ("model", "optimizer", "gradients", "random")]
+        lambda leaf: found.setdefault(id(leaf), leaf),
+        [state[name] for name in ("model", "optimizer", "gradients", "random")],
     )
     return found
 

@@ -115,7 +115,7 @@ class MMRunner:
         self.optim_wrapper: OptimWrapper = OptimWrapper(ours)
         self.param_schedulers: list[Any] = []  # schedules are hooks here
         self.checkpoint: dict[str, Any] = {}
-        self.timestamp = time.strftime("%Y%m%d_%H%M%S")
+        self.timestamp: str = time.strftime("%Y%m%d_%H%M%S")
         self._name = f"aspecthook {ours.identity}"  # of the objects that mmengine keeps for the whole process
         self._loaded: Mapping[str, Any] = {}
 

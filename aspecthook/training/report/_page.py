@@ -144,6 +144,7 @@ class ReportHook(CurvesHook):
             "title": self.title or (runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__),
             "end": self.end,
             "word": _WORDS[self.end],
+            "began": _minute(curves.begun),
             "facts": _facts(runner, curves, self.end),
             "failure": self._failure,
             "warnings": warnings_of(curves),
@@ -173,6 +174,11 @@ class ReportHook(CurvesHook):
         return runner.meta if not isinstance(found, Mapping) else cast("Mapping[str, Any]", found)
 
 
+def _minute(time: str | None) -> str:
+    """Return a time of ISO 8601 to the minute, as people write it."""
+    return "" if time is None else time[:16].replace("T", " ")
+
+
 def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
     """Return how far the run has come, how long it took, and when it began."""
     if runner.by_epoch:
@@ -183,7 +189,7 @@ def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
         rows = [f"{curves.at:,} of {runner.max_iters:,} iterations"]
     rows.append(duration_text(curves.seconds))
     if curves.begun is not None:
-        rows.append(f"started {curves.begun[:16].replace('T', ' ')}")
+        rows.append(f"started {_minute(curves.begun)}")
     if curves.runs > 1:
         rows.append(f"resumed {curves.runs - 1} time{'s' * (curves.runs > 2)}")
     why = _why_stopped(runner) if end == "stopped" else None

@@ -344,8 +344,8 @@ class GlobalStepWaiterHook(SessionRunHook):
     def __init__(
         self, wait_until_step: int, global_step: Callable[[], int] | None = None, poll_secs: float = 0.5
     ) -> None:
-        self.wait_until_step = whole_number("GlobalStepWaiterHook", "wait_until_step", wait_until_step, 0)
-        self.poll_secs = finite_number("GlobalStepWaiterHook", "poll_secs", poll_secs, above=0)
+        self.wait_until_step: int = whole_number("GlobalStepWaiterHook", "wait_until_step", wait_until_step, 0)
+        self.poll_secs: float = finite_number("GlobalStepWaiterHook", "poll_secs", poll_secs, above=0)
         if wait_until_step and not callable(global_step):
             raise HookTypeError(
                 f"GlobalStepWaiterHook: global_step={brief(global_step)}; give a function that returns the step of the "

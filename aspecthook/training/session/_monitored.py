@@ -77,7 +77,7 @@ class StepContext:
 
     def __init__(self, monitored: MonitoredSession) -> None:
         self._monitored = monitored
-        self.session = monitored.session
+        self.session: Session = monitored.session
 
     def run_with_hooks(self, fetches: Any = None, feed: Mapping[Any, Any] | None = None) -> Any:
         """Make a step, as `MonitoredSession.run` does."""
@@ -137,7 +137,7 @@ class MonitoredSession:
         self._open(session_creator, lambda: given, stop_grace_period_secs)
 
     def _open(self, creator: ChiefSessionCreator, hooks: Callable[[], list[Any]], grace: float) -> None:
-        self.runner = creator.runner
+        self.runner: Runner = creator.runner
         self._folder = None if creator.checkpoint_dir is None else Path(creator.checkpoint_dir)
         self._state = session_state(self.runner)
         self._registered: list[Any] = []

@@ -49,7 +49,7 @@ class ProfilerHook(Timed):
         show_memory: bool = False,
     ) -> None:
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="ProfilerHook")
-        self.output_dir = path_of("ProfilerHook", output_dir or ".")
+        self.output_dir: Path = path_of("ProfilerHook", output_dir or ".")
         self.show_dataflow = show_dataflow
         self.show_memory = show_memory
         self._next: int | None = None
