@@ -29,7 +29,7 @@ from ._errors import (
     WeaveWarning,
 )
 from ._hints import TYPE_CHECKING
-from ._lazy import lazy
+from ._lazy import load_lazily
 from .weave import weave
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ __all__ = [
 ]
 
 # What not every program needs is loaded when it is first asked for.
-__getattr__ = lazy(
+load_lazily(
     __name__,
     {"event": "events._event"}
     | dict.fromkeys(("Weaving", "always", "around", "exception", "item", "on", "post", "pre"), "weave"),

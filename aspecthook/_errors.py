@@ -27,54 +27,173 @@ class AspecthookError(Exception):
 
 
 class HookAnswerError(AspecthookError, TypeError):
-    """A hook answered something that its kind may not answer."""
+    """A hook answered something that its kind may not answer.
+
+    Example:
+        >>> @hookable
+        ... def price(item, qty=1): ...
+        >>> with hooks(price).add("pre", lambda: 5):
+        ...     price("tea")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookAnswerError: ... answered an int; a pre hook may answer None, Args(...) to replace arguments, ...
+    """
 
 
 class HookOrderError(AspecthookError, ValueError):
-    """The ``before`` and ``after`` of some hooks contradict each other; the message spells the cycle out."""
+    """The ``before`` and ``after`` of some hooks contradict each other; the message spells the cycle out.
+
+    Example:
+        >>> @hookable
+        ... def price(item): ...
+        >>> first = hooks(price).add("pre", lambda: None, name="audit", before="check")
+        >>> hooks(price).add("pre", lambda: None, name="check", before="audit")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOrderError: ...: these hooks cannot be ordered: 'audit' before 'check' before 'audit'; ...
+    """
 
 
 class HookSignatureError(AspecthookError, TypeError):
-    """A hook asks for something that its mount point does not offer."""
+    """A hook asks for something that its mount point does not offer.
+
+    Example:
+        >>> @hookable
+        ... def price(item, qty=1): ...
+        >>> price.pre(lambda qyt: None)
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookSignatureError: ... asks for 'qyt', but ... offers item, qty ...; did you mean 'qty'?
+    """
 
 
 class HookTypeError(AspecthookError, TypeError):
-    """What was offered as a hook, or as one of its options, is not of a usable type."""
+    """What was offered as a hook, or as one of its options, is not of a usable type.
+
+    Example:
+        >>> @hookable
+        ... def price(item): ...
+        >>> price.pre("audit")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookTypeError: ...: 'audit' is not callable and cannot be a pre hook; give a function
+    """
 
 
 class HookOptionError(AspecthookError, ValueError):
-    """An option of a hook has a value that it cannot have."""
+    """An option of a hook has a value that it cannot have.
+
+    Example:
+        >>> @hookable
+        ... def price(item): ...
+        >>> price.pre(lambda: None, priority=200)
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: ... has the priority 200; give an int from 0 (first) to 100 (last)
+    """
 
 
 class HookLookupError(AspecthookError, LookupError):
-    """No hook, or no mount point, is where one was looked for."""
+    """No hook, or no mount point, is where one was looked for.
+
+    Example:
+        >>> @hookable
+        ... def price(item): ...
+        >>> hooks(price).remove("audit")
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookLookupError: ... has no hook 'audit'; its hooks: none at all
+    """
 
 
 class MountError(AspecthookError, TypeError):
-    """Something that cannot be made a mount point; the message says why and what to mount instead."""
+    """Something that cannot be made a mount point; the message says why and what to mount instead.
+
+    Example:
+        >>> hookable(len)
+        Traceback (most recent call last):
+          ...
+        aspecthook.MountError: <built-in function len> is of type builtin_function_or_method, which has no ...
+    """
 
 
 class WeaveError(AspecthookError, ValueError):
-    """Something that cannot be woven, or is not there; the message says why and what to weave instead."""
+    """Something that cannot be woven, or is not there; the message says why and what to weave instead.
+
+    Example:
+        >>> import shlex
+        >>> weave("shlex:qoute", pre=print)
+        Traceback (most recent call last):
+          ...
+        aspecthook.WeaveError: ... did you mean 'quote'?
+    """
 
 
 class ConfigError(AspecthookError, ValueError):
-    """A config that cannot be built, or a name that is taken; the message says which and what to write instead."""
+    """A config that cannot be built, or a name that is taken; the message says which and what to write instead.
+
+    Example:
+        >>> from aspecthook.plugins import Registry
+        >>> shapes = Registry("shapes")
+        >>> @shapes.register
+        ... class Circle: ...
+        >>> shapes.build_from_config({"type": "Cirle"})
+        Traceback (most recent call last):
+          ...
+        aspecthook.ConfigError: registry 'shapes': 'Cirle' is not registered; ... did you mean 'Circle'?
+    """
 
 
 class PluginError(AspecthookError, ValueError):
-    """A plugin that does not fit the specification, or whose name is taken; the message says what to change."""
+    """A plugin that does not fit the specification, or whose name is taken; the message says what to change.
+
+    Example:
+        >>> from aspecthook.plugins import Plugins
+        >>> class Shop:
+        ...     @event
+        ...     def sold(self, item): ...
+        >>> class Tax:
+        ...     @on
+        ...     def slod(self, item): ...
+        >>> Plugins(Shop()).register(Tax())
+        Traceback (most recent call last):
+          ...
+        aspecthook.PluginError: Shop: plugin 'Tax': ... Shop has no event of that name; ... did you mean 'sold'?
+    """
 
 
 class WeaveWarning(RuntimeWarning):
     """A weaving waits for a module that cannot be imported now, or could not be done as its module was imported.
 
     Its ``check()`` raises the error.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     waiting = weave("shops:price", pre=print)
+        >>> print(caught[0].message)
+        'shops:price' waits: there is no module 'shops' to import
+        >>> waiting.remove()
     """
 
 
 class HookWarning(RuntimeWarning):
-    """Something about a hook that is probably not what was meant; the message says what to write instead."""
+    """Something about a hook that is probably not what was meant; the message says what to write instead.
+
+    Example:
+        >>> import warnings
+        >>> class Till:
+        ...     @hookable
+        ...     def open(self): ...
+        ...     def ring(self): ...
+        >>> till = Till()
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     hook = till.open.pre(till.ring)
+        >>> print(str(caught[0].message).partition(":Till.open: ")[2])
+        the pre hook 'ring' is a method of one Till, and would act for every Till; ...
+    """
 
 
 for _error in (AspecthookError, *AspecthookError.__subclasses__(), HookWarning, WeaveWarning):

@@ -1,4 +1,4 @@
-"""Names of `typing` for the modules that `import aspecthook` loads: loading `typing` would take as long as all of them.
+"""Names of `typing` for the core, and for what `weave` and `record` load: loading `typing` would take as long.
 
 For type checkers they are those of `typing`. At run time nothing here checks anything: bases, decorators and functions
 do the least that the modules need, and each special form is the nearest builtin class, so that `typing.get_type_hints`
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Generic,
         Literal,
         NamedTuple,
+        Never,
         ParamSpec,
         Protocol,
         Self,
@@ -41,7 +42,7 @@ else:
         def __getitem__(self, given):
             return self._meant(given)
 
-    Any = Self = TypeAlias = object
+    Any = Never = Self = TypeAlias = object
     IO = _Form(lambda _: object)
     ClassVar = Unpack = _Form(lambda hint: hint)
     Literal = _Form(lambda values: type(values[0] if isinstance(values, tuple) else values))
@@ -96,6 +97,7 @@ __all__ = [
     "Generic",
     "Literal",
     "NamedTuple",
+    "Never",
     "ParamSpec",
     "Protocol",
     "Self",

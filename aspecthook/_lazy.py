@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ._hints import Any
 
+# Libraries that modules import as they are loaded, and the extras that bring them.
+_EXTRAS = {"hypothesis": "testing", "torch": "torch"}
 
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` (PEP 562) of a package whose names are written in other modules.
+
+def load_lazily(package: str, homes: Mapping[str, str]) -> None:
+    """Give a package whose names are written in other modules a `__getattr__` (PEP 562) that loads them.
+
+    It is not assigned in the package, where a type checker would see it, and take every misspelt name for one that may
+    be there.
 
     Args:
         package: The package's `__name__`.
@@ -22,8 +28,16 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         # Imported here, since most programs never need it.
         from importlib import import_module
 
-        found = getattr(import_module(f"{package}.{homes[name]}"), name)
+        try:
+            module = import_module(f"{package}.{homes[name]}")
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in _EXTRAS:
+                raise
+            text = f"{package}.{name} needs {missing}; pip install 'aspecthook[{_EXTRAS[missing]}]'"
+            raise ModuleNotFoundError(text, name=error.name) from None
+        found = getattr(module, name)
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
         return found
 
-    return load
+    setattr(sys.modules[package], "__getattr__", load)

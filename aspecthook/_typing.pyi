@@ -261,19 +261,24 @@ class Around(Generic[T, S_co]):
         self: Around[T, Sync], hook: Hook[Q, T | Return[T]], /, **options: Unpack[Adding]
     ) -> Hook[Q, T | Return[T]]: ...
 
-class Unchecked:
-    """``f.always`` and ``e.on``: a hook may answer anything."""
+class Always:
+    """``f.always``: a hook may answer anything."""
 
     @overload
     def __call__(self, /, **options: Unpack[Adding]) -> Self: ...
     @overload
     def __call__(self, hook: AnyHook, /, **options: Unpack[Adding]) -> AnyHook: ...
 
+class On(Always):
+    """``e.on``: a subscriber may answer anything, too."""
+
 # The attributes of a target. They have its return type twice: as it is, to find the `Coroutine` in whatever a type
 # checker infers for an `async def`, and as `Exactly[R]`, to tell an `Iterator` from a `Generator`, which is one too.
 # The overloads look at `self` and not at `target`: if R is Any, mypy would take every attribute for Any.
 
 class PreOf(Generic[R_co, E_co]):
+    """``pre`` of a target that returns ``R``."""
+
     @overload
     def __get__(self: PreOf[Any, Unclear], target: object, owner: object, /) -> Pre[Any, Unknown]: ...
     @overload
@@ -286,6 +291,8 @@ class PreOf(Generic[R_co, E_co]):
     def __get__(self: PreOf[T, Any], target: object, owner: object, /) -> Pre[T, Sync]: ...
 
 class AroundOf(Generic[R_co, E_co]):
+    """``around`` of a target that returns ``R``."""
+
     @overload
     def __get__(self: AroundOf[Any, Unclear], target: object, owner: object, /) -> Around[Any, Unknown]: ...
     @overload
@@ -301,6 +308,8 @@ class NoGenerator:
     """``f.item`` of what is not a generator function: not callable, as there are no items for hooks."""
 
 class ItemOf(Generic[R_co, E_co]):
+    """``item`` of a target that returns ``R``."""
+
     @overload
     def __get__(self: ItemOf[Any, Streamed], target: object, owner: object, /) -> Post[Any, Unknown]: ...
     @overload
@@ -311,6 +320,8 @@ class ItemOf(Generic[R_co, E_co]):
     def __get__(self: ItemOf[Any, Any], target: object, owner: object, /) -> NoGenerator: ...
 
 class ExceptOf(Generic[R_co, E_co]):
+    """``exception`` of a target that returns ``R``."""
+
     @overload
     def __get__(self: ExceptOf[Any, Unclear], target: object, owner: object, /) -> Except[Any, Unknown]: ...
     @overload
@@ -323,6 +334,8 @@ class ExceptOf(Generic[R_co, E_co]):
     def __get__(self: ExceptOf[T, Any], target: object, owner: object, /) -> Except[T, Sync]: ...
 
 class PostOf(Generic[R_co, E_co]):
+    """``post`` of a target that returns ``R``."""
+
     @overload
     def __get__(self: PostOf[Any, Unclear], target: object, owner: object, /) -> Post[Any, Unknown]: ...
     @overload
@@ -344,13 +357,41 @@ class Mounted(Generic[P, R]):
     __defaults__: tuple[Any, ...] | None
     __kwdefaults__: dict[str, Any] | None
 
+    # The docstrings below are what an editor shows for the attributes.
     pre: PreOf[R, Exactly[R]]
+    """Add a hook that runs before the function: ``@f.pre`` or ``@f.pre(priority=...)``.
+
+    It returns None, ``Args(qty=3)`` to replace arguments, or ``Return(value)`` to skip the function. It asks for
+    arguments of the call by name.
+    """
     around: AroundOf[R, Exactly[R]]
+    """Add a hook that runs instead of the function: ``@f.around`` or ``@f.around(priority=...)``.
+
+    It asks for ``proceed``, calls the function with ``proceed()``, and returns the result. Or it is a generator
+    function with one ``yield``, at which the function runs.
+    """
     item: ItemOf[R, Exactly[R]]
+    """Add a hook that runs for each item of a generator: ``@f.item`` or ``@f.item(priority=...)``.
+
+    It asks for ``item``, and returns None or another item.
+    """
     exception: ExceptOf[R, Exactly[R]]
+    """Add a hook that runs when the function raises: ``@f.exception`` or ``@f.exception(KeyError)``.
+
+    It asks for ``exc``, and returns None to let the exception propagate, or ``Return(value)`` to handle it.
+    """
     post: PostOf[R, Exactly[R]]
-    always: Unchecked
+    """Add a hook that runs after the function has returned: ``@f.post`` or ``@f.post(priority=...)``.
+
+    It asks for ``result``, and returns None or another result.
+    """
+    always: Always
+    """Add a hook that runs when the call ends, however it ends: ``@f.always`` or ``@f.always(priority=...)``.
+
+    It asks for ``result`` and ``exc``, one of which is None. What it returns is ignored.
+    """
     hooks: MountPoint
+    """The mount point: the hooks of the function, to look at them, to find one by its name, to remove them."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
@@ -403,13 +444,19 @@ class Hookable(Mounted[P, R]):
 class BoundEvent(Bound[P, R]):
     """An event that is bound as a method is; its subscribers are still those of all instances."""
 
-    on: Unchecked
+    on: On
+    """Add a subscriber of all instances: ``@e.on`` or ``@e.on(priority=...)``; of one: ``@hooks(instance.e).on``."""
 
 class Event(Mounted[P, R]):
     """An event; ``R`` is what a call returns."""
 
-    on: Unchecked
+    on: On
+    """Add a subscriber, which runs when the event is called: ``@e.on`` or ``@e.on(priority=...)``.
+
+    It asks for arguments of the call by name. What it returns goes into what the call returns.
+    """
     history: History
+    """The calls so far that later subscribers are given, of an event with ``replay=``."""
 
     # As above, for what is a method: from the class it is the event of all instances.
     @overload

@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
 from reprlib import Repr
-from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import HookOptionError, brief, printable
+from aspecthook._hints import Any, TypeAlias, cast, final
 
 Redact: TypeAlias = "str | Iterable[str] | Callable[[str, Any], object] | None"
 
@@ -81,12 +81,12 @@ class Redaction:
             if unfit:
                 raise HookOptionError(f"redact={brief(unfit[0])}: give names such as 'token', or a predicate")
             self._globs = tuple(name.lower() for name in names)
-        self.active = bool(self._globs) or self._predicate is not None
+        self.active: bool = bool(self._globs) or self._predicate is not None
         self._known: dict[str, bool] = {}
         self._secrets: dict[str, _Secret] = {}
         self._longest = 0
         # Makes the texts of values.
-        self.shortener = Shortener(self)
+        self.shortener: Shortener = Shortener(self)
 
     def hides(self, name: str, value: object) -> bool:
         """Whether a value is redacted."""
@@ -189,7 +189,8 @@ class Shortener(Repr):
 
     def __init__(self, redaction: Redaction, longest: int = 60) -> None:
         super().__init__()
-        self.maxstring = self.maxother = longest
+        self.maxstring = longest
+        self.maxother = longest
         self._redaction = redaction
 
     def text(self, value: object) -> str:

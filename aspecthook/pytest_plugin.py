@@ -11,7 +11,7 @@ import _aspecthook_pytest as entry
 
 from .testing._leaks import HookLeakWarning
 
-__all__ = ["HookLeakWarning", "pytest_addoption"]
+__all__ = ["HookLeakWarning"]
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:

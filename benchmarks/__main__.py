@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from subprocess import PIPE, run
 from time import perf_counter
 
-from . import calls, changes, events, imports, loops, machine, modules, mounts, recording, training, weaving
+from . import calls, changes, events, imports, loops, machine, modules, mounts, recording, saving, training, weaving
 from .results import Contest, as_data, lines, save, save_goals, summary
 from .results import machine as machine_of
 from .timing import Effort
@@ -31,6 +31,7 @@ SECTIONS: dict[str, Callable[[Effort], list[Contest]]] = {
     "import": imports.imports,
     "loop": loops.loops,
     "training": training.training,
+    "saving": saving.saving,
 }
 
 

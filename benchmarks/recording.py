@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import cProfile
 import gc
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 from aspecthook import weave
@@ -29,6 +31,8 @@ except ImportError:  # no wheels for this Python
     VizTracer = None
 
 CALLS = 1_000
+ROOT = Path(__file__).resolve().parents[1]
+STARTED = "its first line"
 KEPT, TIMES, STREAMED = "record", "record, times alone", "record, to a file"
 
 
@@ -60,7 +64,30 @@ def recording(effort: Effort) -> list[Contest]:
     return [
         Contest("record", "A recorded call, over the bare call", "ns", times, goals=goals),
         Contest("record", "A call that is not recorded", "ns", beside, goals=[Goal(next(iter(idle)), 1.1, "bare")]),
+        _first_lines(max(10, effort.rounds // 2)),
     ]
+
+
+def _first_lines(rounds: int) -> Contest:
+    """Measure how much later than under `python` the first line of a program runs, and how much later it is over."""
+    traced = [sys.executable, "-m", "aspecthook", "trace", "json:dumps", "--"]
+    times: dict[str, list[float]] = {STARTED: [], "its end and the table": []}
+    with tempfile.TemporaryDirectory() as folder:
+        app = Path(folder) / "app.py"
+        app.write_text("import time\nprint(time.time())\n")
+        for _ in range(rounds):
+            (first, end), (first_traced, end_traced) = _run([sys.executable, str(app)]), _run([*traced, str(app)])
+            times[STARTED].append(first_traced - first)
+            times["its end and the table"].append(end_traced - end)
+    return Contest(
+        "record", "A program under `aspecthook trace`, over `python`", "ms", times, goals=[Goal(STARTED, 0.1)]
+    )
+
+
+def _run(command: list[str]) -> tuple[float, float]:
+    begun = time()
+    done = subprocess.run(command, capture_output=True, check=True, text=True, cwd=ROOT)
+    return float(done.stdout) - begun, time() - begun
 
 
 def _loop(function: Any) -> Callable[[], float]:

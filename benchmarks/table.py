@@ -1,4 +1,4 @@
-"""Print the table of goals in `docs/performance.md` from what `python -m benchmarks --goals FILE` kept on each Python.
+"""Print the table of `docs/contributing/goals.md` from what `python -m benchmarks --goals FILE` kept on each Python.
 
 python -m benchmarks.table 3.11.json 3.13.json 3.14.json 3.14t.json
 """

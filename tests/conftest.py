@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,17 @@ def _quick_collections(_first_property: None) -> None:
 # A shell that starts us in the background has Ctrl-C ignored, and so would be the one that tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Trace the next test as this one was traced: pdb stops tracing when it ends, and coverage.py traces."""
+    before = sys.gettrace()
+    try:
+        return (yield)
+    finally:
+        if sys.gettrace() is not before:
+            sys.settrace(before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -34,6 +34,15 @@ def test_the_tour_has_help() -> None:
 @pytest.mark.parametrize(
     ("name", "facts"),
     [
+        (
+            "demo",
+            (
+                "json.tool:main() raised SystemExit(",
+                "the line that is refused: // written by hand",
+                '"token": "***"',
+                "as before: True",
+            ),
+        ),
         ("sql_timing", ("ran 342 times", "read as before? True", "that it was? True")),
         ("audit", ("The script was stopped", "kept: True", "that it was? True")),
         ("retry_and_redact", ("****-9010", "that it was? True")),

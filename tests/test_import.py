@@ -85,6 +85,22 @@ def test_the_check_finds_what_is_loaded() -> None:
     assert loaded("import logging") >= {"logging"}
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("testing.HookMachine", "aspecthook.testing.HookMachine needs hypothesis; pip install 'aspecthook[testing]'"),
+        ("torch.capture", "aspecthook.torch.capture needs torch; pip install 'aspecthook[torch]'"),
+    ],
+)
+def test_a_name_whose_library_is_not_installed_says_which_extra_brings_it(name: str, message: str) -> None:
+    package, _, attribute = name.rpartition(".")
+    said = f"try:\n    from aspecthook.{package} import {attribute}\nexcept ImportError as error:\n    print(error)"
+    root = str(Path(__file__).parent.parent)
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {root!r})\n{said}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{message}\n"
+
+
 # Annotations, which modules of the core write with `aspecthook._hints`.
 
 

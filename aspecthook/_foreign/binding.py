@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from aspecthook._hints import Any, Literal, TypeAlias
 
 # By binding to the instance, to the class, or not at all. "read" is for those that return a value instead.
 Binding: TypeAlias = Literal["instance", "class", "none", "read"]

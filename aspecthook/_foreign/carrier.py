@@ -13,10 +13,10 @@ from functools import lru_cache
 from inspect import Parameter
 from operator import is_
 from types import CellType, CodeType, FunctionType
-from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 from aspecthook._core.compile.show import file_name
 from aspecthook._core.law.signature import is_plain
+from aspecthook._hints import Any, Literal, NamedTuple, TypeAlias, final
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar, cast, final
 
 from aspecthook._core.mount.occupancy import GONE, Occupancy
+from aspecthook._hints import Any, TypeAlias, TypeVar, cast, final
 
 T = TypeVar("T")
 Place: TypeAlias = tuple[ModuleType, str]

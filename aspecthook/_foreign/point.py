@@ -10,11 +10,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, cast
 
 from aspecthook._core.law.callables import signature_of, type_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
+from aspecthook._hints import Any, cast
 
 from .binding import Binding, bind
 from .carrier import Carrier, carrier, style_of

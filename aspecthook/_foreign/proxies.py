@@ -5,7 +5,7 @@ They are wrapt's, which imports asyncio; that takes longer than many a program r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from aspecthook._hints import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import ModuleType

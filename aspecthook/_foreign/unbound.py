@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Callable
 from inspect import Parameter
 from types import FunctionType
-from typing import Any
 
 from aspecthook._core.law.callables import signature_of, type_of
+from aspecthook._hints import Any
 
 from .binding import Binding, bind
 from .proxies import is_proxy

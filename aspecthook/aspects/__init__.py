@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._aspect import Aspect
@@ -83,4 +83,4 @@ _HOMES = {
     "_timeout": ("timeout",),
 }
 
-__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})
+load_lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -37,10 +37,10 @@ class Timing:
     """
 
     def __init__(self) -> None:
-        self.count = 0
-        self.errors = 0
-        self.total = 0.0
-        self.slowest = 0.0
+        self.count: int = 0
+        self.errors: int = 0
+        self.total: float = 0.0
+        self.slowest: float = 0.0
         self._buckets: Counter[int] = Counter()
         self._lock = Lock()
 

@@ -187,7 +187,7 @@ class Attached:
     # Coming off
 
     def detach(self) -> bool:
-        """Have the process come off, and its children. Return whether they have said that they are."""
+        """Detach the process and its children. Return whether all have confirmed it, or ended."""
         for one in self._connections:
             one.end()
         until = monotonic() + _LONGEST
@@ -264,7 +264,7 @@ class _Connection:
         return answers
 
     def end(self) -> None:
-        """Say that nothing more will come, which has the other side come off."""
+        """Close our direction of the connection, at which the other side detaches."""
         if self.open and not self._ended:
             self._ended = True
             try:
@@ -365,7 +365,7 @@ def _say(text: str) -> None:
 
 
 def _say_how(attached: Attached, *, detached: bool) -> int:
-    """Say how the process has been left. Return the exit status."""
+    """Print how the process was left. Return the exit status."""
     if attached.left:
         _say(f"left in process {attached.process}: {', '.join(attached.left)}; please report this")
     elif not detached:

@@ -8,11 +8,13 @@ import os
 import sys
 import time
 import warnings
-from typing import Any
+from importlib import import_module
 
 from aspecthook._errors import WeaveWarning
+from aspecthook._hints import Any
 
 from ._definitions import of_main, watch_main
+from ._names import VARIABLE
 
 # What has been woven is kept for as long as the process lives.
 _kept: list[object] = []
@@ -21,6 +23,10 @@ _kept: list[object] = []
 def begin(text: str) -> None:
     """Do what the settings say. What fails ends the program that was named; its children go on without."""
     settings: dict[str, Any] = json.loads(text)
+    if "pipe" in settings:
+        text = _awaited(settings["pipe"])
+        os.environ[VARIABLE] = text  # for its children
+        settings = json.loads(text)
     named = os.getpid() == settings["process"] or (settings["spawned"] and os.getppid() == settings["process"])
     try:
         watch_main(settings["names"])
@@ -35,6 +41,17 @@ def begin(text: str) -> None:
         print(f"{lead}: {'; '.join(words)}", file=sys.stderr, flush=True)
         if named:
             os._exit(2)  # nothing has run yet; an exception here would be a fatal error of the interpreter
+
+
+def _awaited(pipe: int) -> str:
+    """Return the settings that the command sends when it has read its options; what recording needs is loaded first."""
+    for name in ("record._tape", "record._json_lines", "weave._plans", "cli._tracebacks"):
+        import_module(f"aspecthook.{name}")
+    with open(pipe, encoding="utf-8") as file:
+        text = file.read()
+    if not text:  # the options are wrong, or the command has been killed
+        os._exit(2)
+    return text
 
 
 def _begin(settings: dict[str, Any]) -> None:

@@ -13,19 +13,25 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import get_completion_class
 
+from aspecthook import __version__
 from aspecthook._errors import AspecthookError
 
-from ._program import Program, end_as
+from ._program import Program, ProgramError, end_as
 
 _PROGRAM = "program"  # where a command finds the words after `--`, in the `meta` of its context
 _SHELLS = ("bash", "zsh", "fish")
 
 
-def run(arguments: list[str]) -> int:
-    """Run a command. Return its exit status: 2 for bad input, which one line explains."""
+def run(arguments: list[str], program: Program | None) -> int:
+    """Run a command. Return its exit status: 2 for bad input, which one line explains.
+
+    Args:
+        arguments: What the user has given.
+        program: The program among them, if it has been started.
+    """
     name = "aspecthook"
     try:
-        status = _aspecthook.main(arguments, prog_name=name, standalone_mode=False)
+        status = _aspecthook.main(arguments, prog_name=name, standalone_mode=False, obj=program)
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else name
         return _refuse(f"{where}: {error.format_message()}", f"see {where} --help", error.exit_code)
@@ -58,11 +64,16 @@ class _OfProgram(click.Command):
 
 
 def _program() -> Program:
-    return Program(click.get_current_context().meta[_PROGRAM])
+    context = click.get_current_context()
+    started: Program | None = context.obj
+    try:
+        return started or Program(context.meta[_PROGRAM])
+    except ProgramError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, no_args_is_help=False)
-@click.version_option(package_name="aspecthook", message="aspecthook %(version)s")
+@click.version_option(__version__, message="aspecthook %(version)s")
 def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
 

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from types import CodeType, FrameType
-from typing import Any, final
 
+from aspecthook._hints import Any, final
 from aspecthook.weave._imports import begin_running, end_running, look_again
 from aspecthook.weave._pointcut import Pointcut
 

@@ -18,6 +18,8 @@ _EXTRAS = {
     "otel": "OpenTelemetry",
     "testing": "the test kit",
     "train": "the training runner",
+    "tensorboard": "TensorBoard",
+    "remote": "RemoteMonitor",
     "torch": "PyTorch",
 }
 
@@ -37,7 +39,7 @@ def report() -> Iterator[str]:
             state = f"needs {', '.join(missing)}: pip install 'aspecthook[{extra}]'"
         else:
             state = ", ".join(f"{name} {_version(name)}" for name in packages)
-        yield f"{extra:8} {purpose:20} {state}"
+        yield f"{extra:11} {purpose:20} {state}"
     yield ""
     wrong = [*problems()]
     yield from wrong or ["nothing found that would not work here"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
 
-# A call whose parent has not ended is shown without it after so long.
+# A call whose parent has not ended is shown without it after so long, or when so many are held.
 _PATIENCE = 0.5
+_MOST_HELD = 10_000
 
 
 class Line(NamedTuple):
@@ -25,7 +27,7 @@ class LiveTree:
     """Reads the recordings in a folder, and returns what is new as lines of a tree.
 
     A call is written when it ends, so those inside it come first. They are held until it ends too, and then shown below
-    it; or, if it takes longer, by themselves, and the call itself when it has ended.
+    it; or, if it takes longer or they are too many, by themselves, and the call itself when it has ended.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,6 +55,7 @@ class _File:
         # The calls that have ended in ones that have not, below the number of these; and since when.
         self._held: dict[int, list[tuple[dict[str, Any], Any]]] = {}
         self._since: dict[int, float] = {}
+        self._count = 0
 
     def read(self, *, final: bool) -> Iterator[Line]:
         with open(self._path, "rb") as file:
@@ -62,8 +65,13 @@ class _File:
                     break
                 self._offset += len(line)
                 yield from self._take(json.loads(line))
-        now = monotonic()
-        for parent in [one for one, since in self._since.items() if final or now - since > _PATIENCE]:
+                if self._count > _MOST_HELD:
+                    yield from self._let_go(monotonic())
+        yield from self._let_go(inf if final else monotonic() - _PATIENCE)
+
+    def _let_go(self, until: float) -> Iterator[Line]:
+        """Yield what has been held since then, or longer, without its parents."""
+        for parent in [one for one, since in self._since.items() if since < until]:
             for call, inner in self._release(parent):
                 yield from self._lines(call, inner, 1)
 
@@ -79,6 +87,7 @@ class _File:
         elif "call" in entry:
             inner = self._release(entry["call"])
             parent = entry["parent"]
+            self._count += 1
             if isinstance(parent, int):
                 self._held.setdefault(parent, []).append((entry, inner))
                 self._since.setdefault(parent, monotonic())
@@ -89,6 +98,7 @@ class _File:
         waiting = [(depth, call, inner)]
         while waiting:
             depth, call, inner = waiting.pop()
+            self._count -= 1
             yield Line(depth, self._text(call), "error" in call)
             waiting += [(depth + 1, *one) for one in sorted(inner, key=_begin, reverse=True)]
 

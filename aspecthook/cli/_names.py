@@ -1,9 +1,12 @@
-"""How the file that Python runs is called when it is imported; pointcuts may name it so, although it is `__main__`."""
+"""Names: of what tells a program what to do, and of its own file, `__main__`, when it is imported."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from os.path import basename, splitext
+
+# The variable of the environment that tells the processes of a program what to do.
+VARIABLE = "ASPECTHOOK_PROGRAM"
 
 
 def names_of(words: Sequence[str]) -> list[str]:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Never, final
 
-import click
+from aspecthook._errors import AspecthookError
+from aspecthook._hints import Any, Never, final
 
-from ._names import names_of
+from ._names import VARIABLE, names_of
 
-# The variable of the environment that tells `_begin` what to do.
-VARIABLE = "ASPECTHOOK_PROGRAM"
-_STARTUP = str(Path(__file__).parent / "_startup")
+_STARTUP = os.path.join(os.path.dirname(__file__), "_startup")
 # With one of these Python does not read PYTHONPATH, or does not import `site`.
 _DEAF = frozenset("IES")
 _WITH_VALUE = frozenset("WX")
+_SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
 # How often the output of the program is looked at while it runs.
 _SECONDS = 0.2
+
+
+class ProgramError(AspecthookError, ValueError):
+    """A program that cannot be run."""
 
 
 @final
@@ -34,13 +35,48 @@ class Program:
     ``command`` is what to execute, ``name`` what to call it, ``path`` where it finds its modules first.
     """
 
-    __slots__ = ("command", "name", "path")
+    __slots__ = ("_child", "_pipe", "command", "name", "path")
 
     def __init__(self, words: Sequence[str]) -> None:
         if not words:
-            raise click.UsageError("there is no program to run; name it after '--', as in: -- app.py, or: -- pytest")
+            raise ProgramError("there is no program to run; name it after '--', as in: -- app.py, or: -- pytest")
         self.command, self.path = _command(list(words))
         self.name = next(iter(names_of(words)), "python")
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+
+    def start(self) -> None:
+        """Start Python, which loads what it needs and then waits for `watch`; what is not Python is not started.
+
+        Without `watch`, it ends before the first line of the program: when `close` is called, or this process ends.
+        """
+        if _is_python(self.command[0]):
+            end, self._pipe = os.pipe()
+            self._child = self._popen(self.environment({"pipe": end}, spawned=True), pass_fds=(end,))
+            os.close(end)
+
+    def close(self) -> None:
+        """End a program that has been started and waits."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+            if self._child is not None:
+                self._child.wait()
+
+    def _popen(self, environment: Mapping[str, str], *, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self.command, env=environment, restore_signals=False, pass_fds=pass_fds)
+
+    def _begin(self, settings: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        environment = self.environment(settings, spawned=True)
+        if self._child is None:
+            return self._popen(environment)
+        pipe, self._pipe = self._pipe, -1
+        try:
+            with open(pipe, "w", encoding="utf-8") as file:
+                file.write(environment[VARIABLE])
+        except BrokenPipeError:  # it has been killed meanwhile
+            pass
+        return self._child
 
     def environment(self, settings: Mapping[str, Any], *, spawned: bool) -> dict[str, str]:
         """Return the environment in which each Python process of the program begins with these settings."""
@@ -83,7 +119,7 @@ class Program:
 
         before = {number: signal.signal(number, forward) for number in _FORWARDED}
         try:
-            child = subprocess.Popen(self.command, env=self.environment(settings, spawned=True), restore_signals=False)
+            child = self._begin(settings)
             for number in early:
                 forward(number, None)
             ended = threading.Event()
@@ -139,27 +175,35 @@ def _has_terminal() -> bool:
         os.close(terminal)
 
 
+def _is_python(file: str) -> bool:
+    """Whether it is this Python, or a script that begins with its name."""
+    if file == sys.executable:
+        return True
+    try:
+        with open(file, "rb") as script:
+            return script.readline(512).rstrip() == b"#!" + os.fsencode(sys.executable)
+    except OSError:
+        return False
+
+
 def _command(words: list[str]) -> tuple[list[str], str]:
     first = words[0]
     if first.startswith("-"):
         _refuse_deaf(words)
         return [sys.executable, *words], os.getcwd()
-    file = Path(first)
-    if file.is_dir() or (file.is_file() and (file.suffix in (".py", ".pyw", ".pyc", ".pyz") or not _runs(file))):
-        return [sys.executable, *words], str(file.resolve() if file.is_dir() else file.resolve().parent)
-    beside = str(Path(sys.executable).parent)  # the commands of this environment, whether it is activated or not
-    found = shutil.which(first, path=beside) or shutil.which(first)
+    is_folder = os.path.isdir(first)
+    if is_folder or (os.path.isfile(first) and (first.endswith(_SUFFIXES) or not os.access(first, os.X_OK))):
+        path = os.path.realpath(first)
+        return [sys.executable, *words], path if is_folder else os.path.dirname(path)
+    from shutil import which
+
+    beside = os.path.dirname(sys.executable)  # the commands of this environment, whether it is activated or not
+    found = which(first, path=beside) or which(first)
     if found is None:
-        raise click.UsageError(
-            f"there is no file {first!r} and no command of that name; for a module write: -- -m {first}"
-        )
-    if Path(found).name.startswith("python"):
+        raise ProgramError(f"there is no file {first!r} and no command of that name; for a module write: -- -m {first}")
+    if os.path.basename(found).startswith("python"):
         _refuse_deaf(words[1:])
     return [os.path.abspath(found), *words[1:]], os.getcwd()
-
-
-def _runs(file: Path) -> bool:
-    return os.access(file, os.X_OK)
 
 
 def _refuse_deaf(words: Sequence[str]) -> None:
@@ -171,6 +215,6 @@ def _refuse_deaf(words: Sequence[str]) -> None:
             if letter in _WITH_VALUE or letter in "mc":
                 break
             if letter in _DEAF:
-                raise click.UsageError(
+                raise ProgramError(
                     f"with {word} Python starts without what aspecthook adds, and nothing is woven; leave out -{letter}"
                 )

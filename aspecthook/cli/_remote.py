@@ -66,7 +66,7 @@ def _name(user: int) -> str:
 
 
 def send(process: int, script: str) -> None:
-    """Have the main thread of a process run a script.
+    """Send a script to a process, whose main thread runs it as soon as it can.
 
     Raises:
         AttachError: It cannot.

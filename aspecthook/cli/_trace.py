@@ -42,15 +42,19 @@ def report(
 ) -> None:
     """Show the rest of the tree and the table, and save the calls; ``service`` is what a collector knows them by."""
     view.look(final=True)
-    from aspecthook.record import read  # the program has ended, and need not have waited for it
+    from aspecthook.record._reading import read, summary  # the program has ended, and need not have waited for it
 
-    tape = read(folder)
-    if len(tape):
-        view.say(f"\n{tape.functions()}")
+    table, left_out = summary(folder)
+    if table:
+        view.say(f"\n{table}")
     else:
         view.say(f"aspecthook: no call of {', '.join(targets)}; 'aspecthook match' shows what a pointcut takes")
-    for why, count in tape.left_out.items():
+    for why, count in left_out.items():
         view.say(f"{plural(count, 'call')} left out: {why}")
+    outputs = list(outputs)
+    if not outputs and otlp is None:
+        return
+    tape = read(folder)
     for path in outputs:
         tape.save(path)
         view.say(f"written: {path}")

@@ -11,10 +11,10 @@ import sys
 import threading
 import traceback
 from types import TracebackType
-from typing import Any, cast
 
 from aspecthook import Args, weave
 from aspecthook._errors import is_ours
+from aspecthook._hints import Any, cast
 
 
 def hide_frames() -> object:

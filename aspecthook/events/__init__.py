@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._audits import audit
@@ -37,7 +37,7 @@ __all__ = [
     "uncaught_exception",
 ]
 
-__getattr__ = lazy(
+load_lazily(
     __name__,
     {
         "audit": "_audits",

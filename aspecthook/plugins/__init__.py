@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._config import load_toml
@@ -13,6 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Plugin", "Plugins", "Registry", "load_toml"]
 
-__getattr__ = lazy(
-    __name__, {"Plugin": "_plugins", "Plugins": "_plugins", "Registry": "_registry", "load_toml": "_config"}
-)
+load_lazily(__name__, {"Plugin": "_plugins", "Plugins": "_plugins", "Registry": "_registry", "load_toml": "_config"})

@@ -36,7 +36,20 @@ _CLOSED = Gate(lambda: False)
 
 @final
 class Plugin:
-    """One registered plugin: its ``name``, its ``object``, its ``hooks``, and whether it is ``enabled``."""
+    """One registered plugin: its ``name``, its ``object``, its ``hooks``, and whether it is ``enabled``.
+
+    Example:
+        >>> from aspecthook import event, on
+        >>> class Shop:
+        ...     @event
+        ...     def sold(self, item): ...
+        >>> class Tax:
+        ...     @on
+        ...     def sold(self, item): ...
+        >>> plugin = Plugins(Shop()).register(Tax(), name="tax")
+        >>> plugin.name, plugin.implements, plugin.enabled
+        ('tax', ('sold',), True)
+    """
 
     __slots__ = ("_enabled", "_plugins", "_rows", "name", "object")
 
@@ -44,8 +57,8 @@ class Plugin:
         self._plugins = plugins
         self._rows: tuple[tuple[str, MountPoint, Hook], ...] = ()
         self._enabled = enabled
-        self.name = name
-        self.object = plugin
+        self.name: str = name
+        self.object: object = plugin
 
     @property
     def hooks(self) -> tuple[Hook, ...]:

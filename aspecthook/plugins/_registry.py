@@ -21,6 +21,7 @@ from ._import_paths import import_path, read_imports
 
 if TYPE_CHECKING:
     from ._entry_points import EntryPoint
+    from ._import_paths import Imports
 
 Registered = TypeVar("Registered", bound=Factory)
 
@@ -51,9 +52,9 @@ class Registry:
     __slots__ = ("__weakref__", "_known", "_points", "_who", "imports", "name")
 
     def __init__(self, name: str, *, imports: bool | str | Iterable[str] = False) -> None:
-        self.name = string(name, "a registry has the name")
+        self.name: str = string(name, "a registry has the name")
         self._who = f"registry {self.name!r}"
-        self.imports = read_imports(imports, self._who)
+        self.imports: Imports = read_imports(imports, self._who)
         self._known: dict[str, Factory] = {}
         self._points: tuple[EntryPoint, ...] = ()
 

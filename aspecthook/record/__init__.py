@@ -7,9 +7,8 @@ format on disk, which `_reading` reads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from aspecthook._lazy import lazy
+from aspecthook._hints import TYPE_CHECKING
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._calls import RecordedCall, RecordedError
@@ -42,4 +41,4 @@ _MODULES = {
     "_recorder": ("RecordWarning", "Sink"),
     "_tape": ("Tape", "record"),
 }
-__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})
+load_lazily(__name__, {name: module for module, names in _MODULES.items() for name in names})

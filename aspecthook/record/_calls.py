@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
 
 from aspecthook._core.law.call import Site
+from aspecthook._hints import Any, final
 from aspecthook._values import PLAIN, Redaction, Shortener, Shown
 
 # A generator may be resumed without end; beyond this many, turns are added to the last one that is kept.
@@ -19,17 +19,19 @@ class Function:
     __slots__ = ("extra", "file", "label", "left_out", "line", "name", "site")
 
     def __init__(self, label: str, file: str | None = None, line: int | None = None, site: Site | None = None) -> None:
-        self.label = label
-        self.name = label.partition(":")[2].rpartition("<locals>.")[2] or label
-        self.file = file
-        self.line = line
-        self.site = site
+        self.label: str = label
+        self.name: str = label.partition(":")[2].rpartition("<locals>.")[2] or label
+        self.file: str | None = file
+        self.line: int | None = line
+        self.site: Site | None = site
         # Stands for its calls that are left out.
-        self.left_out = RecordedCall(self, 0.0)
+        self.left_out: RecordedCall = RecordedCall(self, 0.0)
         self.left_out.kept = False
         # The name of its ``**kwargs``.
         signature = None if site is None else site.signature
-        self.extra = None if signature is None or signature.varkw is None else signature.names[signature.varkw]
+        self.extra: str | None = (
+            None if signature is None or signature.varkw is None else signature.names[signature.varkw]
+        )
 
     @property
     def module(self) -> str:
@@ -78,9 +80,10 @@ class RecordedCall:
 
     ``name`` is the function's own (``"Cart.save"`` for a method), ``label`` the whole (``"shop:Cart.save"``).
     ``arguments`` are by name, as the caller passed them, defaults filled in. ``begin`` is in seconds since the tape
-    began, ``duration`` in seconds, and None while the call runs. For a generator, ``result`` is what it returns, and
-    the call lasts from the first `next` to the end; ``turns`` are the times (begin and duration) when a generator or a
-    coroutine ran, and did not wait. In a tape that was read from a file, values are texts.
+    began, ``duration`` in seconds, and None while the call runs. ``own`` is how long it ran itself, without the calls
+    that were recorded inside it; for what runs still, that of the turns that have ended. For a generator, ``result`` is
+    what it returns, and the call lasts from the first `next` to the end; ``turns`` are the times (begin and duration)
+    when a generator or a coroutine ran, and did not wait. In a tape that was read from a file, values are texts.
 
     Example:
         >>> import shlex
@@ -96,6 +99,7 @@ class RecordedCall:
         "_arguments",
         "_end",
         "_entered",
+        "_labels",
         "_outer",
         "_raw",
         "_recorder",
@@ -108,8 +112,10 @@ class RecordedCall:
         "has_values",
         "kept",
         "number",
+        "own",
         "parent",
         "process",
+        "recursive",
         "task",
         "thread",
         "turns",
@@ -122,11 +128,11 @@ class RecordedCall:
         raw: tuple[tuple[Any, ...], dict[str, Any] | None] | None = None,
         redaction: Redaction | None = None,
     ) -> None:
-        self.function = function
-        self.number = 0
-        self.begin = begin
+        self.function: Function = function
+        self.number: int = 0
+        self.begin: float = begin
         # Whether its arguments and its result were recorded.
-        self.has_values = raw is not None
+        self.has_values: bool = raw is not None
         self._raw = raw
         self._redaction = redaction
         self._arguments: dict[str, Any] | None = None
@@ -136,12 +142,16 @@ class RecordedCall:
         self.parent: RecordedCall | None = None
         # Most calls have neither children nor turns.
         self.children: Sequence[RecordedCall] = ()
-        self.thread = ""
+        self.thread: str = ""
         self.task: str | None = None
-        self.process = 0
+        self.process: int = 0
         self.turns: Sequence[tuple[float, float]] = ()
+        self.own: float = 0.0
+        # Whether a call of the same function is around it.
+        self.recursive: bool = False
+        self._labels: frozenset[str] | None = None
         # Whether the call is on the tape; else a limit has left it out, and all that it calls.
-        self.kept = True
+        self.kept: bool = True
         # The recorder's own: what runs now, when its turn began, and what ran in this context before.
         self._recorder: object = None
         self._entered: float | None = None
@@ -241,7 +251,15 @@ class RecordedCall:
     def __repr__(self) -> str:
         return f"<{self}>"
 
-    # What recorders and readers write.
+    # What recorders and readers use.
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of the call and of those around it."""
+        if self._labels is None:  # that of the parent was made for this call
+            around = frozenset[str]() if self.parent is None else self.parent.labels
+            self._labels = around if self.label in around else around | {self.label}
+        return self._labels
 
     def of(self, recorder: object) -> RecordedCall | None:
         """Return the innermost call of a recorder that runs in the context in which this one does."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
 from types import coroutine
-from typing import Any, Protocol
 
 from aspecthook._core.law.streams import start
+from aspecthook._hints import Any, Protocol
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
 from ._calls import RecordedCall
-from ._timeline import own_times
 
 
 class Row(NamedTuple):
@@ -15,6 +14,7 @@ class Row(NamedTuple):
 
     ``total`` is how long its calls took, those inside other calls of the same function not counted twice; ``own`` is
     without the calls that were recorded inside them, and without the time in which a coroutine or generator waited.
+    ``p50`` and ``p99`` are durations to three digits that 50 % and 99 % of the calls do not exceed.
     """
 
     name: str
@@ -40,49 +40,67 @@ class Table(list[Row]):
         width = max([8, *(len(row.name) for row in self)])
         lines = [f"{'function':{width}}  calls  errors     total       own       p50       p99"]
         for row in self:
-            times = "".join([f"{_milliseconds(value):>10}" for value in row[3:]])
+            times = "".join([f"{_shown(value):>10}" for value in row[3:]])
             lines.append(f"{row.name:{width}}  {row.calls:5}  {row.errors:6}{times}")
         return "\n".join(lines)
 
 
+@final
+class Totals:
+    """What a table is made of, in memory that does not grow with the calls."""
+
+    def __init__(self) -> None:
+        self.rows: defaultdict[str, _Total] = defaultdict(_Total)
+
+    def add(self, label: str, duration: float | None, own: float, *, failed: bool, recursive: bool) -> None:
+        """Add a call."""
+        row = self.rows[label]
+        row.calls += 1
+        row.errors += failed
+        row.own += own
+        if duration is not None:
+            row.durations[float(f"{duration:.3g}")] += 1
+            if not recursive:
+                row.total += duration
+
+    def table(self) -> Table:
+        """Return the table."""
+        rows = [row.row(label) for label, row in self.rows.items()]
+        return Table(sorted(rows, key=lambda row: -row.own))
+
+
+@final
+class _Total:
+    """The sums of one function."""
+
+    def __init__(self) -> None:
+        self.calls = self.errors = 0
+        self.total = self.own = 0.0
+        # How many calls took how long, to three digits: there are 900 of them from 1 ms to 10 ms.
+        self.durations: Counter[float] = Counter()
+
+    def row(self, label: str) -> Row:
+        return Row(label, self.calls, self.errors, self.total, self.own, self._quantile(0.5), self._quantile(0.99))
+
+    def _quantile(self, share: float) -> float:
+        """Return the shortest time that at least this share of the calls does not exceed (nearest rank)."""
+        rank = share * self.durations.total()
+        for duration in sorted(self.durations):
+            rank -= self.durations[duration]
+            if rank <= 0:
+                return duration
+        return 0.0  # none has ended
+
+
 def table(calls: Iterable[RecordedCall]) -> Table:
     """Return the table of some calls."""
-    calls = list(calls)
-    groups: defaultdict[str, list[RecordedCall]] = defaultdict(list)
+    totals = Totals()
     for call in calls:
-        groups[call.label].append(call)
-    own = own_times(calls)
-    rows = [_row(label, group, own) for label, group in groups.items()]
-    return Table(sorted(rows, key=lambda row: -row.own))
+        totals.add(call.label, call.duration, call.own, failed=call.exc is not None, recursive=call.recursive)
+    return totals.table()
 
 
-def _row(label: str, calls: list[RecordedCall], own: dict[int, float]) -> Row:
-    durations = sorted([call.duration for call in calls if call.duration is not None])
-    outermost = [call.duration or 0.0 for call in calls if not _recursive(call)]
-    return Row(
-        label,
-        len(calls),
-        sum(call.exc is not None for call in calls),
-        sum(outermost),
-        sum(own[id(call)] for call in calls),
-        _quantile(durations, 0.5),
-        _quantile(durations, 0.99),
-    )
-
-
-def _recursive(call: RecordedCall) -> bool:
-    parent = call.parent
-    while parent is not None:
-        if parent.label == call.label:
-            return True
-        parent = parent.parent
-    return False
-
-
-def _quantile(values: list[float], share: float) -> float:
-    """Return the smallest of sorted values that at least this share of them does not exceed (nearest rank)."""
-    return values[max(0, -int(-share * len(values) // 1) - 1)] if values else 0.0
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value * 1e3:,.1f} ms" if value >= 1e-4 else f"{value * 1e6:.1f} µs"
+def _shown(value: float) -> str:
+    if value >= 1:
+        return f"{value:,.2f} s"
+    return f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.1f} µs"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, cast, final
 
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.mount.point import MountPoint
+from aspecthook._hints import Any, cast, final
 
 from ._calls import Function
 from ._driving import adriven, awaited, driven

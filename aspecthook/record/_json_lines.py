@@ -14,7 +14,8 @@ from itertools import count
 from os import PathLike
 from pathlib import Path
 from time import time
-from typing import Any, final
+
+from aspecthook._hints import Any, final
 
 from ._calls import Function, RecordedCall
 
@@ -138,7 +139,10 @@ def call_entry(call: RecordedCall, number: int) -> dict[str, Any]:
         "of": number,
         "begin": _nanoseconds(call.begin),
         "duration": None if call.duration is None else _nanoseconds(call.duration),
+        "own": _nanoseconds(call.own),
     }
+    if call.recursive:
+        entry["recursive"] = True
     arguments = call.shown_arguments()
     if arguments:
         entry["arguments"] = arguments

@@ -32,6 +32,11 @@ class Cost(NamedTuple):
 
     The time is that in which the hook itself ran: an around hook without what is inside it, a coroutine without the
     time in which it waited.
+
+    Example:
+        >>> cost = Cost("shop:price", "pre", "clamp", calls=4, time=0.002)
+        >>> cost.time / cost.calls
+        0.0005
     """
 
     mount: str
@@ -52,7 +57,16 @@ class _Cells(threading.local):
 
 @final
 class Costs:
-    """What hooks cost, see `profile`; ``print(costs)`` is a table, the most expensive hook first."""
+    """What hooks cost, see `profile`; ``print(costs)`` is a table, the most expensive hook first.
+
+    Example:
+        >>> import shlex
+        >>> from aspecthook import weave
+        >>> with weave(shlex.quote, pre=lambda: None), profile() as costs:
+        ...     word = shlex.quote("my file")
+        >>> [(cost.mount, cost.kind) for cost in costs]
+        [('shlex:quote', 'pre')]
+    """
 
     def __init__(self) -> None:
         self._all_cells: list[dict[int, list[float]]] = []

@@ -13,12 +13,26 @@ from aspecthook._core.law.callables import type_of
 from aspecthook._errors import AspecthookError, brief
 
 from ._calls import Function, RecordedCall, RecordedError
+from ._functions import Table, Totals
 from ._json_lines import VERSION
 from ._tape import Tape
 
 
 class RecordingError(AspecthookError, ValueError):
-    """A file is not a recording of calls, or is of a version that cannot be read."""
+    """A file is not a recording of calls, or is of a version that cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w+", suffix=".jsonl") as file:
+        ...     print("tea, 2.0", file=file, flush=True)
+        ...     read(file.name)
+        Traceback (most recent call last):
+          ...
+        aspecthook.record.RecordingError: ....jsonl:1 is not JSON: ...
+    """
+
+
+RecordingError.__module__ = "aspecthook.record"  # where users import it, and what tracebacks name
 
 
 def read(*paths: str | PathLike[str]) -> Tape:
@@ -50,6 +64,23 @@ def read(*paths: str | PathLike[str]) -> Tape:
     tape = Tape()
     tape._recorder.load(reader.calls(), reader.started(), reader.left_out, reader.headers)
     return tape
+
+
+def summary(path: str | PathLike[str]) -> tuple[Table, Counter[str]]:
+    """Return the table of a recording, and what it leaves out, in memory that does not grow with the calls."""
+    totals, left_out = Totals(), Counter[str]()
+    for file in _files(Path(path)):
+        labels: dict[int, str] = {}
+        for _, entry in _entries(file):
+            if "function" in entry:
+                labels[entry["function"]] = entry["name"]
+            elif "call" in entry:
+                duration = None if entry["duration"] is None else entry["duration"] / 1e9
+                failed, recursive = "error" in entry, "recursive" in entry
+                totals.add(labels[entry["of"]], duration, entry["own"] / 1e9, failed=failed, recursive=recursive)
+            elif "left_out" in entry:
+                left_out[entry["why"]] += entry["left_out"]
+    return totals.table(), left_out
 
 
 def _files(path: Path) -> list[Path]:
@@ -156,6 +187,7 @@ def _header(entry: dict[str, Any], path: Path) -> tuple[int, float]:
 def _call(entry: dict[str, Any], function: Function, process: int) -> tuple[RecordedCall, tuple[int, int] | None]:
     call = RecordedCall(function, entry["begin"] / 1e9)
     call.number, call.process = int(entry["call"]), process
+    call.own, call.recursive = entry["own"] / 1e9, "recursive" in entry
     call.thread, call.task = str(entry.get("thread", "")), entry.get("task")
     call.turns = [(begin / 1e9, length / 1e9) for begin, length in entry.get("turns", ())]
     error = entry.get("error")

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import count
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._errors import warn
+from aspecthook._hints import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 from aspecthook._values import Redaction
 
 from ._calls import Function, RecordedCall
@@ -41,7 +41,26 @@ Note: TypeAlias = tuple[Any, ...]
 
 
 class RecordWarning(UserWarning):
-    """A sink has failed, and gets no more calls. The program was not disturbed."""
+    """A sink has failed, and gets no more calls. The program was not disturbed.
+
+    Example:
+        >>> import shlex, warnings
+        >>> from aspecthook.record import record
+        >>> class Full:
+        ...     def write(self, call):
+        ...         raise OSError("no space left")
+        ...
+        ...     def close(self): ...
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     with record("shlex:quote", to=Full()):
+        ...         word = shlex.quote("my file")
+        >>> [warning.category.__name__ for warning in caught]
+        ['RecordWarning']
+    """
+
+
+RecordWarning.__module__ = "aspecthook.record"  # where users import it, and what filters name
 
 
 class Sink(Protocol):
@@ -52,6 +71,23 @@ class Sink(Protocol):
     a coroutine or a generator. ``forked()`` is called in the child of a fork.
 
     They may be called from several threads at once. A sink that raises is dropped, with one warning.
+
+    Example:
+        >>> import shlex
+        >>> from aspecthook.record import record
+        >>> class Names:
+        ...     def __init__(self):
+        ...         self.names = []
+        ...
+        ...     def write(self, call):
+        ...         self.names.append(call.name)
+        ...
+        ...     def close(self): ...
+        >>> names = Names()
+        >>> with record("shlex:quote", to=names):
+        ...     word = shlex.quote("my file")
+        >>> names.names
+        ['quote']
     """
 
     def write(self, call: RecordedCall, /) -> object:
@@ -98,6 +134,8 @@ class Strand:
         self.notes: list[Any] = []
         self.note = self.notes.append
         self.stack: list[RecordedCall] = []
+        # For each of them, how long recorded calls have run inside it.
+        self.inside: list[float] = []
         self.thread: threading.Thread | None = None
         self.name = ""
         # Whether a sink, or a `repr` for it, runs in this thread: what they call is not recorded.
@@ -268,11 +306,12 @@ class Recorder:
             _, _, args, kwargs, outer = note
             if self.limits.active and self._leaves_out(strand, outer):
                 strand.stack.append(about.left_out)
+                strand.inside.append(0.0)
                 return
             call = RecordedCall(about, at, None if args is None else (args, kwargs), self.redaction)
             call.parent = None if outer is None else outer.of(self)
             self._add(strand, call, drawn=True)
-            self._push(strand.stack, call)
+            self._push(strand, call)
         elif type(about) is End:
             self._end(strand, about.function, at, note[2], note[3])
         elif type(about) is RecordedCall:
@@ -287,6 +326,7 @@ class Recorder:
         top = stack[-1] if stack else None
         parent = call.parent = _deeper(top, call.parent)
         call.thread, call.process, call.number = strand.name, self.process, next(self._numbers)
+        call.recursive = parent is not None and call.label in parent.labels
         if call.task is None and top is not None and parent is top:
             call.task = top.task
         if self.limits.active:
@@ -342,7 +382,7 @@ class Recorder:
         for place in range(len(stack) - 1, -1, -1):
             if stack[place].function is function:
                 call = stack[place]
-                self._pop(stack, place)
+                self._pop(strand, place, at)
                 break
         else:  # an earlier pre hook has ended the call before it was seen to begin
             call = RecordedCall(function, at, None, self.redaction)
@@ -367,22 +407,29 @@ class Recorder:
             self._add(strand, call)
         elif what == "enter":
             call._entered = at
-            self._push(stack, call)
+            self._push(strand, call)
         else:
             if call in stack:
-                self._pop(stack, stack.index(call))
+                self._pop(strand, stack.index(call), at)
             if what == "leave" and call._entered is not None:
                 call.add_turn(call._entered, at)
 
-    def _push(self, stack: list[RecordedCall], call: RecordedCall) -> None:
-        stack.append(call)
+    def _push(self, strand: Strand, call: RecordedCall) -> None:
+        strand.stack.append(call)
+        strand.inside.append(0.0)
         if self._entering:
             self._tell("enter", call)
 
-    def _pop(self, stack: list[RecordedCall], place: int) -> None:
+    def _pop(self, strand: Strand, place: int, at: float) -> None:
         """Take a call from the stack, and those above it, whose ends an interrupt has kept from being noted."""
-        while len(stack) > place:
-            call = stack.pop()
+        while len(strand.stack) > place:
+            call, inside = strand.stack.pop(), strand.inside.pop()
+            if call.kept:
+                length = at - (call.begin if call._entered is None else call._entered)
+                call.own += length - inside
+                inside = length
+            if strand.inside:
+                strand.inside[-1] += inside
             if self._entering:
                 self._tell("leave", call)
 

@@ -14,7 +14,7 @@ from aspecthook._errors import HookOptionError
 from ._calls import RecordedCall
 from ._json_lines import write_lines
 from ._page import write_page
-from ._timeline import own_times, slices, walk
+from ._timeline import slices, walk
 
 Path: TypeAlias = "str | PathLike[str]"
 Calls: TypeAlias = list[RecordedCall]
@@ -103,14 +103,13 @@ def _speedscope(calls: Calls, _: Entries, path: Path) -> None:
 
 def _folded(calls: Calls, _: Entries, path: Path) -> None:
     """Write one line for each path of functions, with its own time in microseconds."""
-    own = own_times(calls)
     stacks: Counter[str] = Counter()
     paths: dict[int, str] = {}
     for call in calls:  # parents first
         name = call.label.replace(";", ",")
         above = None if call.parent is None else paths.get(id(call.parent))
         paths[id(call)] = name if above is None else f"{above};{name}"
-        stacks[paths[id(call)]] += round(own[id(call)] * 1e6)
+        stacks[paths[id(call)]] += round(call.own * 1e6)
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines([f"{stack} {time}\n" for stack, time in stacks.items()])
 

@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeAlias, Unpack, cast, final
 
 from aspecthook._core.law.options import Options
 from aspecthook._errors import HookOptionError, brief, entrance, plural
+from aspecthook._hints import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast, final
 from aspecthook._values import Redact, Redaction, shown_time
 from aspecthook.weave import weave
 
 from ._calls import RecordedCall
-from ._functions import Table, table
 from ._hooks import Hooks
 from ._recorder import Limits, Recorder, Sink
+
+if TYPE_CHECKING:
+    from ._functions import Table
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -176,6 +178,8 @@ class Tape:
             >>> [(row.name, row.calls, row.errors) for row in sorted(tape.functions())]
             [('shlex:join', 1, 0), ('shlex:quote', 2, 0)]
         """
+        from ._functions import table
+
         return table(self)
 
     def save(self, path: Path) -> None:

@@ -55,21 +55,3 @@ def walk(rows: list[Slice]) -> Iterator[tuple[bool, float, Slice]]:
     while open_:
         one = open_.pop()
         yield False, one.end, one
-
-
-def own_times(calls: Iterable[RecordedCall]) -> dict[int, float]:
-    """Return for each call, by its `id`, how long it ran itself, without what was recorded inside it."""
-    calls = list(calls)
-    own = dict.fromkeys(map(id, calls), 0.0)
-    for rows in slices(calls).values():
-        running: list[Slice] = []
-        at = 0.0
-        for begins, time, row in walk(rows):
-            if running:
-                own[id(running[-1].call)] += time - at
-            at = time
-            if begins:
-                running.append(row)
-            else:
-                running.pop()
-    return own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._candidates import Candidate
@@ -86,4 +86,4 @@ _MODULES = {
     "_steps": ("Step", "Trace"),
     "_trace": ("assert_order", "trace_of"),
 }
-__getattr__ = lazy(__name__, {name: module for module, names in _MODULES.items() for name in names})
+load_lazily(__name__, {name: module for module, names in _MODULES.items() for name in names})

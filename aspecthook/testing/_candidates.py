@@ -56,10 +56,10 @@ class Candidate:
         self, kind: Kind, function: Callable[..., Any], /, *types: type[BaseException], **options: Unpack[Options]
     ) -> None:
         self.kind: Kind = kind
-        self.function = function
-        self.types = types
-        self.options = options
-        self.origin = self  # what this one is a variant of
+        self.function: Callable[..., Any] = function
+        self.types: tuple[type[BaseException], ...] = types
+        self.options: Options = options
+        self.origin: Candidate = self  # what this one is a variant of
         self.of: str | None = None  # "class": it is added to the class of the instance
         self._drawn: frozenset[str] = frozenset()
 

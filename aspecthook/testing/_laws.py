@@ -52,6 +52,9 @@ class LawError(AssertionError):
     trace: Trace | None = None
 
 
+LawError.__module__ = "aspecthook.testing"  # where users import it, and what tracebacks name
+
+
 def broken(name: str, mount: MountPoint, what: str, trace: Trace | None = None) -> LawError:
     """Make the error for a law that a mount point breaks."""
     return _drawn(f"{mount.name} breaks the law {name!r}: {what}", name, mount, trace)

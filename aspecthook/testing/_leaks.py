@@ -21,7 +21,12 @@ _MOST = 20  # hooks that are listed
 
 
 class HookLeakWarning(pytest.PytestWarning):
-    """A test has left a hook behind on a function that outlives it."""
+    """A test has left a hook behind on a function that outlives it.
+
+    Example:
+        >>> HookLeakWarning.__module__  # in pytest's configuration: "error::aspecthook.pytest_plugin.HookLeakWarning"
+        'aspecthook.pytest_plugin'
+    """
 
     __module__ = "aspecthook.pytest_plugin"  # where users name it in filters
 

@@ -299,6 +299,17 @@ class Underconstrained(NamedTuple):
         kind: Their kind.
         outcome: The call with the first before the second.
         swapped: The same call with the second before the first.
+
+    Example:
+        >>> from aspecthook import hookable, hooks
+        >>> @hookable
+        ... def price(item):
+        ...     return 8.4
+        >>> for name, hook in {"whole": lambda result: round(result), "tax": lambda result: result * 1.5}.items():
+        ...     handle = hooks(price).add("post", hook, name=name)
+        >>> [pair] = underconstrained(price, args=("tea",))
+        >>> pair.first, pair.second, pair.kind
+        ('whole', 'tax', 'post')
     """
 
     first: str

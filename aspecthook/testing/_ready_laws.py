@@ -28,8 +28,8 @@ class ReadyLaw:
     __slots__ = ("_broken", "_machine", "names", "word")
 
     def __init__(self, word: str, names: tuple[str, ...], broken: Broken, machine: Any = None) -> None:
-        self.word = word
-        self.names = names
+        self.word: str = word
+        self.names: tuple[str, ...] = names
         self._broken = broken
         # The machine that it is a law of: it knows how to run an async target.
         self._machine = machine

@@ -44,6 +44,9 @@ class NotRepeatableError(AspecthookError, RuntimeError):
     """
 
 
+NotRepeatableError.__module__ = "aspecthook.testing"  # where users import it, and what tracebacks name
+
+
 def repeated(trace: Trace, chain: Chain, wait: Wait = run_to_end) -> Trace:
     """Make the call of a trace again, with the hooks of a chain."""
     if trace._again is None:

@@ -16,7 +16,7 @@ from itertools import count
 from keyword import iskeyword
 from string import ascii_lowercase
 from types import CodeType, FunctionType
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from hypothesis import strategies as st
 
@@ -94,7 +94,7 @@ class Pasted:
         theirs = other._values()
         return all(_key(mine) == _key(their) for (_, mine), (_, their) in zip(self._values(), theirs, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 def _default(field: Field[object]) -> object:

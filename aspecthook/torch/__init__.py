@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._capture import Capture, Seen, capture
@@ -31,7 +31,7 @@ __all__ = [
     "watch_neurons",
 ]
 
-__getattr__ = lazy(
+load_lazily(
     __name__,
     {
         **dict.fromkeys(("Capture", "Seen", "capture"), "_capture"),

@@ -61,7 +61,7 @@ class Seen:
     __slots__ = ("_calls", "name")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self._calls: list[_Call] = []
 
     def __len__(self) -> int:
@@ -112,6 +112,15 @@ class Capture(Watch[Seen]):
 
     A context manager, which removes its hooks at the end of its block, as `remove` does. What was collected stays, and
     gradients of calls inside the block are collected even after it.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+        >>> seen = capture(model, "0")
+        >>> _ = model(torch.ones(5, 4))
+        >>> list(seen), seen["0"].output.shape
+        (['0'], torch.Size([5, 3]))
+        >>> seen.remove()
     """
 
     collected: dict[str, Seen]

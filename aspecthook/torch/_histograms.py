@@ -84,7 +84,17 @@ class _Counter:
 
 @final
 class HistogramWatch(Watch[Histogram]):
-    """What `watch_histograms` returns: for each module, by its name, the histogram of its outputs so far."""
+    """What `watch_histograms` returns: for each module, by its name, the histogram of its outputs so far.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+        >>> watch = watch_histograms(model, "1")
+        >>> _ = model(torch.ones(5, 2))
+        >>> list(watch), watch["1"].total
+        (['1'], 15)
+        >>> watch.remove()
+    """
 
     collected: dict[str, _Counter]
 

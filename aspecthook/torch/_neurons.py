@@ -34,7 +34,17 @@ class Neurons(NamedTuple):
 
 @final
 class NeuronWatch(Watch[Neurons]):
-    """What `watch_neurons` returns: for each module, by its name, the units that have not fired so far."""
+    """What `watch_neurons` returns: for each module, by its name, the units that have not fired so far.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.ReLU())
+        >>> watch = watch_neurons(model)
+        >>> _ = model(torch.rand(8, 1))
+        >>> list(watch), watch["1"].units
+        (['1'], 2)
+        >>> watch.remove()
+    """
 
     def __init__(self, threshold: float, dim: int, activation: Callable[[Any], Any] | None) -> None:
         super().__init__()
@@ -61,7 +71,7 @@ class NeuronWatch(Watch[Neurons]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` has returned."""
-        self.collected = {name: torch.tensor(fired) for name, fired in state.items()}
+        self.collected: dict[str, Any] = {name: torch.tensor(fired) for name, fired in state.items()}
 
 
 def _relus(model: Any) -> list[type[Any]]:

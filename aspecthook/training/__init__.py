@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._errors import TrainingError
     from .hooks._activations import ActivationHistogramHook, DeadNeuronHook
     from .hooks._checkpoint import CheckpointHook, CheckpointLoaderHook
+    from .hooks._device import EmptyCacheHook, SyncBuffersHook
     from .hooks._early_stop import EarlyStoppingHook
     from .hooks._ema import EMAHook
     from .hooks._evaluation import DistEvalHook, EvalHook
@@ -44,6 +45,7 @@ __all__ = [
     "DistSamplerSeedHook",
     "EMAHook",
     "EarlyStoppingHook",
+    "EmptyCacheHook",
     "EvalHook",
     "Hook",
     "IterTimerHook",
@@ -59,17 +61,19 @@ __all__ = [
     "ProgressHook",
     "ReportHook",
     "Runner",
+    "SyncBuffersHook",
     "TensorboardLoggerHook",
     "TextLoggerHook",
     "TrainingError",
 ]
 
 # The module of each name; it is loaded when the name is first asked for.
-__getattr__ = lazy(
+load_lazily(
     __name__,
     {
         **dict.fromkeys(("ActivationHistogramHook", "DeadNeuronHook"), "hooks._activations"),
         **dict.fromkeys(("CheckpointHook", "CheckpointLoaderHook"), "hooks._checkpoint"),
+        **dict.fromkeys(("EmptyCacheHook", "SyncBuffersHook"), "hooks._device"),
         **dict.fromkeys(("DistEvalHook", "EvalHook"), "hooks._evaluation"),
         **dict.fromkeys(("NanGuardHook", "NanLossError"), "hooks._nan"),
         **dict.fromkeys(("AmpOptimizerHook", "OptimizerHook"), "hooks._optimizer"),

@@ -5,9 +5,10 @@ Each raises a HookTypeError for a value of another type, and a HookOptionError f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 
@@ -45,3 +46,14 @@ def one_of(who: str, name: str, value: object, choices: Sequence[Choice]) -> Cho
     *first, last = map(repr, choices)
     near = nearest(str(value), [str(choice) for choice in choices])
     raise HookOptionError(f"{who}({name}={brief(value)}): give {', '.join(first)} or {last}{near}")
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with that many arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin may have no signature
+        return True
+    return True

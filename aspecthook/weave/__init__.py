@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from aspecthook._core.law.options import Options
 from aspecthook._errors import entrance
 from aspecthook._hints import TYPE_CHECKING, Any, TypeAlias, Unpack
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 
 if TYPE_CHECKING:
     from ._aspects import always, around, exception, item, on, post, pre
@@ -112,7 +112,7 @@ def weave(
 
 
 # Names that few programs need are loaded when they are first used.
-__getattr__ = lazy(
+load_lazily(
     __name__,
     {"Weaving": "_weaving"} | dict.fromkeys(("always", "around", "exception", "item", "on", "post", "pre"), "_aspects"),
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import getattr_static
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
 from aspecthook._core.law.callables import unwrap
 from aspecthook._core.law.hook import Maker
 from aspecthook._core.law.kinds import Kind
 from aspecthook._core.law.options import Options
 from aspecthook._errors import WeaveError, brief
+from aspecthook._hints import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Unpack, cast, overload
 
 if TYPE_CHECKING:
     from ._decorators import Decorator, Wrap

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, MethodType, ModuleType
-from typing import Any, NamedTuple, TypeAlias, cast, final
 
 from aspecthook._core.law.callables import code_of
 from aspecthook._errors import WeaveError, plural, qualified
+from aspecthook._hints import Any, NamedTuple, TypeAlias, cast, final
 
 from ._imports import is_being_imported, is_running
 from ._libraries import library_of

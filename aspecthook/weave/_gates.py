@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, final
 
 from aspecthook._core.law.hook import Gate
 from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.variables import Variable, variable
 from aspecthook._core.mount.lock import under_lock
+from aspecthook._hints import Any, TypeAlias, final
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from importlib import machinery
 from threading import get_ident
 from types import ModuleType
-from typing import Any, Protocol, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.lock import under_lock
+from aspecthook._hints import Any, Protocol, final
 
 
 class Watcher(Protocol):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import Any, Literal, TypeAlias
 
 from aspecthook._core.law.callables import type_of
+from aspecthook._hints import Any, Literal, TypeAlias
 
 from ._members import ACCESSORS, Member, function_in, member_of
 

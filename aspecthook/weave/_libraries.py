@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from types import MethodType
-from typing import Any, NamedTuple, Protocol, cast
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, brief
+from aspecthook._hints import Any, NamedTuple, Protocol, cast
 
 from ._spots import Chosen, Spot, shown
 

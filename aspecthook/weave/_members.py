@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 from functools import cached_property, lru_cache, partialmethod, singledispatchmethod
 from types import BuiltinFunctionType, DynamicClassAttribute, FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeAlias, cast
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, printable
 from aspecthook._foreign.places import modules as imported_modules
 from aspecthook._foreign.places import space_of
+from aspecthook._hints import Any, NamedTuple, TypeAlias, cast
 
 from ._pointcut import Pointcut, Segment, Term
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, NamedTuple, cast
 
-from aspecthook._core.law.hook import check_options
+from aspecthook._core.law.hook import check_options, instead_of
 from aspecthook._core.law.kinds import KINDS, Kind
 from aspecthook._core.law.options import OPTIONS, Options
 from aspecthook._core.mount.adding import check_types
 from aspecthook._errors import HookTypeError, WeaveError, brief, nearest, printable
+from aspecthook._hints import Any, NamedTuple, cast
 
 from ._aspects import has_marks, marked
 from ._finding import Plan, Where
@@ -138,7 +138,8 @@ def _wanted(kinds: Mapping[str, Any], options: Options, label: str, word: str = 
             for hook in _several(hooks):
                 if not callable(hook):
                     raise WeaveError(
-                        f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; give a function"
+                        f"{called}={brief(hook)} is not callable, and cannot be a hook on {label}; "
+                        f"give {instead_of(hook)}"
                     )
                 found.append(_checked(kind, hook, types, options, label))
     return found

@@ -8,9 +8,9 @@ begins with an underscore is chosen only by a pattern that begins with one.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import NamedTuple, final
 
 from aspecthook._errors import WeaveError
+from aspecthook._hints import NamedTuple, final
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 

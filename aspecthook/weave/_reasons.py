@@ -7,11 +7,11 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._errors import WeaveError, nearest, qualified
 from aspecthook._foreign.places import is_ours
+from aspecthook._hints import Any
 
 from ._members import modules
 from ._pointcut import Term, is_glob

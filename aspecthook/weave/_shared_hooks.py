@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, cast, final
 
 from aspecthook._core.law.callables import identity
 from aspecthook._core.law.hook import Hook, Maker
@@ -13,6 +12,7 @@ from aspecthook._core.law.options import Options, priority_of
 from aspecthook._core.mount.lock import under_lock
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import AspecthookError
+from aspecthook._hints import Any, cast, final
 
 from ._gates import Claim, gate
 

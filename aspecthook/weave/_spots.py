@@ -26,7 +26,6 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, NamedTuple, cast, final
 
 from aspecthook._core.law.callables import type_of
 from aspecthook._core.mount.hookable import mount_for
@@ -38,6 +37,7 @@ from aspecthook._foreign.carrier import style_of
 from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
 from aspecthook._foreign.proxies import load_proxies
+from aspecthook._hints import Any, NamedTuple, cast, final
 
 from ._gates import Heir
 from ._inherited import calls_meant

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType, TracebackType
-from typing import Literal, NamedTuple, Never, TypeAlias, final
 
 from aspecthook._core.law.callables import code_of
 from aspecthook._core.law.hook import Hook
@@ -15,6 +14,7 @@ from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import WeaveError, WeaveWarning, nearest, plural, warn
 from aspecthook._foreign.places import with_index
 from aspecthook._foreign.point import ProxyMountPoint
+from aspecthook._hints import Literal, NamedTuple, Never, TypeAlias, final
 
 from ._finding import Plan, Search
 from ._gates import Blocks, Claim, gate

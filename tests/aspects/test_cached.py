@@ -106,13 +106,15 @@ def test_a_key_that_names_no_argument_is_refused_when_it_is_woven() -> None:
     def rate(currency: str) -> float:
         return 1.0
 
-    with pytest.raises(HookOptionError, match="key='curency', and there is no such argument: currency; did you mean"):
+    with pytest.raises(
+        HookOptionError, match="cached has key='curency', and there is no such argument: currency; did you mean"
+    ):
         weave(rate, aspect=cached(key="curency"))
 
 
 @pytest.mark.parametrize("style", ["generator", "async generator"])
 def test_generators_are_refused(style: str) -> None:
-    with pytest.raises(HookTypeError, match="its items can be taken once"):
+    with pytest.raises(HookTypeError, match=f"cached cannot be woven on this {style}: its items can be taken once"):
         weave(Targets().all[style][0], aspect=cached())
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +20,34 @@ def test_older_pythons_say_what_to_do_instead(words: list[str], capsys: pytest.C
     said = capsys.readouterr().err
     assert said.startswith("aspecthook: attaching needs Python 3.14 or later, and this is Python 3.")
     assert said.endswith("start the program under it: aspecthook trace 'shop.*:*' -- app.py\n")
+
+
+@pytest.mark.parametrize(
+    ("enabled", "why"),
+    [
+        (False, "this Python has remote debugging disabled; unset PYTHON_DISABLE_REMOTE_DEBUG"),
+        (True, "attaching needs Linux or macOS; start the program under it: aspecthook trace 'shop.*:*' -- app.py"),
+    ],
+    ids=["disabled", "no sockets of Unix"],
+)
+def test_a_python_that_cannot_attach_says_why(
+    enabled: bool, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "remote_exec", None, raising=False)
+    monkeypatch.setattr(sys, "is_remote_debug_enabled", lambda: enabled, raising=False)
+    monkeypatch.delattr(socket, "AF_UNIX")
+    assert main(["attach", "1", "shop:*"]) == 2
+    assert capsys.readouterr().err == f"aspecthook: {why}\n"
+
+
+def test_the_command_does_not_attach_to_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "remote_exec", None, raising=False)
+    monkeypatch.setattr(sys, "is_remote_debug_enabled", lambda: True, raising=False)
+    assert main(["attach", str(os.getpid()), "shop:*"]) == 2
+    why = f"process {os.getpid()} is this very command; give the number of another one"
+    assert capsys.readouterr().err == f"aspecthook: {why}\n"
 
 
 @pytest.mark.parametrize(
@@ -42,3 +74,18 @@ def test_times_are_read(text: str, seconds: float) -> None:
     from aspecthook.cli._commands import _Time
 
     assert _Time()(text) == seconds
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no sockets of Unix")
+def test_a_temporary_folder_whose_path_is_too_long_for_a_socket_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = tmp_path / ("long" * 40)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    monkeypatch.setattr(sys, "remote_exec", None, raising=False)
+    monkeypatch.setattr(sys, "is_remote_debug_enabled", lambda: True, raising=False)
+    assert main(["attach", str(os.getppid()), "shop:*"]) == 2
+    said = capsys.readouterr().err
+    assert " is no place for a socket: " in said and said.endswith("; set TMPDIR to a shorter one\n")
+    assert list(long.iterdir()) == []

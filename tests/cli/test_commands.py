@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from aspecthook import __version__
 from aspecthook.cli import main
 from aspecthook.cli._names import names_of
 
@@ -113,6 +114,8 @@ def test_without_click_one_line_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     assert main(["doctor"]) == 2
     assert capsys.readouterr().err == "aspecthook: click is not installed: pip install 'aspecthook[trace]'\n"
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"aspecthook {__version__}\n"
 
 
 def test_explain_prints_the_source_of_a_call(aspecthook: Run, shop: Path) -> None:
@@ -168,6 +171,8 @@ def test_doctor_prints_versions_and_finds_hooks_working(capsys: pytest.CaptureFi
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
     assert f"Python {sys.version.split()[0]}" in shown and "hypothesis" in shown
+    for extra in ("trace", "aspects", "otel", "testing", "train", "tensorboard", "remote", "torch"):
+        assert f"\n{extra} " in shown
     assert "hooks:" not in shown
     assert ("attach:" in shown) == (sys.version_info < (3, 14))
 

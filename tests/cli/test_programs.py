@@ -122,6 +122,31 @@ def test_a_target_that_is_not_there_ends_a_program_before_it_begins(aspecthook: 
     assert done.stderr.startswith("aspecthook: os:no_such_function cannot be woven") and done.stderr.count("\n") == 1
 
 
+def test_options_that_are_refused_end_a_program_before_it_begins(aspecthook: Run) -> None:
+    """It is started while the options are read, and waits for them."""
+    done = aspecthook("trace", "json:*", "--lines", "many", "--", "-c", "print('it ran')")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'many' is not a valid integer" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_command_that_is_killed_while_it_starts_leaves_no_program_behind(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import time\nprint('started', flush=True)\ntime.sleep(60)")
+    (tmp_path / "app.py").write_text("print('it ran', flush=True)")
+    command = [sys.executable, "-m", "aspecthook", "trace", "json:*", "--", "app.py"]
+    with subprocess.Popen(command, env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        process.kill()
+        assert process.stdout.read() == ""  # until the program has ended, too
+
+
+def test_the_python_children_of_another_command_are_traced(aspecthook: Run, tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"#!/bin/sh\n{sys.executable} -c 'import json; json.dumps(1)'\necho $0\nexit 4\n")
+    (tmp_path / "run.sh").chmod(0o700)
+    done = aspecthook("trace", "json:*", "--", "./run.sh")
+    assert (done.returncode, done.stdout) == (4, f"{tmp_path / 'run.sh'}\n") and "json:dumps(obj=1" in done.stderr
+
+
 @pytest.mark.parametrize(("number", "status"), [("SIGTERM", 15), ("SIGKILL", 9), ("SIGINT", 2)])
 def test_a_signal_that_kills_the_program_kills_the_command(aspecthook: Run, number: str, status: int) -> None:
     kill = f"signal.signal(2, signal.SIG_DFL); os.kill(os.getpid(), signal.{number})"
@@ -361,7 +386,7 @@ every = 2
         ("[[weave]", "is not valid TOML"),
         ("", "nothing is to be woven"),
         ("weaves = 1", "has 'weaves'; did you mean 'weave'?"),
-        ("[[weave]]\naspect = 'retry'", "has no target"),
+        ("[[weave]]\naspect = 'retry'", 'has no target; name one: target = "module:name"'),
         ("[[weave]]\ntarget = 'app'", "has no colon"),
         ("[[weave]]\ntarget = 'app:f'", "names nothing to weave"),
         ("[[weave]]\ntarget = 'app:f'\npre = 3", "pre is 3; give a string"),
@@ -369,7 +394,10 @@ every = 2
         ("[[weave]]\ntarget = 'app:f'\npre = 'ops:f'\narguments = { a = 1 }", "hooks take none"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'no such'", "there is no aspect 'no such'"),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'ops:none'", "there is no module 'ops'"),
-        ("[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'", "which is no aspect"),
+        (
+            "[[weave]]\ntarget = 'app:f'\naspect = 'builtins:dict'",
+            "which is no aspect; it needs methods marked with pre, post and so on",
+        ),
         ("[[weave]]\ntarget = 'app:f'\naspect = 'math:floor'\narguments = { x = 1 }", "does not take these arguments"),
         ("[[weave]]\ntarget = 'os:no'\npre = 'builtins:print'", "has no 'no'"),
         ("[[weave]]\ntarget = 'os:fsdecode'\npre = 'builtins:print'\ntimes = -1", "times=-1"),

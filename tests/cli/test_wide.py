@@ -185,6 +185,25 @@ def test_gunicorn_traces_its_workers(tmp_path: Path) -> None:
     assert len(tape.calls("shop:app")) == 5
 
 
+def test_the_workers_of_a_dask_cluster_are_traced(aspecthook: Run, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    (tmp_path / "shop.py").write_text("def price(n): return n * 2\n")
+    (tmp_path / "app.py").write_text("""
+from distributed import Client, LocalCluster
+import shop
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        with Client(cluster) as client:
+            print(client.gather(client.map(shop.price, range(4))))
+""")
+    done = aspecthook("trace", "shop:*", "--jsonl", "calls.jsonl", "--", "app.py")
+    assert (done.returncode, done.stdout) == (0, "[0, 2, 4, 6]\n"), done.stderr
+    calls = read(tmp_path / "calls.jsonl").calls("shop:price")
+    assert sorted(call.shown_result() for call in calls) == ["0", "2", "4", "6"]
+    assert all(call.ended for call in calls)
+
+
 def test_django_answers_its_own_client(aspecthook: Run, tmp_path: Path) -> None:
     pytest.importorskip("django")
     (tmp_path / "views.py").write_text("""

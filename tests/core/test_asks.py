@@ -202,6 +202,18 @@ def test_the_hooks_of_one_call_share_its_state_and_those_of_another_do_not(shop:
     assert [seen.get("at_first", seen.get("in_the_end")) for seen in shop.seen] == [{}, 1, {}, 1]
 
 
+@pytest.mark.parametrize(("name", "known"), [("started", "n"), ("n", "nothing")])
+def test_state_that_no_hook_has_set_is_an_attribute_error_that_says_what_is_set(
+    shop: Shop, name: str, known: str
+) -> None:
+    shop.price.pre(lambda call: call.state.update({} if known == "nothing" else {known: 1}))
+    shop.price.post(lambda call: getattr(call.state, name))
+    shop.price.always(lambda call: delattr(call.state, known) if known in call.state else None)
+    message = rf"^no hook of this call has set state\.{name}; set so far: {known}$"
+    with pytest.raises(AttributeError, match=message):
+        shop.price("tea")
+
+
 @pytest.mark.filterwarnings("ignore::aspecthook.HookWarning")
 @pytest.mark.parametrize("word", RESERVED)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "exception"])
@@ -710,6 +722,7 @@ def test_an_argument_that_a_wrapper_has_no_place_for_is_refused(changes: Any) ->
 def test_a_wrapper_that_nobody_asks_is_not_looked_at() -> None:
     program = (
         "import sys, functools\n"
+        "sys.modules.pop('inspect', None)\n"
         "from aspecthook import hookable\n"
         "def inner(item, qty=1): return item\n"
         "def wrapper(*args, **kwargs): return inner(*args, **kwargs)\n"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import re
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
@@ -24,6 +27,9 @@ from aspecthook import (
     HookSignatureError,
     HookTypeError,
     MountError,
+    MountPoint,
+    Return,
+    WeaveError,
     event,
     hookable,
     hooks,
@@ -158,28 +164,66 @@ def two_yields() -> Generator[None, None, None]:
 async def wait() -> None: ...
 
 
-BAD: dict[str, Callable[[Any], Any]] = {
-    "no callable": lambda price: price.pre(3),
-    "none": lambda price: price.pre(None),
-    "two hooks": lambda price: price.pre(clamp, clamp),
-    "an unknown kind": lambda price: hooks(price).add("before", clamp),
-    "an item hook": lambda price: price.item(lambda item: None),
-    "an async hook": lambda price: price.post(wait),
-    "an async predicate": lambda price: price.post(clamp, when=wait),
-    "a generator predicate": lambda price: price.post(clamp, when=two_yields),
-    "a generator": lambda price: price.pre(two_yields),
-    "no proceed": lambda price: price.around(clamp),
-    "both proceed and yield": lambda price: price.around(lambda proceed: (yield)),
-    "an isolated around hook": lambda price: price.around(lambda proceed: proceed(), isolate=True),
-    "an unknown parameter": lambda price: price.pre(lambda qyt: None),
-    "an unknown parameter of a predicate": lambda price: price.pre(clamp, when=lambda qyt: None),
-    "a cycle": lambda price: price.pre(clamp, before="clamp"),
-    "types that are no exceptions": lambda price: hooks(price).add("exception", clamp, "KeyError"),
-    "types that are no types": lambda price: hooks(price).add("exception", clamp, KeyError, 3),
-    "types of a hook that takes none": lambda price: hooks(price).add("pre", clamp, KeyError),
-    "a string in the place of a type": lambda price: price.exception("KeyError", clamp),
-    "a name that nobody bears": lambda price: hooks(price).remove("clmap"),
-    "a function that is no hook": lambda price: hooks(price).remove(two_yields),
+BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "no callable": (lambda price: price.pre(3), "3 is not callable and cannot be a pre hook; give a function"),
+    "none": (lambda price: price.item(None), "None is not callable and cannot be an item hook; give a function"),
+    "two hooks": (lambda price: price.pre(clamp, 2), ".pre takes one hook, and its options by name; it was given 2"),
+    "an unknown kind": (
+        lambda price: hooks(price).add("before", clamp),
+        "there are no 'before' hooks, only pre, around",
+    ),
+    "an item hook": (lambda price: price.item(lambda item: None), "is not a generator and yields no items; use post"),
+    "an async hook": (lambda price: price.post(wait), "which cannot await it; make the hook a plain function"),
+    "an async predicate": (
+        lambda price: price.post(clamp, when=wait),
+        "its `when` is async, so its answer would always be true; make it a plain function",
+    ),
+    "a generator predicate": (
+        lambda price: price.post(clamp, when=two_yields),
+        "its `when` is a generator, so its answer would always be true; make it a plain function",
+    ),
+    "a generator": (lambda price: price.pre(two_yields), "so calling it would run nothing; only an around hook may be"),
+    "no proceed": (
+        lambda price: price.around(clamp),
+        "neither asks for `proceed` nor yields, so shop:price would never run; ask for `proceed` and call it, or",
+    ),
+    "both proceed and yield": (
+        lambda price: price.around(lambda proceed: (yield)),
+        "both asks for `proceed` and contains a yield, on a function; do one of the two: call `proceed()`",
+    ),
+    "an isolated around hook": (
+        lambda price: price.around(lambda proceed: proceed(), isolate=True),
+        "cannot be isolated: what an around hook raises cannot be told from what the target raised through it",
+    ),
+    "an unknown parameter": (
+        lambda price: price.pre(lambda qyt: None),
+        "asks for 'qyt', but shop:price offers item, qty (and every pre hook call, args, kwargs); did you mean 'qty'?",
+    ),
+    "an unknown parameter of a predicate": (
+        lambda price: price.pre(clamp, when=lambda qyt: None),
+        "its `when` asks for 'qyt', but shop:price offers item, qty",
+    ),
+    "args after a name that is not offered": (
+        lambda price: price.pre(lambda factor=2, *args: None),
+        "has *args after 'factor', which shop:price does not offer; make 'factor' keyword-only (put it after *args)",
+    ),
+    "a predicate that cannot be called": (
+        lambda price: price.pre(clamp, when=3),
+        "has a `when` that is not callable: 3; give a predicate",
+    ),
+    "a cycle": (lambda price: price.pre(clamp, before="clamp"), "cannot be ordered: 'clamp' before 'clamp'; remove a"),
+    "types that are no exceptions": (
+        lambda price: hooks(price).add("exception", clamp, "KeyError"),
+        "'KeyError' is not an exception type; give classes such as KeyError",
+    ),
+    "types that are no types": (lambda price: hooks(price).add("exception", clamp, KeyError, 3), "3 is not an exc"),
+    "types of a hook that takes none": (
+        lambda price: hooks(price).add("pre", clamp, KeyError),
+        "only exception hooks take exception types, and this is a hook for pre",
+    ),
+    "a string in the place of a type": (lambda price: price.exception("KeyError", clamp), ".exception takes one hook"),
+    "a name that nobody bears": (lambda price: hooks(price).remove("clmap"), "has no hook 'clmap'; its hooks: "),
+    "a function that is no hook": (lambda price: hooks(price).remove(two_yields), "test_errors:two_yields>; its hooks"),
 }
 
 
@@ -189,8 +233,9 @@ def test_refusal_changes_nothing_and_names_the_mount_point(price: Any, what: str
     if is_hooked:
         price.post(lambda result: result + 1, name="other")
         price("tea")
-    with unchanged(price), pytest.raises(AspecthookError, match=r"^shop:price"):
-        BAD[what](price)
+    act, message = BAD[what]
+    with unchanged(price), pytest.raises(AspecthookError, match=rf"^shop:price.*{re.escape(message)}"):
+        act(price)
     assert price("tea") == 1 + is_hooked
 
 
@@ -257,6 +302,24 @@ def test_star_args_and_star_kwargs_can_be_replaced_only_by_their_like(changes: d
         f()
 
 
+def test_what_is_no_stream_is_refused_around_an_async_generator() -> None:
+    @hookable(name="shop:prices")
+    async def prices() -> AsyncIterator[int]:
+        yield 1
+
+    prices.around(lambda proceed: 3, name="three")
+
+    async def collect() -> list[int]:
+        return [price async for price in prices()]
+
+    message = (
+        "^shop:prices: around hook 'three' .* answered an int; around an async generator, answer `proceed\\(\\)` or "
+        "another async iterator$"
+    )
+    with pytest.raises(HookAnswerError, match=message):
+        asyncio.run(collect())
+
+
 @pytest.mark.parametrize(("yields", "message"), [(0, "returned without a yield"), (2, "yielded twice")])
 def test_a_one_yield_hook_that_does_not_yield_once_is_refused(price: Any, yields: int, message: str) -> None:
     def hook() -> Generator[None, None, None]:
@@ -278,6 +341,38 @@ def test_a_function_with_an_attribute_that_hooks_need_cannot_be_mounted_and_is_l
     with pytest.raises(MountError, match="already has an attribute 'post', which hooks need; rename it"):
         hookable(f)
     assert f.__dict__ == {"post": "mine"}
+
+
+def test_a_name_that_a_class_does_not_define_itself_is_not_mounted() -> None:
+    class Till:
+        def pay(self) -> None: ...
+
+    class Fast(Till): ...
+
+    with pytest.raises(MountError, match="Fast itself defines no 'pay'; mount it in the class that defines it$"):
+        hookable(only=("pay",))(Fast)
+
+
+def test_a_coroutine_function_around_an_async_generator_is_refused() -> None:
+    @hookable(name="shop:prices")
+    async def prices() -> AsyncIterator[int]:
+        yield 1
+
+    async def wrapped(proceed: Any) -> object:
+        return await proceed()
+
+    with pytest.raises(HookTypeError, match="is a coroutine function around the async generator shop:prices, which"):
+        prices.around(wrapped)
+
+
+def test_a_mount_point_whose_function_is_gone_says_so() -> None:
+    def mounted() -> MountPoint:
+        return hooks(hookable(name="shop:price")(lambda item: item))
+
+    mount = mounted()
+    gc.collect()
+    with pytest.raises(HookLookupError, match="^shop:price is gone: nothing refers to the function any more$"):
+        mount.pre(clamp)
 
 
 @pytest.mark.parametrize("as_property", [False, True], ids=["class", "property"])
@@ -659,3 +754,23 @@ def test_no_name_of_a_woven_function_reaches_a_message_unprintably(monkeypatch: 
     with weave("ahw_hostile:*", pre=lambda x: None) as woven:
         texts = [repr(woven), *[repr(mount) for mount in woven.mounts], *[mount.name for mount in woven.mounts]]
     assert texts and all(text.isprintable() for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (5, "give a function$"),
+        (KeyError("a"), "give a function, or the type KeyError for an exception hook of that type$"),
+        (Args(qty=1), "give the function that answers it, without calling it$"),
+        (Return(1), "give the function that answers it, without calling it$"),
+    ],
+)
+def test_what_is_not_callable_is_refused_as_a_hook(given: Any, advice: str) -> None:
+    @hookable
+    def price(qty: int) -> int:
+        return qty
+
+    with pytest.raises(HookTypeError, match=advice):
+        hooks(price).add("exception", given)
+    with pytest.raises(WeaveError, match=advice):
+        weave(price, exception=given)

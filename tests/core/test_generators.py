@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import inspect
 import itertools
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -274,3 +275,29 @@ def test_a_generator_left_in_another_context_lets_a_hook_that_is_not_reentrant_r
     contextvars.copy_context().run(list if ended else Generator.close, running)
     assert list(stream()) == [1]
     assert log == ["around"] * 2
+
+
+def test_any_async_iterator_may_take_the_place_of_an_async_generator() -> None:
+    class Countdown:
+        left = 3
+
+        def __aiter__(self) -> Countdown:
+            return self
+
+        async def __anext__(self) -> int:
+            self.left -= 1
+            if self.left < 0:
+                raise StopAsyncIteration
+            return self.left
+
+    @hookable
+    async def numbers() -> AsyncIterator[int]:
+        yield 7
+
+    numbers.around(lambda proceed: Countdown())
+    numbers.item(lambda item: 10 * item)
+
+    async def collect() -> list[int]:
+        return [number async for number in numbers()]
+
+    assert asyncio.run(collect()) == [20, 10, 0]

@@ -19,6 +19,7 @@ import pytest
 import wrapt
 
 from aspecthook import MountError, hookable, hooks, weave
+from aspecthook._core.compile.show import FREE_THREADED
 
 log: list[str] = []
 INNER: list[Callable[..., int]] = []
@@ -497,3 +498,39 @@ def test_arguments_may_be_named_as_ours_are_when_stale_code_leaves_its_calls_to_
     monkeypatch.undo()
     hooks(function).clear()
     assert function.__code__ is code
+
+
+@pytest.mark.skipif(FREE_THREADED, reason="code keeps its function alive there")
+def test_code_that_outlives_its_function_says_that_the_function_is_gone() -> None:
+    def other(item: object) -> object:
+        return item
+
+    def put() -> None:
+        price = hookable(lambda item: item)
+        price.pre(lambda: None)
+        price(1)
+        other.__code__ = price.__code__
+
+    put()
+    gc.collect()
+    with pytest.raises(MountError, match="was put into is gone; keep it for as long as you keep its code"):
+        other(1)
+
+
+def test_a_function_with_two_parameters_of_one_name_cannot_be_mounted() -> None:
+    def price(item: object, qty: object) -> object:
+        return item
+
+    price.__code__ = price.__code__.replace(co_varnames=("item", "item"))
+    with pytest.raises(MountError, match=r"two of its parameters have the same name: \('item', 'item'\)"):
+        hookable(price)
+
+
+def test_the_dict_of_a_mounted_function_reads_as_a_dict() -> None:
+    price = hookable(lambda item: item, name="shop:price")
+    price.__dict__["mine"] = 3
+    space = dict(price.__dict__)
+    shown = price.__dict__
+    assert list(shown.values()) == [shown[name] for name in shown]
+    assert (shown == {**space}, shown != {**space}, shown != {}) == (True, False, True)
+    assert repr(shown).startswith("{'pre': <adds pre hooks to shop:price>, ") and "'mine': 3" in repr(shown)

@@ -111,3 +111,21 @@ def test_notebooks_show_a_table_whatever_the_names_are(name: str) -> None:
     assert found[4].count("no pre hook has that name") == 1
     caption = table.find("caption")
     assert caption is not None and caption.text == f"{shown}, 1 hook"
+
+
+def test_a_mount_point_without_hooks_is_a_table_without_rows() -> None:
+    price = hookable(lambda item: item, name="price")
+    table = ET.fromstring(hooks(price)._repr_html_())
+    assert [one.tag for one in table] == ["caption", "tbody"] and list(table.iter("td")) == []
+
+
+def test_files_of_hooks_are_whole_where_the_current_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price = hookable(lambda item: item, name="price")
+    hooks(price).add("pre", report)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert f"{__file__}:" in str(hooks(price))

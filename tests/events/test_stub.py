@@ -254,7 +254,7 @@ STUBS = [
     (property(plain), "nearest to the def"),
     (hookable(lambda: None), "mount point already"),
     (rang, "mount point already"),
-    (lambda: (yield), "contains a yield"),
+    (lambda: (yield), "contains a yield, and cannot be an event; write a stub: def"),
     (with_attributes(), "already has an attribute 'on'"),
 ]
 OPTIONS: list[tuple[Any, dict[str, Any], str]] = [

@@ -16,7 +16,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from aspecthook import Hook, HookTypeError, MountPoint, Return, event, hookable, hooks, post, pre
+from aspecthook import Hook, HookLookupError, HookTypeError, MountPoint, Return, event, hookable, hooks, post, pre
 from aspecthook._core.law import order as _order
 from aspecthook._core.law.guard import Guard
 from aspecthook._core.mount import members as _mount
@@ -235,6 +235,16 @@ def test_marked_functions_are_candidates_and_what_is_neither_is_refused() -> Non
     Marked.candidates = (len,)
     with pytest.raises(TypeError, match="is not a candidate"):
         Marked()
+
+
+def test_a_candidate_that_a_story_misspells_is_refused_with_the_nearest() -> None:
+    class Marked(Handling):
+        candidates = (Candidate("pre", print),)
+
+    with pytest.raises(HookLookupError, match="Marked has no candidate 'pre prnit'; did you mean 'pre print'"):
+        Marked()._function("pre prnit")
+    with pytest.raises(HookLookupError, match="the machine has added no 'pre print' that is still there"):
+        Marked()._hook("pre print")
 
 
 def test_arguments_come_from_a_strategy() -> None:

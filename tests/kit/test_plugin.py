@@ -249,8 +249,8 @@ def test_a_fault_that_makes_no_sense_is_refused_at_once(shop):
         @pytest.mark.parametrize(("use", "why"), [
             (lambda fault: fault.fail("down"), "'down' cannot be raised"),
             (lambda fault: fault.fail(OSError, call=0), "counted from 1"),
-            (lambda fault: fault.fail(OSError, cal=1), "no 'cal'"),
-            (lambda fault: fault.fail(OSError, probability=2), "between 0 and 1"),
+            (lambda fault: fault.fail(OSError, cal=1), "a fault takes call, when, probability and seed, and no 'cal'"),
+            (lambda fault: fault.fail(OSError, probability=2), "probability=2 is not between 0 and 1"),
             (lambda fault: fault.delay(-1), "is negative"),
             (lambda fault: fault.fail(OSError, when=lambda itm: True), "did you mean 'item'"),
         ])

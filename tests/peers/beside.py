@@ -18,7 +18,7 @@ from hypothesis import settings
 from aspecthook import Hook, hookable
 from aspecthook.testing import Candidate, HookMachine, LawError, Trace, law
 
-PAGE = Path(__file__).parents[2] / "docs" / "peers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "peers.md"
 
 
 class Boom(Exception):
@@ -153,5 +153,5 @@ def story_of(machine: type[BesidePeer]) -> str:
     [note] = [note for note in caught.value.__notes__ if note.startswith("To see it again")]
     steps = [line.strip() for line in note.splitlines() if line.strip().startswith(("state.add", "state.remove"))]
     story = "\n".join([*steps, *(f"# {line}" for line in re.split(", (?=and not )", str(caught.value.__cause__)))])
-    assert story in PAGE.read_text(), f"docs/peers.md does not show this story:\n{story}"
+    assert story in PAGE.read_text(), f"docs/contributing/peers.md does not show this story:\n{story}"
     return story

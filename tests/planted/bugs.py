@@ -244,30 +244,30 @@ CONDITIONS = [
         "every-counts-from-the-first",
         "conditions",
         "_core/law/guard.py",
-        "next(self._calls) % self.every:",
-        "(next(self._calls) - 1) % self.every:",
+        "[*repeat(True, every - 1), False]",
+        "[False, *repeat(True, every - 1)]",
         _CONDITIONS,
     ),
     Bug(
         "every-one-call-late",
         "conditions",
         "_core/law/guard.py",
-        "next(self._calls) % self.every:",
-        "next(self._calls) % (self.every + 1):",
+        "[*repeat(True, every - 1), False]",
+        "[*repeat(True, every), False]",
         _CONDITIONS,
     ),
     Bug(
         "times-counts-what-every-left-out",
         "conditions",
         "_core/law/guard.py",
-        """        if self.every is not None and next(self._calls) % self.every:
+        """        if self.skips is not None and next(self.skips):
             return False
         if self.times is not None and not self._is_due(next(self._runs), self.times):
             return False
 """,
         """        if self.times is not None and not self._is_due(next(self._runs), self.times):
             return False
-        if self.every is not None and next(self._calls) % self.every:
+        if self.skips is not None and next(self.skips):
             return False
 """,
         _CONDITIONS,
@@ -616,8 +616,8 @@ EXCEPTIONS = [
         "first-type-only",
         "exceptions",
         "_core/law/hook.py",
-        "self.types = types\n",
-        "self.types = types[:1]\n",
+        "self.types: tuple[type[BaseException], ...] = types\n",
+        "self.types: tuple[type[BaseException], ...] = types[:1]\n",
         _ANSWERS,
     ),
     Bug(
@@ -846,8 +846,8 @@ MEMBERSHIP = [
         "places-counted-by-members",
         "membership",
         "_core/law/hook.py",
-        "self.added = next(_added)",
-        "self.added = len(getattr(mount, '_members'))",
+        "self.added: int = next(_added)",
+        "self.added: int = len(getattr(mount, '_members'))",
         _ORDER,
     ),
     Bug(

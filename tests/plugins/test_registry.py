@@ -939,7 +939,8 @@ def test_a_line_that_is_no_entry_point_is_named(registry: Registry, install: Ins
     info.write_text(f"# all of it\n[{GROUP}]\nBroken\nFine = fractions:Fraction\n\n[other]\nx = y\n")
     assert sorted(registry.load_entry_points(GROUP)) == ["Broken", "Fine"]
     assert message(ConfigError, lambda: registry["Broken"]).startswith(
-        "registry 'hooks': entry point Broken =  of wreck 1.2 fails with ValueError"
+        "registry 'hooks': entry point Broken =  of wreck 1.2 fails with "
+        "ValueError(\"'' is not of the form 'package.module:name'\")"
     )
 
 

@@ -144,7 +144,7 @@ def test_a_file_that_ends_anywhere_can_be_read(share, tmp_path_factory):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is empty"),
+        ("", "is not a recording of calls: it is empty"),
         ("{}\n", "does not begin with a header"),
         ("price\n", ":1 is not JSON"),
         ("[1]\n", ":1 is not an entry"),

@@ -6,16 +6,25 @@ import importlib
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-MODULES = ("threads", "forks", "interrupts", "finalizers")
+from .cases import PATIENCE
+
+MODULES = ["threads", "forks", "interrupts", "finalizers"]
+if all(map(find_spec, ("numpy", "autograd", "safetensors"))):  # the extra `train`
+    MODULES.append("kills")
+UNIX = ("forks", "interrupts", "kills")
 CASES = [
     pytest.param(
         name,
         case,
-        marks=pytest.mark.skipif(name in ("forks", "interrupts") and not hasattr(os, "fork"), reason="needs Unix"),
+        marks=[
+            pytest.mark.skipif(name in UNIX and not hasattr(os, "fork"), reason="needs Unix"),
+            *([pytest.mark.torch] if case == "torch" else []),
+        ],
     )
     for name in MODULES
     for case in importlib.import_module(f"tests.stress.{name}").CASES
@@ -30,7 +39,7 @@ def test_the_laws_hold_under_load(module: str, case: str) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE + 30,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]

@@ -139,6 +139,15 @@ def test_a_wrong_answer_says_which_module_and_which_hook(answer: Any, said: str)
     assert "first (Linear), backward" in str(caught.value) and said in str(caught.value)
 
 
+def test_a_wrong_answer_of_a_hook_of_a_tensor_says_what_fits() -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    with (
+        weave(leaf, grad=lambda grad: torch.ones(2)),
+        pytest.raises(HookAnswerError, match="answer None, or a gradient in the place of a tensor of shape .3,.$"),
+    ):
+        (leaf * 2).sum().backward()
+
+
 def test_hook_that_asks_for_an_unknown_name_is_refused() -> None:
     net = made()
     with pytest.raises(

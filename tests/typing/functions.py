@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, assert_type
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, assert_type, overload
 
-from aspecthook import Args, MountPoint, hookable
+import aspecthook
+import aspecthook.events
+from aspecthook import Args, MountPoint, hookable, hooks
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
+Things = TypeVar("Things", bound=Sequence[object])
+P = ParamSpec("P")
 
 
 @hookable
@@ -25,6 +33,8 @@ def calls_that_are_wrong() -> None:
     price()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     price("tea", "3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     price("tea", amount=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    aspecthook.hookabel  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    aspecthook.events.signals  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     price.before  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
@@ -55,6 +65,59 @@ def first(things: list[T]) -> T:
 
 assert_type(first([1, 2]), int)
 assert_type(first(["a", "b"]), str)
+
+
+@hookable
+def double(number: Number) -> Number:
+    return number + number
+
+
+@hookable
+def largest(things: Things, key: Callable[[object], float] = id) -> Things:
+    return things
+
+
+assert_type(double(3), int)
+assert_type(double(3.0), float)
+assert_type(largest("abc"), str)
+
+
+def wrong_calls_of_generic_functions() -> None:
+    double("a")  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
+    largest(3)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
+
+
+# But not in a ParamSpec of its own: there is none for the parameters of a function that has one.
+@hookable  # type: ignore[arg-type]
+def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    return function(*args, **kwargs)
+
+
+assert call(len, "abc") == 3  # type: ignore[arg-type]  # pyright: ignore[reportCallIssue]
+
+
+# Overloads stay. They say nothing of what is below the last one, so `hooks(parse).pre` reaches its mount point.
+@overload
+def parse(text: str) -> int: ...
+@overload
+def parse(text: bytes) -> float: ...
+@hookable
+def parse(text: str | bytes) -> int | float:
+    return int(text) if isinstance(text, str) else float(text)
+
+
+@hooks(parse).pre
+def stripped(text: str | bytes) -> Args:
+    return Args(text=text.strip())
+
+
+assert_type(parse(" 3 "), int)
+assert_type(parse(b"3.5"), float)
+
+
+def wrong_uses_of_overloads() -> None:
+    parse(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    parse.pre(stripped)  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
 
 
 # What is said to give Any takes any answer, and its arguments are checked all the same.
@@ -113,3 +176,47 @@ assert_type(at_least(3), Args)
 assert_type(at_least(qty=0, least=2), Args)
 assert_type(at_least.__name__, str)
 assert price("tea", 0) == 2.0
+
+
+# Where a function is expected, it is one.
+def logged(function: Callable[P, T]) -> Callable[P, T]:
+    return function
+
+
+@logged
+@hookable
+def below(n: int) -> int:
+    return n
+
+
+@hookable
+@logged
+def above(n: int) -> int:
+    return n
+
+
+@hookable
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+async def passed_on() -> None:
+    assert_type(await asyncio.gather(fetch("a"), fetch("b")), tuple[bytes, bytes])
+    assert_type(await asyncio.to_thread(price, "tea", qty=2), float)
+
+
+assert_type(list(map(list_price, ["tea"])), list[float])
+assert_type(functools.partial(price, "tea")(2), float)
+assert_type(functools.cache(list_price)("tea"), float)
+assert_type(logged(price)("tea", qty=2), float)
+assert_type(below(3), int)
+assert_type(above(3), int)
+threading.Thread(target=price, args=("tea",)).run()
+asyncio.run(passed_on())
+
+
+def wrong_uses_of_what_is_passed_on() -> None:
+    map(list_price, [3])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    logged(price)(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    below.pre(at_least)  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+    above.pre(at_least)

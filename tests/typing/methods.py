@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Self, TypeVar, assert_type
+from typing import Any, Generic, Protocol, Self, TypeVar, assert_type, overload
 
 from aspecthook import Args, MountPoint, hookable, hooks
 
@@ -259,3 +261,142 @@ def not_hookable() -> None:
     hookable(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     hooks("price")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     hookable(Till, name="till")  # a class has no name of its own in messages; that is seen at run time
+
+
+# Where a protocol expects a method, it is one for mypy. Pyright compares the object that is in the class, which is not
+# bound there; a class that is decorated keeps its methods.
+class Priced(Protocol):
+    def price(self, item: str) -> float: ...
+
+
+class PricedByNumber(Protocol):
+    def price(self, item: int) -> float: ...
+
+
+def total(one: Priced) -> float:
+    return one.price("tea")
+
+
+def total_by_number(one: PricedByNumber) -> float:
+    return one.price(3)
+
+
+@dataclass
+class Point:
+    x: int
+
+    @hookable
+    def moved(self, by: int) -> Point:
+        return Point(self.x + by)
+
+
+class Parser:
+    @overload
+    def parse(self, text: str) -> int: ...
+    @overload
+    def parse(self, text: bytes) -> float: ...
+    @hookable
+    def parse(self, text: str | bytes) -> int | float:
+        return int(text) if isinstance(text, str) else float(text)
+
+
+class Thermometer:
+    kelvin = 273.15
+
+    @property
+    @hookable
+    def celsius(self) -> float:
+        return self.kelvin - 273.15
+
+    @celsius.setter
+    def celsius(self, value: float) -> None:
+        self.kelvin = value + 273.15
+
+
+thermometer = Thermometer()
+thermometer.celsius = 3.0
+assert_type(thermometer.celsius, float)
+assert_type(Point(3).moved(by=4), Point)
+assert_type(Parser().parse("3"), int)
+assert_type(Parser().parse(b"3"), float)
+assert total(shop) == 2.0  # pyright: ignore[reportArgumentType]
+
+
+def wrong_uses_of_these() -> None:
+    total_by_number(shop)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Point(3).moved("far")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Parser().parse(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    thermometer.celsius = "hot"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+    thermometer.celsius.pre  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+# Overriding: to a type checker, a hookable method is an object and no method, as that of `functools.cache` is. mypy
+# binds both and compares what comes of it, pyright compares the objects.
+class Base(ABC):
+    @hookable
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @abstractmethod
+    def price(self, item: str) -> float: ...
+
+    @hookable
+    async def fetch(self, url: str) -> str:
+        return url
+
+
+class WithHookable(Base):
+    @hookable
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return "hookable"
+
+    @hookable
+    def price(self, item: str) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return 2.0
+
+    @hookable
+    async def fetch(self, url: str) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return await super().fetch(url) + "!"
+
+
+class WithPlain(Base):
+    def name(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        return "plain"
+
+    def price(self, item: str) -> float:
+        return 2.0
+
+
+class WithOtherParameters(Base):
+    @hookable
+    def name(self, short: bool) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        return "other"
+
+    @hookable
+    def price(self, item: int) -> float:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return 2.0
+
+
+# Decorating the class instead suits both.
+@hookable
+class Tea(WithPlain):
+    def price(self, item: str) -> float:
+        return 4.0
+
+    async def fetch(self, url: str) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        return url
+
+
+class GreenTea(Tea):
+    def price(self, item: str) -> float:
+        return super().price(item) + 1
+
+
+@hooks(Tea.price).post
+def half(result: float) -> float:
+    return result / 2
+
+
+assert asyncio.run(WithHookable().fetch("tea")) == "tea!"
+assert GreenTea().price("sencha") == 3.0
+assert total(Tea()) == 2.0

@@ -25,6 +25,7 @@ from aspecthook import (
     WeaveError,
     WeaveWarning,
     Weaving,
+    around,
     hooks,
     pre,
     weave,
@@ -190,6 +191,8 @@ def test_a_pointcut_whose_choice_is_all_refused_by_where_is_refused(shop: Any) -
     assert "where" in refused(shop.a, post=ten, where=lambda function: False)
     assert "where" in refused(shop.Till, "Till", post=ten, where=lambda function: False)
     assert "where" in refused(shop, "ahw_shop", post=ten, where=lambda function: False)
+    message = refused("ahw_shop:Till.*", "ahw_shop:Till.*", post=ten, where=lambda function: False)
+    assert message.endswith("chooses nothing: take something out of `where`, or of what '!' excludes")
 
 
 def test_a_glob_of_modules_that_chooses_nothing_waits_and_check_says_so(shop: Any) -> None:
@@ -241,7 +244,7 @@ def test_a_good_term_beside_a_bad_one_leaves_nothing(shop: Any) -> None:
 @pytest.mark.parametrize("target", [None, 5, 2.5, True, b"a:b", [], (), {}, [ten], {"a": ten}, object()])
 def test_a_target_that_is_a_value_is_refused(target: object) -> None:
     message = refused(target, brief(target), type(target).__name__)
-    assert "function" in message
+    assert "cannot be woven: it is a value, of type " in message and "; give a function, a method, a class" in message
 
 
 def test_a_target_that_is_an_answer_is_refused() -> None:
@@ -318,6 +321,60 @@ def test_modules_of_aspecthook_and_wrapt_are_refused() -> None:
     refused(Weaving, "Weaving")
     refused(aspecthook, "aspecthook")
     refused("wrapt:*", "wrapt")
+
+
+ODD = """
+    import functools
+    class Proxy:
+        def __getattr__(self, name): raise RuntimeError("outside of a request")
+        def __call__(self): ...
+    request = Proxy()
+    rate = 3
+    class Descriptor:
+        def __get__(self, instance, owner): return self
+    class Odd:
+        of_class = classmethod(property(lambda cls: 1))
+        described = Descriptor()
+        rate = 3
+        length = property(len, setattr)
+        slots = property()
+    def __getattr__(name):
+        if name == "made":
+            return functools.partial(int, "7")
+        raise AttributeError(name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rate", "it is a value, of type int; weave a function that uses it"),
+        ("made", "it is made anew at each access; weave the functions that call it"),
+        (
+            "request",
+            "it refers to something that is not available now (RuntimeError('outside of a request')); weave what",
+        ),
+        ("Odd.rate", "it is a value, of type int; weave a method that uses it"),
+        ("Odd.of_class", "it is a property of the class; weave the function that its getter calls"),
+        (
+            "Odd.described",
+            "it is a descriptor of type Descriptor without Python code; weave the functions that call it",
+        ),
+        ("Odd.length.fset", "it is not a Python function; weave the functions that call it"),
+        ("Odd.length.fdel", "it has no fdel; name what it has: 'ahw_odd:Odd.length.fget'"),
+        ("Odd.__new__", "creates no instance any more once a class has had another one; weave 'ahw_odd:Odd.__init__'"),
+    ],
+)
+def test_a_member_that_can_carry_no_hook_says_why_and_what_to_weave(write: Any, name: str, message: str) -> None:
+    write({"ahw_odd.py": ODD})
+    importlib.import_module("ahw_odd")
+    with pytest.raises(WeaveError) as caught:
+        weave(f"ahw_odd:{name}", post=ten)
+    assert str(caught.value).startswith(f"ahw_odd:{name} cannot be woven: it ") and message in str(caught.value)
+
+
+def test_a_method_of_one_object_of_c_is_refused_with_what_to_weave_instead() -> None:
+    refused([].append, "list.append", "is a method of one list, which has no place for a hook", "a subclass of list")
 
 
 # Options and hooks
@@ -698,6 +755,20 @@ def test_a_weaving_that_is_used_as_a_decorator_says_what_to_write_and_leaves_not
         ("ahw_shop.a", {"post": ten}, "the pointcut 'ahw_shop.a' has no colon; write 'ahw_shop:a'"),
         ("ahw_shop:a, json.dumps", {"post": ten}, "has no colon in 'json.dumps'; write 'json:dumps'"),
         ("ahw_shop", {"post": ten}, "has no colon; for the functions of a module write 'ahw_shop:*'"),
+        ("", {"post": ten}, "the pointcut '' is empty, or empty between commas; write 'module:name'"),
+        ("ahw_shop:a,,", {"post": ten}, "is empty, or empty between commas"),
+        ("!ahw_shop:a", {"post": ten}, "only excludes; add a term that chooses, as in 'shop:*, !ahw_shop:a'"),
+        ("ahw_shop:Till..total", {"post": ten}, "has an empty name between dots in 'ahw_shop:Till..total'"),
+        ("ahw_shop:fetsh", {"post": ten}, "cannot be woven: the module ahw_shop has no 'fetsh'; did you mean 'fetch'?"),
+        ("ahw_shop:Till.totl", {"post": ten}, "cannot be woven: the class Till has no 'totl'; did you mean 'total'?"),
+        ("ahw_shop:Till.inherit", {"post": ten}, "the class Till has no 'inherit'; did you mean 'inherited'?"),
+        ("ahw_shop:Till.open.x", {"post": ten}, "a property, which has fget, fset and fdel, and has no 'x'; name it"),
+        ("ahw_shop:a.b", {"post": ten}, "ahw_shop:a is no class, and has no 'b'; name it alone: 'ahw_shop:a'"),
+        ("ahw_shop:a", {"post": ten, "scope": "thread"}, "scope='thread'; give 'everywhere' or 'context'"),
+        ("ahw_shop:a", {"post": ten, "where": 3}, "where=3 is not callable; give a predicate on functions"),
+        ("ahw_shop:a", {"exception": {(): ten}}, "has a hook for no types at all, (); name some, such as KeyError"),
+        ("ahw_shop:a", {"post": {KeyError: ten}}, "post= takes a hook or a list of hooks; only exception= takes a map"),
+        ("ahw_shop:a", {"aspect": object()}, "has no marked methods; write @pre(...) above some"),
     ],
 )
 def test_a_misspelt_weaving_is_refused_with_the_nearest_thing(
@@ -707,3 +778,45 @@ def test_a_misspelt_weaving_is_refused_with_the_nearest_thing(
         weave(target, **given)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (lambda shop: shop.a, "<function ahw_shop:a> is not woven: `where` refuses it"),
+        (lambda shop: shop.Till, "ahw_shop:Till is not woven: `where` refuses all of it, 4 functions"),
+    ],
+    ids=["function", "class"],
+)
+def test_a_target_that_where_refuses_is_not_woven(shop: Any, target: Any, message: str) -> None:
+    with pytest.raises(WeaveError, match=f"^{re.escape(message)}$"):
+        weave(target(shop), post=ten, where=lambda function: False)
+
+
+def test_a_block_of_a_weaving_that_has_been_removed_is_refused(shop: Any) -> None:
+    weaving = weave("ahw_shop:a", post=ten)
+    weaving.remove()
+    with (
+        pytest.raises(WeaveError, match="ahw_shop:a.* has been removed, and a block of it would do nothing; weave"),
+        weaving,
+    ):
+        pass
+
+
+@pytest.mark.parametrize("args", [(3,), (ten, ten), ("ahw_shop:a", ten)])
+def test_a_mark_that_is_given_something_else_is_refused(args: tuple[Any, ...]) -> None:
+    message = "the mark 'pre' takes a pointcut, for 'exception' also exception types, and options by name; it was given"
+    with pytest.raises(WeaveError, match=message):
+        pre(*args)
+
+
+def test_a_decorator_that_returns_what_cannot_be_called_is_refused(shop: Any) -> None:
+    with pytest.raises(HookTypeError, match="the decorator returns an int, which cannot be called; give another"):
+        weave("ahw_shop:a", around=around.wrap(lambda function: 3))
+
+
+def test_check_says_of_a_module_that_is_not_imported_what_is_missing() -> None:
+    with pytest.warns(WeaveWarning, match="'ahw_later:a' waits: there is no module 'ahw_later' to import"):
+        weaving = weave("ahw_later:a", post=ten)
+    with weaving, pytest.raises(WeaveError, match="nothing is woven on 'ahw_later:a': there is no module 'ahw_later'"):
+        weaving.check()

@@ -354,6 +354,8 @@ class Writer:
             )
         if hook.leaves:
             parts.append(f"($run := {names['admit']}())")
+        elif "skips" in names:
+            parts.append(f"not $next({names['skips']})")
         elif "admit" in names:
             parts.append(f"{names['admit']}()")
         return " and ".join(parts)
@@ -398,7 +400,9 @@ def _fields(hook: Hook, kind: Kind) -> Iterator[str]:
         yield "gate"
     if hook.when_asks is not None:
         yield "when"
-    if hook.guard is not None:
+    if hook.skips is not None:
+        yield "skips"
+    elif hook.guard is not None:
         yield "admit"
     if hook.isolate:
         yield "failed"

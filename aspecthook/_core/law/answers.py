@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from aspecthook._errors import HookAnswerError, article, described, literal, nearest, plural, printable
-from aspecthook._hints import Any, Generic, TypeAlias, TypeVar, cast, final
+from aspecthook._hints import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, final
 
 from .call import Site
 from .callables import code_of, name_of, who_is
@@ -52,7 +52,7 @@ class Args:
     def __eq__(self, other: object) -> bool:
         return self.changes == other.changes if type(other) is Args else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 @final
@@ -80,7 +80,7 @@ class Return(Generic[T_co]):
     def __eq__(self, other: object) -> bool:
         return bool(self.value == cast("Return[object]", other).value) if type(other) is Return else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 # How answers are read.

@@ -48,13 +48,13 @@ class Site:
         emission: Emission | None = None,
         record: Record | None = None,
     ) -> None:
-        self.label = label
-        self.model = model
-        self.signature = Signature.of(model, emission)
+        self.label: str = label
+        self.model: CodeType = model
+        self.signature: Signature = Signature.of(model, emission)
         # Returns the mounted function; None once it is gone.
-        self.function = function
+        self.function: Callable[[], Callable[..., object] | None] = function
         # Records the calls of an event that replays them.
-        self.record = record
+        self.record: Record | None = record
         self.fits: Fits | None = None
         # Paths of attributes of the first argument, by the names under which hooks may ask for them.
         self.provides: Mapping[str, str] = NOTHING_PROVIDED

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from itertools import count
+from collections.abc import Iterator
+from itertools import count, cycle, repeat
+from operator import mod
+from sys import version
 
 from aspecthook._hints import Protocol, final
 
 from .variables import Variable, variable
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
+
+# The largest `every` for which the answers are kept in a list, of 8 bytes for each.
+_MOST = 1024
+
+# Without the GIL, threads that ask a `cycle` at the same time may get one answer twice.
+_CYCLES = "free-threading" not in version
 
 
 class Removable(Protocol):
@@ -45,6 +54,16 @@ class Entry:
 _running: Variable[tuple[Entry, ...]] = variable("aspecthook_running", ())
 
 
+def _skips(every: int) -> Iterator[object]:
+    """Return an iterator that says of each call whether the hook skips it: each `every`-th item is false.
+
+    Generated code asks it at each call, so it is C throughout; and its `next` is atomic, with the GIL and without it.
+    """
+    if every <= _MOST and _CYCLES:  # in half of the time
+        return cycle([*repeat(True, every - 1), False])
+    return map(mod, count(1), repeat(every))
+
+
 @final
 class Guard:
     """Decides whether a hook with ``once``, ``times``, ``every`` or ``reentrant=False`` runs in this call.
@@ -54,17 +73,17 @@ class Guard:
     comes in the middle of a call.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_hook", "_runs", "every", "is_spent", "reentrant", "times")
+    __slots__ = ("__weakref__", "_hook", "_runs", "every", "is_spent", "reentrant", "skips", "times")
 
     def __init__(self, times: int | None, every: int | None, reentrant: bool, hook: Removable) -> None:
-        self.times = times
-        self.every = every
-        self.reentrant = reentrant
+        self.times: int | None = times
+        self.every: int | None = every
+        self.reentrant: bool = reentrant
         # Whether the hook has run as often as it may.
-        self.is_spent = False
+        self.is_spent: bool = False
         self._hook = weakref.ref(hook)
+        self.skips: Iterator[object] | None = None if every is None else _skips(every)
         # `next` of an `itertools.count` is atomic, with the GIL and without it.
-        self._calls = count(1)
         self._runs = count(1)
 
     def admit(self) -> Entry | bool:
@@ -74,7 +93,7 @@ class Guard:
         """
         if not self.reentrant and Entry.is_under_way(self):
             return False
-        if self.every is not None and next(self._calls) % self.every:
+        if self.skips is not None and next(self.skips):
             return False
         if self.times is not None and not self._is_due(next(self._runs), self.times):
             return False

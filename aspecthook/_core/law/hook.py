@@ -15,12 +15,13 @@ from types import FunctionType
 from aspecthook._errors import HookOptionError, HookTypeError, article, brief, printable
 from aspecthook._hints import Any, NamedTuple, Protocol, Self, final
 
+from .answers import Args, Return
 from .asks import Asker, Asks, check_flavour, plain_asks, resolve
 from .call import Site
 from .callables import CODE, code_of, flavour_of, identity, name_of, unwrap, who_is
 from .guard import Entry, Guard
 from .kinds import Kind
-from .options import Handle, Options, key_of, read, read_name, several
+from .options import Conditions, Handle, Options, key_of, read, read_name, several
 from .weak import Mention, is_ending, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -139,6 +140,15 @@ class Owner(Protocol):
         ...
 
 
+def instead_of(value: object) -> str:
+    """Return what to give as a hook in place of a value that is not callable."""
+    if isinstance(value, BaseException):
+        return f"a function, or the type {type(value).__name__} for an exception hook of that type"
+    if type(value) in (Args, Return):
+        return "the function that answers it, without calling it"
+    return "a function"
+
+
 @final
 class Hook(Handle):
     """One callable on one mount point: what iterating `hooks(f)` yields, and the handle to remove it by.
@@ -194,6 +204,9 @@ class Hook(Handle):
         "word",
     )
 
+    before: tuple[object, ...]
+    after: tuple[object, ...]
+
     def __init__(
         self,
         kind: Kind,
@@ -208,47 +221,49 @@ class Hook(Handle):
         site, unbound = mount.site(), mount.unbinds()
         if not callable(function):
             raise HookTypeError(
-                f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; give a "
-                "function"
+                f"{site.label}: {brief(function)} is not callable and cannot be {article(kind)} {kind} hook; "
+                f"give {instead_of(function)}"
             )
         self.kind: Kind = kind
         emission = site.signature.emission
         # What messages call its kind.
         self.word: str = emission.word if kind == "on" and emission is not None else kind
-        self.function = function
+        self.function: Callable[..., Any] = function
         when = options.get("when")
         if unbound is not None:
             self.function = unbound(function)
             options = _unbound(options, unbound)
-        self.name = read_name(options, function, kind, site.label)
-        self.options = options or _NO_OPTIONS
-        self.added = next(_added)
+        self.name: str = read_name(options, function, kind, site.label)
+        self.options: Options = options or _NO_OPTIONS
+        self.added: int = next(_added)
         # Whether the same callable may be another hook beside this one. Weavings and plugins add theirs so: they keep
         # lists of their own, and remove their hooks without asking whether somebody has added them too.
-        self.again = again
-        self.types = types
-        self.paused = False
-        self.failures = 0
+        self.again: bool = again
+        self.types: tuple[type[BaseException], ...] = types
+        self.paused: bool = False
+        self.failures: int = 0
         # Whether its function was found to live as long as its module when the chain was last linked.
-        self.lasting = False
+        self.lasting: bool = False
         self._mount = weakref.ref(mount)
         who = Who(site.label, self.word, self.name, self.function)
         conditions = read(options, who)
         # The key of its callable.
-        self.identity = _shared(identity(self.function))
+        self.identity: Any = _shared(identity(self.function))
         of_instance = self.function is not function
-        self.priority = conditions.priority
+        self.priority: int = conditions.priority
         self.function = self._made(self.function, mount, who)
-        self.conditions = conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
+        self.conditions: Conditions = (
+            conditions._replace(before=(), after=(), when=None) if conditions.weak else conditions
+        )
         self.before, self.after = conditions.before, conditions.after
-        self.isolate = conditions.isolate
-        self.when = conditions.when
-        self.when_key = None if self.when is None else identity(self.when)
+        self.isolate: bool = conditions.isolate
+        self.when: Callable[..., Any] | None = conditions.when
+        self.when_key: object | None = None if self.when is None else identity(self.when)
         counts = conditions.times, conditions.every, conditions.reentrant
-        self.guard = None if counts == (None, None, True) else Guard(*counts, self)
+        self.guard: Guard | None = None if counts == (None, None, True) else Guard(*counts, self)
         self._resolve(site, who, of_instance=of_instance)
         self.when_asks: Asks | None = None
-        self.when_awaits = False
+        self.when_awaits: bool = False
         if self.when is not None:
             of_instance = options.get("when") is not when
             asker = Asker(kind, site, f"{who}: its `when`", predicate=True, of_instance=of_instance)
@@ -286,7 +301,7 @@ class Hook(Handle):
             asks, self.doubts = resolve(self.function, Asker(self.kind, site, who, of_instance=of_instance))
             if hasattr(self.function, _MAKER):
                 self.doubts = ()  # what it asks for was not chosen by a user
-        self.asks = asks
+        self.asks: Asks = asks
         check_flavour(self.kind, self.function, self.flavour, self.asks, site, who)
         if self.kind == "around" and self.isolate:
             raise HookOptionError(
@@ -301,9 +316,8 @@ class Hook(Handle):
         flavour = flavour_of(when)
         awaiting = ("coroutine",) if self.kind == "around" else ("coroutine", "async generator")
         if flavour != "plain" and (flavour != "async" or asker.site.signature.style not in awaiting):
-            raise HookTypeError(
-                f"{asker.who} is {flavour}, so its answer would always be true; make it a plain function"
-            )
+            shown = "async" if flavour == "async" else f"{article(flavour)} {flavour}"
+            raise HookTypeError(f"{asker.who} is {shown}, so its answer would always be true; make it a plain function")
         self.when_awaits = flavour == "async"
 
     def _hold_weakly(self, who: Who) -> None:
@@ -343,7 +357,7 @@ class Hook(Handle):
 
     def reshape(self) -> None:
         """Store what the source of its call depends on: hooks of one shape share one text."""
-        self.shape = _shared(
+        self.shape: Any = _shared(
             (
                 self.kind,
                 self.asks,
@@ -353,6 +367,7 @@ class Hook(Handle):
                 self.when_asks,
                 self.when_awaits,
                 self.guard is not None,
+                self.skips is not None,
                 self.isolate,
                 self.leaves,
                 self.ref is not None,
@@ -413,6 +428,12 @@ class Hook(Handle):
     def leaves(self) -> bool:
         """Whether the end of each run is recorded, because the hook is not reentrant."""
         return self.guard is not None and not self.guard.reentrant
+
+    @property
+    def skips(self) -> Iterator[object] | None:
+        """What says of each call whether the hook skips it, if `every` is all that it counts."""
+        guard = self.guard
+        return guard.skips if guard is not None and guard.times is None and guard.reentrant else None
 
     @property
     def proceeds(self) -> bool:

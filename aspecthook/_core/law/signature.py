@@ -85,23 +85,23 @@ class Signature:
     )
 
     def __init__(self, code: CodeType, emission: Emission | None = None) -> None:
-        self.emission = emission
-        self.positional_only = code.co_posonlyargcount
-        self.positional = code.co_argcount
-        self.regular = code.co_argcount + code.co_kwonlyargcount
+        self.emission: Emission | None = emission
+        self.positional_only: int = code.co_posonlyargcount
+        self.positional: int = code.co_argcount
+        self.regular: int = code.co_argcount + code.co_kwonlyargcount
         end = self.regular
-        self.varargs = end if code.co_flags & VARARGS else None
+        self.varargs: int | None = end if code.co_flags & VARARGS else None
         end += self.varargs is not None
-        self.varkw = end if code.co_flags & VARKEYWORDS else None
+        self.varkw: int | None = end if code.co_flags & VARKEYWORDS else None
         end += self.varkw is not None
-        self.names = code.co_varnames[:end]
-        self.index = {name: place for place, name in enumerate(self.names)}
+        self.names: tuple[str, ...] = code.co_varnames[:end]
+        self.index: dict[str, int] = {name: place for place, name in enumerate(self.names)}
         if len(self.index) != end:
             raise MountError(
                 f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
             )
         self.style = style_of(code)
-        self.shape = (
+        self.shape: tuple[object, ...] = (
             self.positional_only,
             self.positional,
             self.regular,
@@ -170,8 +170,8 @@ class Shown:
         parameters = [one.replace(annotation=one.empty) for one in shown.parameters.values()]
         self._signature = shown.replace(parameters=parameters, return_annotation=shown.empty)
         self._own = own
-        self.names = tuple(shown.parameters)
-        self.ordinary = frozenset(
+        self.names: tuple[str, ...] = tuple(shown.parameters)
+        self.ordinary: frozenset[str] = frozenset(
             one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         )
         by_place = [one.name for one in parameters if one.kind < one.KEYWORD_ONLY]  # the last may be ``*rest``

@@ -66,7 +66,7 @@ class KindHooks(tuple[Hook, ...]):
     # Any: callers see the overloads alone.
     @entrance
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Add a hook, as the attributes of a hookable function do."""
+        """Add a hook of this kind, as ``@f.pre`` or ``@f.pre(priority=...)`` does."""
         return attach(self._mount, self._kind, args, cast("Adding", options))
 
     def __contains__(self, hook: object) -> bool:

@@ -65,13 +65,13 @@ class Members(Attribute):
     always: KindHooks
 
     def __init__(self, name: str, emission: Emission | None) -> None:
-        self.name = name
+        self.name: str = name
         self._members: tuple[Hook, ...] = ()
-        self.mentions = NO_MENTIONS
+        self.mentions: Mentions = NO_MENTIONS
         # One object for each `paused()` block that is open.
-        self.pauses = _NO_PAUSES
+        self.pauses: frozenset[object] = _NO_PAUSES
         # Of an event: what it does with its subscribers.
-        self.emission = emission
+        self.emission: Emission | None = emission
         # Paths of attributes that hooks may ask for, by the names that hooks use (`hookable(provides=...)`).
         self.provides: Mapping[str, str] = NOTHING_PROVIDED
         # What weavings share at this mount point; kept here, so that all of it dies together.

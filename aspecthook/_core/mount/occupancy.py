@@ -25,9 +25,9 @@ class Occupancy(ABC):
     def __init__(self) -> None:
         # Whether ours should be there. It is reset by the one who calls `leave`, after all that belongs to leaving: an
         # interrupt before that leaves a place that is still open, and the next change closes it.
-        self.opened = False
+        self.opened: bool = False
         # Whether a stranger's was there when ours had to leave.
-        self.stranded = False
+        self.stranded: bool = False
 
     @property
     @abstractmethod

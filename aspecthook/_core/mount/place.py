@@ -92,7 +92,7 @@ class MountSite(Site, Witness):
         wraps: bool,
     ) -> None:
         super().__init__(label, model, function, mount.emission, record)
-        self.provides = mount.provides
+        self.provides: Mapping[str, str] = mount.provides
         self._mount = weakref.ref(mount)
         # What `shown` returns, once it has been read.
         self._shown: tuple[Shown | None] | None = None if wraps else (None,)
@@ -241,19 +241,19 @@ class Place(Occupancy):
     ) -> None:
         super().__init__()
         self._ref = weakref.ref(function)
-        self.plain = plain
-        self.ours = plain
-        self.site = site
+        self.plain: CodeType = plain
+        self.ours: CodeType = plain
+        self.site: MountSite = site
         # What the chain calls: the function as it was, or what the function itself only hands its calls to.
         self.original: Callable[..., Any] = target if target is not None else copy_of(function, plain)
         # Whether the function may die before its module; decided when it is opened.
-        self.weak = True
+        self.weak: bool = True
         # All code that we have taken out and that is still alive.
         self._taken_out: tuple[_TakenOut, ...] = ()
         self.under: Place | None = None
         self.moved: Moved | None = None
         # What runs the calls of each instance that has hooks, by its `id`.
-        self.instances = _NO_INSTANCES
+        self.instances: dict[int, Callable[..., Any]] = _NO_INSTANCES
         self._mount: Mounted | None = None
         self._aside: Callable[..., Any] | None = None
         # Where code that is not used any more is still there, or parts of it for ever, it is used again.
@@ -283,7 +283,7 @@ class Place(Occupancy):
         function = self._ref()
         self._mount = mount
         self.hold()
-        self.opened = True
+        self.opened: bool = True
         if function is not None and isinstance(attributes := function.__dict__, Attributes):
             attributes.wrap(self.original)
 

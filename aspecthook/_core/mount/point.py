@@ -92,7 +92,7 @@ class MountPoint(Members):
         # Where its code is; None before the first hook.
         self.place: Place | None = None
         # The mount points of instances that have hooks, by the `id` of the instance; and all that are in use.
-        self.instances = _NO_INSTANCES
+        self.instances: dict[int, Dependent] = _NO_INSTANCES
         self.points: weakref.WeakValueDictionary[int, MountPoint] | None = None
 
     def found_at(self) -> tuple[FunctionType | None, str]:

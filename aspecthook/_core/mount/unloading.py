@@ -3,7 +3,7 @@
 A function that lives as long as its module has its hooks as constants of its code, into which the garbage collector
 does not look. Most hooks refer to the module, if only through their globals, so the constants of an unloaded module
 would keep all of it alive. The invariant: as soon as a module is seen to have left `sys.modules`, its functions get the
-weak form (see docs/architecture.md), whose hooks the collector does see.
+weak form (see docs/contributing/architecture.md), whose hooks the collector does see.
 
 A module object that dies is noticed by a weak reference: functions refer to the dict of their module, not to the
 object. A module object that its own dict refers to, as in a package whose modules import the package, does not die by

@@ -76,6 +76,11 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
         ...     load(f"{folder}/epoch_1.safetensors")
         {'epoch': 1, 'weight': array([1., 1.])}
     """
+    write_packed(path, *packed(checkpoint))
+
+
+def packed(checkpoint: Mapping[str, object]) -> tuple[str, Arrays]:
+    """Return the tree of a checkpoint as text, and its arrays, which are not copied if they need not be."""
     arrays: Arrays = {}
     tree = _dumped(_frozen(dict(checkpoint), (), arrays))
     if (count := _values_in(tree)) > _MOST:
@@ -83,6 +88,11 @@ def save(path: AnyPath, checkpoint: Mapping[str, object]) -> None:
             f"without its arrays, this checkpoint has some {count} values, and {_MOST} are allowed; convert long lists "
             "of numbers to arrays"
         )
+    return tree, arrays
+
+
+def write_packed(path: AnyPath, tree: str, arrays: Arrays) -> None:
+    """Write what `packed` has returned."""
     # The widest types first, so that each array is aligned.
     arrays = dict(sorted(arrays.items(), key=lambda row: -row[1].itemsize))
     header = _header(sealed(tree, arrays), arrays)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aspecthook._lazy import lazy
+from aspecthook._lazy import load_lazily
 from aspecthook.training.loop._checks import check_loader
 
 from ._digits import load_digits
@@ -27,4 +27,4 @@ __all__ = [
     "load_digits",
 ]
 
-__getattr__ = lazy(__name__, {"Resumable": "_torch_loading"})  # it needs PyTorch
+load_lazily(__name__, {"Resumable": "_torch_loading"})  # it needs PyTorch

@@ -21,7 +21,13 @@ Array: TypeAlias = NDArray[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Anything with a length that is indexed by number, such as a list of samples."""
+    """Anything with a length that is indexed by number, such as a list of samples.
+
+    Example:
+        >>> samples: Dataset = [(0.5, 1), (0.7, 0)]
+        >>> len(samples), samples[1]
+        (2, (0.7, 0))
+    """
 
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> Any: ...
@@ -110,9 +116,13 @@ class Sampler:
             raise TrainingError(
                 f"Sampler(rank={brief(rank)}, world_size={brief(world_size)}): give a rank from 0 to world_size - 1"
             )
-        self.length, self.shuffle, self.seed = length, shuffle, seed
-        self.rank, self.world_size, self.drop_last = rank, world_size, drop_last
-        self.epoch = 0
+        self.length = length
+        self.shuffle = shuffle
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.drop_last = drop_last
+        self.epoch: int = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch."""
@@ -185,8 +195,11 @@ class DataLoader(ResumableLoader):
             raise TrainingError(
                 f"{type(dataset).__name__} is not a data set; give an object with __len__ and __getitem__"
             )
-        self.dataset, self.batch_size, self.drop_last, self.collate = dataset, batch_size, drop_last, collate
-        self.sampler = Sampler(len(dataset), shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.collate = collate
+        self.sampler: Sampler = Sampler(len(dataset), shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
 
     @property
     def epoch(self) -> int:

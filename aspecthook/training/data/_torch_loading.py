@@ -58,7 +58,9 @@ class Resumable(ResumableLoader):
             raise TrainingError(
                 "a DataLoader(batch_size=None) does not make batches; give a batch_size, or leave Resumable out"
             )
-        self.dataset, self.sampler, self.batch_size = loader.dataset, loader.sampler, loader.batch_size
+        self.dataset: Any = loader.dataset
+        self.sampler: Any = loader.sampler
+        self.batch_size: Any = loader.batch_size
         self._source, self._seed = loader.batch_sampler, seed
         # The loader has made the sampler itself, which knows nothing of other ranks.
         self._shares = type(self._source) is data.BatchSampler and type(self.sampler) in _UNDIVIDED

@@ -172,7 +172,7 @@ class ActivationHistogramHook(_WatchingHook):
     """
 
     # Before the hooks that write reports.
-    priority = "NORMAL"
+    priority: int | str = "NORMAL"
 
     def __init__(
         self,

@@ -45,6 +45,9 @@ class CheckpointHook(Hook):
         out_dir: The folder; the run's ``work_dir`` unless given.
         filename_template: The names of the files: for `str.format`, called with the number, ``epoch`` and ``iter``.
         save_last: Save when the run ends, unless that checkpoint exists already.
+        asynchronous: Training waits only until the state is copied, and a thread writes it. The files are written and
+            removed in the same order, and the run ends when the last one is written. An error is raised after an
+            iteration, or at the end of the run. The memory has to hold up to two copies of the state.
 
     Attributes:
         watched: The `Monitor` of the score; None without `save_best`, and for ``"auto"`` before the first validation.
@@ -73,11 +76,12 @@ class CheckpointHook(Hook):
         out_dir: str | os.PathLike[str] | None = None,
         filename_template: str | None = None,
         save_last: bool = True,
+        asynchronous: bool = False,
     ) -> None:
         who = "CheckpointHook"
-        self.interval = whole_number(who, "interval", interval, 0)
+        self.interval: int = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
-        self.max_keep = optional_number(who, "max_keep", max_keep, 1)
+        self.max_keep: int | None = optional_number(who, "max_keep", max_keep, 1)
         save_best = None if save_best is False else save_best  # TOML has no None
         if save_best is not None and not isinstance(save_best, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"{who}: save_best={brief(save_best)} is not the name of a score, 'auto' or None")
@@ -87,8 +91,9 @@ class CheckpointHook(Hook):
         if save_best not in (None, "auto"):
             self.watched = Monitor(who, save_best, self._rule)
         self.save_optimizer = save_optimizer
-        self.out_dir = None if out_dir is None else Path(out_dir)
+        self.out_dir: Path | None = None if out_dir is None else Path(out_dir)
         self.save_last = save_last
+        self.asynchronous = asynchronous
         self._template = _template(filename_template, by_epoch)
         self._key: str | None = None  # the name in the logs, once a score was found there
         self._files = KeptFiles(self.out_dir, self.max_keep)
@@ -153,6 +158,8 @@ class CheckpointHook(Hook):
         """Save the last checkpoint."""
         if self.save_last and self._saved_at != runner.progress["iter"]:
             self._save(runner)
+        if self.asynchronous:
+            runner.writes.finish()
         if self.save_best is not None and self._key is None:
             runner.logger.warning(
                 "CheckpointHook(save_best=%r): no best checkpoint was saved, since no score of that name was logged; "
@@ -171,11 +178,11 @@ class CheckpointHook(Hook):
 
     def _save(self, runner: Run) -> None:
         before, self._saved_at = self._saved_at, runner.progress["iter"]
-        try:
-            self._files.save(runner, self._name(runner))
-        except BaseException:
+
+        def undo() -> None:
             self._saved_at = before
-            raise
+
+        self._files.save(runner, self._name(runner), undo, asynchronous=self.asynchronous)
 
     def _name(self, runner: Run) -> str:
         """Return the file name of a checkpoint that is saved now."""
@@ -202,14 +209,15 @@ class CheckpointHook(Hook):
         """Save the checkpoint if its score is the best so far."""
         assert self._key is not None
         assert self.watched is not None
-        before = self.watched.best
-        if not self.watched.update(score):
+        watched, before = self.watched, self.watched.best
+        if not watched.update(score):
             return
-        try:
-            self._best.save(runner, f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}")
-        except BaseException:
-            self.watched.best = before
-            raise
+
+        def undo() -> None:
+            watched.best = before
+
+        name = f"best_{_SEPARATORS.sub('_', self._key)}_{self._name(runner)}"
+        self._best.save(runner, name, undo, asynchronous=self.asynchronous)
         runner.logger.info("%s is %g, the best so far", self._key, score)
 
     def _find(self, runner: Run, validated: bool) -> str | None:
@@ -283,7 +291,7 @@ class CheckpointLoaderHook(Hook):
         missing_ok: bool = False,
         other_run: bool = False,
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.resume = resume
         self.missing_ok = missing_ok
         self.other_run = other_run

@@ -66,14 +66,14 @@ class EarlyStoppingHook(Hook):
     ) -> None:
         who = "EarlyStoppingHook"
         self.monitor = monitor
-        self.watched = Monitor(who, monitor, rule, min_delta=min_delta, or_equal=True, baseline=baseline)
-        self.patience = whole_number(who, "patience", patience, 1)
-        self.stopping_threshold = (
+        self.watched: Monitor = Monitor(who, monitor, rule, min_delta=min_delta, or_equal=True, baseline=baseline)
+        self.patience: int = whole_number(who, "patience", patience, 1)
+        self.stopping_threshold: float | None = (
             None if stopping_threshold is None else finite_number(who, "stopping_threshold", stopping_threshold)
         )
         self.check_finite = check_finite
         self.strict = strict
-        self.wait_count = 0
+        self.wait_count: int = 0
         self.stop_reason: str | None = None
 
     @property

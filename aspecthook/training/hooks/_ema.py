@@ -113,14 +113,14 @@ class EMAHook(Hook):
         words = ("momentum", "warm_up", "gamma", "begin_step", "begin_epoch")
         given = (momentum, warm_up, gamma, begin_step, begin_epoch)
         options = _options(self.kind, dict(zip(words, given, strict=True)))
-        self.interval = whole_number("EMAHook", "interval", interval, 1)
-        self.momentum = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
-        self.warm_up = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
-        self.gamma = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
-        self.begin_step = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
-        self.begin_epoch = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
+        self.interval: int = whole_number("EMAHook", "interval", interval, 1)
+        self.momentum: float = finite_number("EMAHook", "momentum", options.get("momentum", 0.5), above=0, below=1)
+        self.warm_up: int = whole_number("EMAHook", "warm_up", options.get("warm_up", 1), 1)
+        self.gamma: float = finite_number("EMAHook", "gamma", options.get("gamma", 1), above=0)
+        self.begin_step: int = whole_number("EMAHook", "begin_step", options.get("begin_step", 0), 0)
+        self.begin_epoch: int = whole_number("EMAHook", "begin_epoch", options.get("begin_epoch", 0), 0)
         self.update_buffers = update_buffers
-        self.steps = 0
+        self.steps: int = 0
         # Arrays, or tensors where the model is. `_aside` has the parameters while the average is in the model.
         self._average: dict[str, Any] | None = None
         self._aside: dict[str, Any] | None = None
@@ -187,22 +187,33 @@ class EMAHook(Hook):
     def after_train_epoch(self, runner: Run) -> None:
         """Put the average into the model, if it stays there until the next epoch."""
         if self.kind == "warm_up":
-            self._put_in(runner)
+            self.put_in(runner)
 
     def before_val_epoch(self, runner: Run) -> None:
         """Put the average into the model."""
         self._stays = self._aside is not None
-        self._put_in(runner)
+        self.put_in(runner)
 
     def after_val_epoch(self, runner: Run) -> None:
         """Put the parameters back, unless the average was in the model before."""
         if not self._stays:
             self._put_back(runner)
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
-    after_test_epoch = after_predict_epoch = after_val_epoch
+    before_test_epoch = before_val_epoch
+    before_predict_epoch = before_val_epoch
+    after_test_epoch = after_val_epoch
+    after_predict_epoch = after_val_epoch
 
     # How
+
+    def put_in(self, runner: Run) -> None:
+        """Put the average into the model, if there is one; it stays there until the next epoch of training."""
+        average = self._arrays(runner)
+        if average is not None and self._aside is None:
+            # A copy: the model may have a lower precision, to which swapping would round the average itself.
+            aside = {name: _copied(value) for name, value in average.items()}
+            runner.backend.swap(runner.model, aside)
+            self._aside = aside
 
     def _copy(self, runner: Run) -> None:
         state = runner.backend.state(runner.model)
@@ -221,14 +232,6 @@ class EMAHook(Hook):
         if average is not None and step % self.interval == 0:
             runner.backend.mix(runner.model, average, self.weight(step))
 
-    def _put_in(self, runner: Run) -> None:
-        average = self._arrays(runner)
-        if average is not None and self._aside is None:
-            # A copy: the model may have a lower precision, to which swapping would round the average itself.
-            aside = {name: _copied(value) for name, value in average.items()}
-            runner.backend.swap(runner.model, aside)
-            self._aside = aside
-
     def _put_back(self, runner: Run) -> None:
         if self._aside is not None:
             runner.backend.swap(runner.model, self._aside)
@@ -243,12 +246,12 @@ class EMAHook(Hook):
             return None
         was_in = self._aside is not None
         # Through the model: only the model knows which tensors have several names.
-        self._put_in(runner)
+        self.put_in(runner)
         averaged: dict[str, Any] = {**runner.backend.state(runner.model), **_frozen(self._average)}
         self._put_back(runner)
         weights = runner.backend.state(runner.model)
         if was_in:
-            self._put_in(runner)
+            self.put_in(runner)
         own = {"steps": state["steps"], "averaged": list(self._average), "weights": weights, "inside": was_in}
         model = {key: averaged.get(key, value) for key, value in checkpoint["model"].items()}
         return _changed(checkpoint, model, name, own)

@@ -83,8 +83,8 @@ class EvalHook(Hook):
         if not hasattr(loader, "__iter__"):
             raise HookTypeError(f"{who}: loader={brief(loader)} cannot be iterated; give a DataLoader, or a list")
         self.loader = loader
-        self.start = optional_number(who, "start", start, 0)
-        self.interval = whole_number(who, "interval", interval, 1)
+        self.start: int | None = optional_number(who, "start", start, 0)
+        self.interval: int = whole_number(who, "interval", interval, 1)
         self.by_epoch = by_epoch
         self.evaluate = evaluate
         self.metrics: dict[str, float] = {}

@@ -14,7 +14,7 @@ from aspecthook.plugins._registry import Registry
 from aspecthook.training.loop._checks import length_of
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._stages import GENERAL, NAMES, WORDS
+from aspecthook.training.loop._stages import GENERAL, IN_ORDER, NAMES, WORDS
 
 # A config of training is code, as a script is: it may import its own hooks, models and data.
 HOOKS = Registry("training hooks", imports=True)
@@ -87,6 +87,8 @@ class Hook:
         """Whether this iteration is an n-th one of its epoch."""
         return _every(runner.inner_iter, n, start)
 
+    every_n_train_iters = every_n_iters
+
     def end_of_epoch(self, runner: Run) -> bool:
         """Whether this iteration is the last of its epoch."""
         length = runner.done.length if runner.mode == "train" else length_of(runner.data_loader)
@@ -99,6 +101,28 @@ class Hook:
     def is_last_iter(self, runner: Run) -> bool:
         """Whether this iteration is the last of the run."""
         return runner.max_iters is not None and runner.iter + 1 == runner.max_iters
+
+    def is_last_train_epoch(self, runner: Run) -> bool:
+        """Whether this epoch is the last of the run, as mmengine names it."""
+        return self.is_last_epoch(runner)
+
+    def is_last_train_iter(self, runner: Run) -> bool:
+        """Whether this iteration is the last of the run, as mmengine names it."""
+        return self.is_last_iter(runner)
+
+    def get_triggered_stages(self) -> list[str]:
+        """Return the stages that this hook is called at, in the order in which a run reaches them.
+
+        Example:
+            >>> from aspecthook.training import Hook
+            >>> class Announce(Hook):
+            ...     def after_train_epoch(self): ...
+            ...     def before_run(self): ...
+            >>> Announce().get_triggered_stages()
+            ['before_run', 'after_train_epoch']
+        """
+        methods = _DIALECT.methods(self)
+        return [name for name in IN_ORDER if name in methods]
 
 
 def _idle(name: str) -> Callable[..., Any]:

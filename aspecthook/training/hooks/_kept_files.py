@@ -7,7 +7,7 @@ replaces and removes the same files as a run that was never interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePath
 from typing import final
 
@@ -35,30 +35,53 @@ class KeptFiles:
         """Return the path of a file."""
         return Path(name) if self.folder is None else self.folder / name
 
-    def save(self, run: Run, name: str) -> None:
-        """Save a checkpoint, and remove the oldest file if there are too many."""
+    def save(self, run: Run, name: str, undo: Callable[[], None] = lambda: None, *, asynchronous: bool = False) -> None:
+        """Save a checkpoint, and remove the oldest file if there are too many.
+
+        If the file cannot be written, `undo` is called; for an asynchronous save that may be later, and so is the
+        removal, since it needs the new file.
+        """
         before = self.names
         self.names = [*(one for one in before if one != name), name]
         self.saving = self.path(name) if self.folder is None else own_path(self.folder, name)
         try:
             self._spare_others(run, self.saving)
-            run.save_checkpoint(self.saving)
+            if asynchronous:
+                run.save_checkpoint(self.saving, asynchronous=True)
+            else:
+                run.save_checkpoint(self.saving)
         except BaseException:
             self.names = before
+            undo()
             raise
         finally:
             self.saving = None
-        run.logger.info("saved %s", self.path(name))
-        self.prune(run)
+
+        def saved() -> None:
+            run.logger.info("saved %s", self.path(name))
+            self.prune(run, name)
+
+        def failed() -> None:
+            self.names = before
+            undo()
+
+        if asynchronous:
+            run.writes.then(saved, failed)
+        else:
+            saved()
 
     def _spare_others(self, run: Run, path: Path) -> None:
         """Rename the checkpoint of another run that would be replaced."""
         if run.rank == 0 and path.exists() and saved_by(path) not in (None, "", run.identity):
             path.rename(unused_path(path))
 
-    def prune(self, run: Run) -> None:
-        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again."""
-        for name in self.names[: -self._most] if self._most is not None else ():
+    def prune(self, run: Run, newest: str | None = None) -> None:
+        """Remove the oldest files. One that cannot be removed stays on the list, to be tried again.
+
+        `newest` is the newest file that has been written, if others are being written: those do not count yet.
+        """
+        end = len(self.names) if newest is None else self.names.index(newest) + 1
+        for name in self.names[: max(end - self._most, 0)] if self._most is not None else ():
             if self._remove(run, name):
                 self.names.remove(name)
 

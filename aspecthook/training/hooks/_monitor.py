@@ -75,7 +75,7 @@ class Monitor:
         or_equal: bool = False,
         baseline: float | None = None,
     ) -> None:
-        self.name = name
+        self.name: str = name
         found = known_rule(name) if rule is None else one_of(who, "rule", rule, RULES)
         if found is None:
             raise HookOptionError(
@@ -85,7 +85,7 @@ class Monitor:
         self.rule: Rule = found
         delta = finite_number(who, "min_delta", min_delta)
         worst = -inf if self.rule == "greater" else inf
-        self.best = worst if baseline is None else finite_number(who, "baseline", baseline)
+        self.best: float = worst if baseline is None else finite_number(who, "baseline", baseline)
         self._margin = delta if self.rule == "greater" else -delta
         self._or_equal = or_equal
 

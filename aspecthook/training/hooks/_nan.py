@@ -20,7 +20,18 @@ _ACTIONS: tuple[Action, ...] = ("raise", "skip", "stop")
 
 
 class NanLossError(TrainingError, FloatingPointError):
-    """The loss or a gradient is NaN or infinite; the parameters were not changed by it."""
+    """The loss or a gradient is NaN or infinite; the parameters were not changed by it.
+
+    Example:
+        >>> from aspecthook.training import NanGuardHook, Runner
+        >>> from aspecthook.training.numpy import SGD, Linear
+        >>> model = Linear(1, 1)
+        >>> runner = Runner(model, optimizer=SGD(model.parameters(), lr=0.1), max_epochs=1)
+        >>> NanGuardHook().before_backward(runner, float("nan"))
+        Traceback (most recent call last):
+          ...
+        aspecthook.training.NanLossError: the loss is nan in epoch 1, ...
+    """
 
 
 NanLossError.__module__ = "aspecthook.training"
@@ -67,8 +78,8 @@ class NanGuardHook(Hook):
         self.action: Action = one_of("NanGuardHook", "action", action, _ACTIONS)
         self.infinite = infinite
         self.gradients = gradients
-        self.max_skips = optional_number("NanGuardHook", "max_skips", max_skips, 1)
-        self.skipped = 0
+        self.max_skips: int | None = optional_number("NanGuardHook", "max_skips", max_skips, 1)
+        self.skipped: int = 0
         self._in_row = 0
         self._bad: float | None = None  # a bad loss among the batches of the present step
 

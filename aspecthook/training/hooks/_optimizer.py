@@ -46,8 +46,10 @@ class OptimizerHook(Hook):
         detect_anomalous_params: bool = False,
     ) -> None:
         who = type(self).__name__
+        self.max_norm: float | None
+        self.norm_type: float
         self.max_norm, self.norm_type = _clipping(who, grad_clip)
-        self.cumulative_iters = optional_number(who, "cumulative_iters", cumulative_iters, 1)
+        self.cumulative_iters: int | None = optional_number(who, "cumulative_iters", cumulative_iters, 1)
         self.detect_anomalous_params = detect_anomalous_params
 
     def before_run(self, runner: Run) -> None:

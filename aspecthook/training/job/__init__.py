@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ._settings import load_settings
-from ._train import Outcome, train
+from typing import TYPE_CHECKING
+
+from aspecthook._lazy import load_lazily
+
+if TYPE_CHECKING:
+    from ._settings import load_settings
+    from ._train import Outcome, train
 
 __all__ = ["Outcome", "load_settings", "train"]
+
+# The command is in this folder, and must be loaded to say which libraries are missing.
+load_lazily(__name__, {"load_settings": "_settings", "Outcome": "_train", "train": "_train"})

@@ -38,6 +38,11 @@ class Outcome(NamedTuple):
         checkpoint: The checkpoint that was tested; None if the model was tested as it was at the end.
         seconds: The duration of the training.
         runner: The runner.
+
+    Example:
+        >>> outcome = Outcome(accuracy=0.98, images=360, checkpoint=None, seconds=4.2, runner=None)
+        >>> f"{outcome.accuracy:.0%} of {outcome.images} images"
+        '98% of 360 images'
     """
 
     accuracy: float

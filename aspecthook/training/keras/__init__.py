@@ -11,6 +11,7 @@ other modules are the callbacks themselves.
 
 from __future__ import annotations
 
+from ._averages import SwapEMAWeights
 from ._backup import BackupAndRestore
 from ._callback import Callback
 from ._files import CSVLogger, ModelCheckpoint
@@ -18,6 +19,7 @@ from ._list import CallbackList
 from ._model import Model
 from ._monitor import EarlyStopping, MonitorCallback, ReduceLROnPlateau
 from ._progress import ProgbarLogger
+from ._remote import RemoteMonitor
 from ._simple import History, LambdaCallback, LearningRateScheduler, TerminateOnNaN
 from ._tensorboard import TensorBoard
 
@@ -35,6 +37,8 @@ __all__ = [
     "MonitorCallback",
     "ProgbarLogger",
     "ReduceLROnPlateau",
+    "RemoteMonitor",
+    "SwapEMAWeights",
     "TensorBoard",
     "TerminateOnNaN",
 ]

@@ -57,8 +57,8 @@ class BackupAndRestore(Saving):
         super().__init__()
         if not backup_dir:
             raise HookOptionError(f"BackupAndRestore(backup_dir={brief(backup_dir)}): give a folder")
-        self.backup_dir = Path(backup_dir)
-        self.save_freq = None if save_freq is False else save_freq_of("BackupAndRestore", save_freq)
+        self.backup_dir: Path = Path(backup_dir)
+        self.save_freq: SaveFreq | None = None if save_freq is False else save_freq_of("BackupAndRestore", save_freq)
         self.double_checkpoint = double_checkpoint
         self.delete_checkpoint = delete_checkpoint
 

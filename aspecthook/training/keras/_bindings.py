@@ -37,6 +37,9 @@ def bindings(callback: Any, run: Run) -> list[Binding]:
         run.logger.warning("%s", warning)
     life = lifecycle_of(run)
     state = life.state_of(callback)
+    if state.callback is not callback:
+        callback = state.callback
+        methods = methods_of(callback)
     if state.memory is not None:  # what it remembers is restored when training begins
         methods.setdefault("on_train_begin", callback.on_train_begin)
     found: list[Binding] = []

@@ -109,11 +109,11 @@ class ModelCheckpoint(MonitorCallback, Saving):
         initial_value_threshold: float | None = None,
     ) -> None:
         super().__init__(monitor, mode, initial_value_threshold)
-        self.filepath = os.fspath(filepath)
+        self.filepath: str = os.fspath(filepath)
         self.verbose = verbose
         self.save_best_only = save_best_only
         self.save_weights_only = save_weights_only
-        self.save_freq = save_freq_of(type(self).__name__, save_freq)
+        self.save_freq: SaveFreq | None = save_freq_of(type(self).__name__, save_freq)
 
     def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
         path = self._path(epoch, batch, logs)
@@ -185,7 +185,7 @@ class CSVLogger(Continuing):
         super().__init__()
         if not is_any(separator, str) or len(separator) != 1:
             raise HookOptionError(f"CSVLogger(separator={brief(separator)}): give one character")
-        self.filename = os.fspath(filename)
+        self.filename: str = os.fspath(filename)
         self.separator = separator
         self.append = append
         self.keys: list[str] | None = None

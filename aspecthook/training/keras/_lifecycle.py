@@ -20,6 +20,7 @@ from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._state import named
 from aspecthook.training.loop._steps import Means, logged_by, validation_follows, validation_numbers
 
+from ._averages import stand_in
 from ._bridge import plain
 from ._run_model import RunModel
 from ._states import CallbackState
@@ -91,7 +92,9 @@ class KerasLifecycle:
 
     def state_of(self, callback: Any) -> CallbackState:
         """Return the state of a callback, which is made when it is first asked for."""
-        return self._states.setdefault(id(callback), CallbackState(callback))
+        if id(callback) not in self._states:
+            self._states[id(callback)] = CallbackState(stand_in(callback))
+        return self._states[id(callback)]
 
     def forget(self, callback: Any) -> None:
         """Drop the state of a callback that was on the run for one fit."""

@@ -73,7 +73,7 @@ class CallbackList(Callback):
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Set the ``params`` of the callbacks, unless they are empty."""
-        self.params = params
+        self.params: dict[str, Any] | None = params
         for callback in self.callbacks if params else ():
             callback.set_params(params)
 

@@ -64,7 +64,7 @@ class MonitorCallback(Continuing):
         self.monitor = monitor
         self.mode: Mode = one_of(who, "mode", mode, _MODES)
         self.best: float | None = baseline if baseline in (None, inf) else finite_number(who, "baseline", baseline)
-        self.min_delta = abs(finite_number(who, "min_delta", min_delta))
+        self.min_delta: float = abs(finite_number(who, "min_delta", min_delta))
         self._seeks: Mode | None = None if mode == "auto" else mode
 
     def is_better(self, value: float, other: float | None) -> bool:
@@ -156,15 +156,17 @@ class EarlyStopping(MonitorCallback):
     ) -> None:
         super().__init__(monitor, mode, min_delta=min_delta)
         who = type(self).__name__
-        self.patience = whole_number(who, "patience", patience, 0)
+        self.patience: int = whole_number(who, "patience", patience, 0)
         self.verbose = verbose
-        self.baseline = None if baseline is None else finite_number(who, "baseline", baseline)
+        self.baseline: float | None = None if baseline is None else finite_number(who, "baseline", baseline)
         self.restore_best_weights = restore_best_weights
-        self.start_from_epoch = whole_number(who, "start_from_epoch", start_from_epoch, 0)
+        self.start_from_epoch: int = whole_number(who, "start_from_epoch", start_from_epoch, 0)
         self._reset()
 
     def _reset(self) -> None:
-        self.wait = self.stopped_epoch = self.best_epoch = 0
+        self.wait: int = 0
+        self.stopped_epoch: int = 0
+        self.best_epoch: int = 0
         self.best = None
         self.best_weights: list[Any] | None = None  # Any: arrays
 
@@ -247,12 +249,13 @@ class ReduceLROnPlateau(MonitorCallback):
     ) -> None:
         super().__init__(monitor, mode, min_delta=min_delta)
         who = type(self).__name__
-        self.factor = finite_number(who, "factor", factor, below=1)
-        self.patience = whole_number(who, "patience", patience, 0)
+        self.factor: float = finite_number(who, "factor", factor, below=1)
+        self.patience: int = whole_number(who, "patience", patience, 0)
         self.verbose = verbose
-        self.cooldown = whole_number(who, "cooldown", cooldown, 0)
-        self.min_lr = finite_number(who, "min_lr", min_lr)
-        self.cooldown_counter = self.wait = 0
+        self.cooldown: int = whole_number(who, "cooldown", cooldown, 0)
+        self.min_lr: float = finite_number(who, "min_lr", min_lr)
+        self.cooldown_counter: int = 0
+        self.wait: int = 0
 
     def on_train_begin(self, logs: Logs = None) -> None:  # noqa: ARG002
         """Reset, unless the run is resumed."""

@@ -33,10 +33,10 @@ class ProgbarLogger(Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = 0
+        self.seen: int = 0
         self.target: int | None = None
         self.verbose: int = 1
-        self.epochs = 1
+        self.epochs: int = 1
         self._in_fit = False
         self._silent = False  # during a validation in a fit
         self._start = self._drawn = 0.0
@@ -121,7 +121,8 @@ class ProgbarLogger(Callback):
         self._end(logs)
         self._silent = False
 
-    on_train_batch_end = on_test_batch_end = _update
+    on_train_batch_end = _update
+    on_test_batch_end = _update
     on_predict_begin = _begin
 
     def on_predict_batch_end(self, batch: int, logs: Logs = None) -> None:  # noqa: ARG002

@@ -82,7 +82,9 @@ class RunModel:
         """The parameters, not copied."""
         return list(self.runner.backend.parameters(self.runner.model).values())
 
-    trainable_weights = trainable_variables = variables = weights
+    trainable_weights = weights
+    trainable_variables = weights
+    variables = weights
 
     def count_params(self) -> int:
         """Return how many numbers the parameters and buffers hold."""

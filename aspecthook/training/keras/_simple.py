@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from math import isfinite
 from numbers import Integral, Real
@@ -10,6 +9,7 @@ from typing import Any, final
 
 from aspecthook._errors import HookOptionError, HookSignatureError, HookTypeError, brief, nearest
 from aspecthook.training._errors import TrainingError
+from aspecthook.training._options import takes
 from aspecthook.training._ranks import any_rank
 from aspecthook.training.hooks._hook import HOOKS
 
@@ -77,8 +77,8 @@ class LearningRateScheduler(Continuing):
             raise HookTypeError(f"LearningRateScheduler: schedule={brief(schedule)} is not callable; give a function")
         self.schedule = schedule
         self.verbose = verbose
-        self._takes_rate = _takes(schedule, 2)
-        if not self._takes_rate and not _takes(schedule, 1):
+        self._takes_rate = takes(schedule, 2)
+        if not self._takes_rate and not takes(schedule, 1):
             raise HookSignatureError(
                 "LearningRateScheduler: give a schedule that takes the epoch and the rate, or the epoch"
             )
@@ -99,16 +99,6 @@ class LearningRateScheduler(Continuing):
         """Put the rate into `logs`, for other callbacks."""
         if logs is not None:
             logs.update(rates(self.model))
-
-
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError:
-        return False
-    except ValueError:  # a builtin may have no signature
-        return True
-    return True
 
 
 @HOOKS.register

@@ -67,8 +67,8 @@ class TensorBoard(Continuing):
         ):
             if value:
                 raise HookOptionError(f"TensorBoard({name}={brief(value)}) works with TensorFlow only; leave it out")
-        self.log_dir = Path(log_dir)
-        self.histogram_freq = whole_number("TensorBoard", "histogram_freq", histogram_freq, 0)
+        self.log_dir: Path = Path(log_dir)
+        self.histogram_freq: int = whole_number("TensorBoard", "histogram_freq", histogram_freq, 0)
         self.write_steps_per_second = write_steps_per_second
         self.update_freq: int | None = None
         if update_freq != "epoch":

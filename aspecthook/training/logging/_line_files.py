@@ -29,7 +29,8 @@ class LineFile:
     head = 0  # the number of lines before the rows
 
     def __init__(self, path: Path, logger: Any) -> None:  # Any: a logger, or an object with its methods
-        self.path, self.logger = path, logger
+        self.path = path
+        self.logger = logger
         self.pending: list[tuple[LogRow, str]] = []  # rows that could not be written yet
         self._count, self._sum = 0, 0  # of the rows in the file
 

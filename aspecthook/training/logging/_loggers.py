@@ -50,8 +50,9 @@ class LoggerHook(Hook, ABC):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int = 10, *, by_epoch: bool = True, ignore_last: bool = True) -> None:
-        self.interval = whole_number(type(self).__name__, "interval", interval, 0)
-        self.by_epoch, self.ignore_last = by_epoch, ignore_last
+        self.interval: int = whole_number(type(self).__name__, "interval", interval, 0)
+        self.by_epoch = by_epoch
+        self.ignore_last = ignore_last
         self._rows = LogRows(interval, by_epoch=by_epoch, ignore_last=ignore_last)
         self._runner: weakref.ref[Run] | None = None
         self._loaded: Mapping[str, Any] | None = None
@@ -107,7 +108,8 @@ class LoggerHook(Hook, ABC):
         if runner.rank == 0:
             self._log_all(runner, self._rows.end_validation(runner))
 
-    before_test_epoch, after_test_epoch = before_val_epoch, after_val_epoch
+    before_test_epoch = before_val_epoch
+    after_test_epoch = after_val_epoch
     before_predict_epoch = after_train_epoch
 
     def state_dict(self) -> dict[str, Any]:
@@ -137,7 +139,7 @@ class _FileLoggerHook(LoggerHook):
         path: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, ignore_last=ignore_last)
-        self.path = None if path is None else Path(path)
+        self.path: Path | None = None if path is None else Path(path)
         self._file: LineFile | None = None
 
     def _begin(self, runner: Run) -> list[LogRow]:
@@ -252,7 +254,7 @@ class CsvLoggerHook(_FileLoggerHook):
         'log.csv'
     """
 
-    kind = TableFile
+    kind: ClassVar[type[LineFile]] = TableFile
     default = "log.csv"
 
     def log(self, runner: Run, row: LogRow) -> None:  # noqa: ARG002

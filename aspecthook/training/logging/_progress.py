@@ -56,8 +56,8 @@ class ProgressHook(Hook):
     priority: int | str = "VERY_LOW"
 
     def __init__(self, interval: int | None = None, *, seconds: float = 30.0, file: TextIO | None = None) -> None:
-        self.interval = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
-        self.seconds = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
+        self.interval: int | None = None if interval is None else whole_number("ProgressHook", "interval", interval, 1)
+        self.seconds: float = seconds if seconds == inf else finite_number("ProgressHook", "seconds", seconds, above=0)
         self.file = file
         self._rows = LogRows(0, by_epoch=True, ignore_last=False)
         self._runner: weakref.ref[Run] | None = None

@@ -42,7 +42,7 @@ class TensorboardLoggerHook(LoggerHook):
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, ignore_last=ignore_last)
         require_tensorboardx("TensorboardLoggerHook")
-        self.log_dir = None if log_dir is None else Path(log_dir)
+        self.log_dir: Path | None = None if log_dir is None else Path(log_dir)
         self._file: EventFile | None = None
         self._full = False
 

@@ -61,13 +61,15 @@ class IterTimerHook(Hook):
         """End the iteration if a hook validates within it."""
         self._end(runner)
 
-    before_test_epoch = before_predict_epoch = before_val_epoch
+    before_test_epoch = before_val_epoch
+    before_predict_epoch = before_val_epoch
 
     def always_val_epoch(self) -> None:
         """Continue measuring."""
         self._since = perf_counter()
 
-    always_test_epoch = always_predict_epoch = always_val_epoch
+    always_test_epoch = always_val_epoch
+    always_predict_epoch = always_val_epoch
 
     def _end(self, runner: Run) -> None:
         if self._inside:

@@ -25,7 +25,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.came: BaseException | None = None
-        self.at_once = False
+        self.at_once: bool = False
         self._terminated = False
         self._replaced: dict[int, Any] = {}  # the handlers that were there before, by signal
 

@@ -19,7 +19,9 @@ from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from ._checks import length_of
 
 if TYPE_CHECKING:
-    from ._run import Run
+    from logging import Logger
+
+    from aspecthook.training.backends._base import Backend
 
 _TENSOR = "__tensor__"  # the key of a tensor in the state of a loader, which NumPy keeps as an array
 
@@ -43,14 +45,12 @@ class Reading:
 
     # For checkpoints
 
-    def state_of(self, run: Run) -> dict[str, Any] | None:
-        """Return what a checkpoint must keep to read on where the run is; None before the first epoch."""
-        place = run.done.inner_iter
-        loader = run.loaders.get("train")
+    def state_of(self, loader: Any, epoch: int, place: int) -> dict[str, Any] | None:
+        """Return what a checkpoint must keep to read on after `place` batches; None before the first epoch."""
         if loader is None or loader is not self._loader:
             return None if self.saved is None else dict(self.saved)
-        state: dict[str, Any] = {"epoch": run.done.epoch, "layout": layout_of(loader)}
-        within = place > 0 and self._epoch == run.done.epoch
+        state: dict[str, Any] = {"epoch": epoch, "layout": layout_of(loader)}
+        within = place > 0 and self._epoch == epoch
         if is_ours(loader):
             origin = loader.state_dict()["origin"] if within else 0
             return {**state, "origin": origin, "position": place - self._first if within else 0}
@@ -62,41 +62,44 @@ class Reading:
 
     # For the loop
 
-    def begin(self, run: Run) -> Iterator[Any]:
-        """Return the batches of the epoch that the run has not trained on, and set the length of the epoch."""
-        loader, done = run.data_loader, run.done
-        start, saved = done.inner_iter, self.saved
-        self.saved = None
-        if saved is not None and (saved["epoch"] != run.epoch or saved.get("position", start) > start):
+    def begin(
+        self, loader: Any, epoch: int, start: int, backend: Backend, logger: Logger
+    ) -> tuple[Iterator[Any], int | None]:
+        """Return the batches of the epoch that the run has not trained on, and how many the whole epoch has, if known.
+
+        Args:
+            loader: What is read.
+            epoch: The number of the epoch.
+            start: How many batches of it the run has trained on.
+            backend: Whose random generators a loader may draw from.
+            logger: Is told of an order that is not the one that was asked for.
+        """
+        saved, self.saved = self.saved, None
+        if saved is not None and (saved["epoch"] != epoch or saved.get("position", start) > start):
             saved = None  # somebody has moved the run since it was resumed
         if is_ours(loader):
-            rest = self._resume_ours(run, loader, start, saved)
+            self._move(loader, epoch, start, saved, logger)
+            rest, length = iter(loader), start + loader.batches_left()
         else:
             if hasattr(loader, "set_epoch"):
-                loader.set_epoch(run.epoch)
-            done.length = length_of(loader)
+                loader.set_epoch(epoch)
+            length = length_of(loader)
             if saved is not None and start:
                 _check_layout(saved["layout"], layout_of(loader), start)
             if is_stateful(loader):
-                rest = self._resume_stateful(run, loader, start, saved)
+                rest = self._resume_stateful(loader, start, saved, length)
             else:
-                rest = self._reread(run, loader, start, saved)
-        self._loader, self._epoch = loader, run.epoch
-        later = length_of(loader)
-        if run.by_epoch and run.max_epochs is not None:
-            # The epochs before, and the rest of this one, may have been divided into other batches. Those to come are
-            # assumed to have the same length: each may have another one, and notes it when it begins.
-            left = max(0, run.max_epochs - run.epoch - 1)
-            unknown = done.length is None or later is None
-            run.max_iters = None if unknown else run.iter - start + (done.length or 0) + left * (later or 0)
-        return rest
+                rest = self._reread(loader, start, saved, backend)
+        self._loader, self._epoch = loader, epoch
+        return rest, length
 
-    def _resume_ours(self, run: Run, loader: Any, start: int, saved: Mapping[str, Any] | None) -> Iterator[Any]:
-        state: dict[str, Any] = {"epoch": run.epoch, "position": start}
+    def _move(self, loader: Any, epoch: int, start: int, saved: Mapping[str, Any] | None, logger: Logger) -> None:
+        """Move one of our loaders to where the run is in the epoch."""
+        state: dict[str, Any] = {"epoch": epoch, "position": start}
         if saved is not None:
             theirs, ours = saved["layout"], layout_of(loader)
             if theirs.get("seed", ours["seed"]) != ours["seed"]:
-                run.logger.warning(
+                logger.warning(
                     "the data are read in the order of the seed %s, as in the run that is resumed, not in that of %s",
                     theirs["seed"],
                     ours["seed"],
@@ -104,15 +107,14 @@ class Reading:
             if "position" not in saved:
                 theirs = {**theirs, "loader": theirs.get("loader", "another")}
             state = {**theirs, **state, "origin": saved.get("origin", 0), "position": saved.get("position", start)}
-        elif start and loader is self._loader and self._epoch == run.epoch:
+        elif start and loader is self._loader and self._epoch == epoch:
             state = {**loader.state_dict(), **state, "position": start - self._first}
         loader.load_state_dict(state)
         self._first = start - loader.state_dict()["position"]
-        run.done.length = start + loader.batches_left()
-        rest: Iterator[Any] = iter(loader)
-        return rest
 
-    def _resume_stateful(self, run: Run, loader: Any, start: int, saved: Mapping[str, Any] | None) -> Iterator[Any]:
+    def _resume_stateful(
+        self, loader: Any, start: int, saved: Mapping[str, Any] | None, length: int | None
+    ) -> Iterator[Any]:
         skipped = 0
         if saved is not None and saved.get("own") is not None:
             skipped = saved["skip"]
@@ -130,7 +132,7 @@ class Reading:
         rest = iter(loader)
         self._before, self._read_before = _packed(loader.state_dict()), start - skipped
         self._read, self._ended = self._read_before, False
-        return self._counted(rest, skipped, run.done.length)
+        return self._counted(rest, skipped, length)
 
     def _counted(self, rest: Iterator[Any], skipped: int, length: int | None) -> Iterator[Any]:
         """Count the batches. The end is read with the last one, since a state from between them begins no epoch."""
@@ -143,20 +145,20 @@ class Reading:
                 yield batch
         self._ended = True
 
-    def _reread(self, run: Run, loader: Any, start: int, saved: Mapping[str, Any] | None) -> Iterator[Any]:
-        now = run.backend.rng_state()
+    def _reread(self, loader: Any, start: int, saved: Mapping[str, Any] | None, backend: Backend) -> Iterator[Any]:
+        now = backend.rng_state()
         if saved is not None:
             self._random = saved.get("random")
         if not start:
             self._random = now
         elif self._random is not None:
-            run.backend.set_rng_state(self._random)
+            backend.set_rng_state(self._random)
         rest: Iterator[Any] = iter(loader)
         for _ in range(start):
             if next(rest, self) is self:  # fewer than there were
                 break
         if start and self._random is not None:
-            run.backend.set_rng_state(now)
+            backend.set_rng_state(now)
         return rest
 
 

@@ -21,6 +21,7 @@ from aspecthook.training._ranks import rank_and_world_size
 from ._checks import check_parts, positive, seed_of, workflow_of
 from ._interrupts import Interrupts
 from ._reading import Reading
+from ._writes import Writes
 
 if TYPE_CHECKING:
     from aspecthook.training.backends._base import Backend
@@ -64,7 +65,7 @@ class Progress:
 _SLOTS = """
 __dict__ __weakref__ _handles _seeded _val_row accumulate amp backend batch busy by_epoch data_loader done epoch
 hooks identity inner_iter interrupts iter later loaders logger logs loss max_epochs max_iters meta mode model optimizer
-outputs predictions rank reading resumed running seed step stopping work_dir workflow world_size
+outputs predictions rank reading resumed running seed step stopping work_dir workflow world_size writes
 """
 
 
@@ -91,8 +92,11 @@ class Run:
     val_iter: Any
     predict_iter: Any
     forward: Any
+    backward: Any
     optimizer_step: Any
     save_checkpoint: Any
+    write_checkpoint: Any
+    state_dict: Any
     load_checkpoint: Any
     restore: Any
     take_folder: Any
@@ -126,33 +130,33 @@ class Run:
         self.backend: Backend = backend_of(model)
         self.backend.place(model, device)
         self.amp: Any = self.backend.amp(True, model) if amp else None
-        self.accumulate = positive("accumulate", accumulate) or 1
-        self.seed = seed_of(seed)
-        self.meta = dict(meta or {})
-        self.identity = token_hex(8)  # that of the run it was resumed from, if it was
+        self.accumulate: int = positive("accumulate", accumulate) or 1
+        self.seed: int | None = seed_of(seed)
+        self.meta: dict[str, Any] = dict(meta or {})
+        self.identity: str = token_hex(8)  # that of the run it was resumed from, if it was
         # Where it is
-        self.done = Progress()
-        self.mode = "train"
+        self.done: Progress = Progress()
+        self.mode: str = "train"
         self.epoch: int = 0
         self.iter: int = 0
         self.step: int = 0
         self.inner_iter: int = 0
-        self.max_epochs = positive("max_epochs", max_epochs)
-        self.max_iters = positive("max_iters", max_iters)
-        self.by_epoch = max_iters is None
-        self.workflow = workflow_of(workflow)
+        self.max_epochs: int | None = positive("max_epochs", max_epochs)
+        self.max_iters: int | None = positive("max_iters", max_iters)
+        self.by_epoch: bool = max_iters is None
+        self.workflow: tuple[tuple[str, int], ...] = workflow_of(workflow)
         self._val_row = False  # whether `prepare` has added the last row, since there were data to validate on
-        self.busy = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
-        self.running = False  # whether the stage `run` has begun and not ended
-        self.stopping = False  # whether `request_stop` was called
-        self.interrupts = Interrupts()
-        self.resumed = False  # whether it was resumed from a checkpoint
+        self.busy: bool = False  # whether `fit`, `validate`, `test` or `predict` is under way, or a session is open
+        self.running: bool = False  # whether the stage `run` has begun and not ended
+        self.stopping: bool = False  # whether `request_stop` was called
+        self.interrupts: Interrupts = Interrupts()
+        self.resumed: bool = False  # whether it was resumed from a checkpoint
         self._seeded = False
         # What it works on
         self.later: list[Callable[[], object]] = []  # the functions that `after_stage` will call
         self.loaders: dict[str, Any] = {}  # by mode
         self.data_loader: Any = None
-        self.reading = Reading()
+        self.reading: Reading = Reading()
         self.batch: Any = None
         self.outputs: Any = None
         self.predictions: list[Any] = []
@@ -161,9 +165,12 @@ class Run:
         # By the `id` of a hook. `hooks` also has objects that others append, such as the lifecycle of Keras callbacks.
         self._handles: dict[int, list[tuple[Handle, ...]]] = {}
         # Where it writes
-        self.work_dir = Path(work_dir) if work_dir is not None else None
-        self.logger = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.work_dir: Path | None = Path(work_dir) if work_dir is not None else None
+        self.logger: Any = logging.getLogger("aspecthook.training") if logger is None else logger
+        self.rank: int
+        self.world_size: int
         self.rank, self.world_size = rank_and_world_size()
+        self.writes: Writes = Writes()
 
     def request_stop(self) -> None:
         """End the run after this iteration."""
@@ -185,6 +192,10 @@ class Run:
         """Set `busy` and `running` to False, and drop the functions that `after_stage` was to call."""
         self.busy = self.running = False
         self.later.clear()
+        try:
+            self.writes.finish()
+        except Exception:  # logged, since the caller gets the error that has ended the run
+            self.logger.exception("a checkpoint could not be saved in the background")
 
     def set_mode(self, mode: str) -> None:
         """Switch the run and its model to a mode, and to the data for it."""

@@ -12,7 +12,7 @@ import random
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aspecthook import hookable
 from aspecthook._errors import HookTypeError, described
@@ -20,11 +20,11 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import broadcast, process_group
 from aspecthook.training.hooks._hook import HOOKS, load_hooks
 
-from ._checks import check_loader, check_trains
+from ._checks import check_loader, check_trains, length_of
+from ._classical import Classical
 from ._dialect import attach, bindings_of
 from ._forward import inputs_of, loss_of, outputs_of
 from ._interrupts import INTERRUPTS
-from ._run import Run
 from ._stages import STATE
 from ._steps import (
     agree_to_end,
@@ -40,14 +40,10 @@ from ._steps import (
     trained,
 )
 
-if TYPE_CHECKING:
-    from aspecthook.training.schedules._mmcv import Config
-
-
 _INTERRUPTED = "interrupted.ckpt"
 
 
-class Runner(Run):
+class Runner(Classical):
     """The training of a model, with stages on which hooks see and change everything.
 
     Its stages are methods, and each is a mount point: ``run``; ``train_loop``, ``train_epoch``, ``train_iter``, and the
@@ -86,6 +82,15 @@ class Runner(Run):
     """
 
     __slots__ = ()
+
+    # What is assigned here and annotated in `Run`: of an inferred type, type checkers may make different things.
+    batch: Any
+    busy: bool
+    identity: str
+    outputs: Any
+    predictions: list[Any]
+    running: bool
+    workflow: tuple[tuple[str, int], ...]
 
     # Hooks
 
@@ -130,44 +135,6 @@ class Runner(Run):
         for handle in self._handles[id(hook)].pop(0):
             handle.remove()
 
-    def register_training_hooks(
-        self,
-        lr_config: Config = None,
-        optimizer_config: Config = None,
-        checkpoint_config: Config = None,
-        log_config: Config = None,
-        momentum_config: Config = None,
-        timer_config: Config = "IterTimerHook",
-        custom_hooks: Config = None,
-    ) -> None:
-        """Register the hooks of a usual run, with mmcv's names and priorities; all of them, or none if one is wrong.
-
-        Each is a config, a hook, or None for no such hook. A ``"priority"`` in a config wins over the one here.
-
-        Args:
-            lr_config: Of an `LrUpdaterHook`, ``{"policy": "cosine", "min_lr": 0.0}``; priority 10.
-            optimizer_config: Of an `OptimizerHook`, ``{"grad_clip": {"max_norm": 35}}``; priority 40.
-            checkpoint_config: Of a `CheckpointHook`, ``{"interval": 1}``; priority 50.
-            log_config: What loggers share, and which there are: ``{"interval": 50, "hooks": [{"type":
-                "TextLoggerHook"}, "JsonLoggerHook"]}``; priority 90.
-            momentum_config: Of a `MomentumUpdaterHook`; priority 30.
-            timer_config: Of an `IterTimerHook`; priority 70.
-            custom_hooks: A list of others; each has its own priority, which is 50 unless its class says otherwise.
-
-        Raises:
-            ConfigError: A config that cannot be built.
-        """
-        from aspecthook.training.schedules._mmcv import register_training_hooks
-
-        configs = {
-            "lr": lr_config,
-            "momentum": momentum_config,
-            "optimizer": optimizer_config,
-            "checkpoint": checkpoint_config,
-            "timer": timer_config,
-        }
-        register_training_hooks(self, configs, log_config, custom_hooks)
-
     # Entry points
 
     def fit(self, train: Any, val: Any = None) -> None:
@@ -187,6 +154,7 @@ class Runner(Run):
             try:
                 self.run()
                 agree_to_end(self)
+                self.finish_saving()
                 self.interrupts.raise_noted()  # of a signal after the last epoch
                 self.remove_interrupted(self.work_dir)
             except BaseException as error:
@@ -222,7 +190,8 @@ class Runner(Run):
             check_loader(loader, f"the data for {mode}")
         self.loaders = loaders
         self.stopping = False
-        note_length(self, train)
+        length = length_of(train)
+        note_length(self, length, length)
         if self.seed is not None and not self.resumed and not self._seeded:
             self._seeded = True
             random.seed(self.seed)
@@ -239,6 +208,29 @@ class Runner(Run):
         with self._switched("test", loader):
             self.test_loop()
         return dict(self.logs)
+
+    def train(self, loader: Any) -> None:
+        """Train on one pass over the data, for loops of your own: the stages inside `run`, without `run` itself.
+
+        Of a run with ``max_iters``, it ends there.
+        """
+        self.check_idle("train")
+        check_loader(loader, "the data for train")
+        workflow, self.workflow = self.workflow, (("train", 1),)
+        try:
+            self.prepare(loader, None)
+            with self._switched("train", loader):
+                self.running, self.done.due = True, "train"
+                self.done.until = None if self.by_epoch else self.max_iters
+                self.train_epoch()
+                count_epoch(self, "train")
+        finally:
+            self.workflow = workflow
+            self.leave()
+
+    def val(self, loader: Any) -> dict[str, Any]:
+        """Do what `validate` does; the name that mmcv has for it."""
+        return self.validate(loader)
 
     def predict(self, loader: Any) -> list[Any]:
         """Return what the model computes for each batch."""
@@ -386,25 +378,57 @@ class Runner(Run):
     # Checkpoints
 
     @hookable(provides=STATE)
-    def save_checkpoint(self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None) -> Path:
+    def save_checkpoint(
+        self, path: str | os.PathLike[str], meta: Mapping[str, Any] | None = None, *, asynchronous: bool = False
+    ) -> Path:
         """Save everything that is needed to resume the run, and return the path.
 
         Several ranks call it together, since a checkpoint has a state of each, and rank 0 writes it.
+
+        Args:
+            path: The file.
+            meta: What else to save under ``"meta"``.
+            asynchronous: Only copy the state, and let a thread write it: see `finish_saving`. Checkpoints are written
+                in the order of the calls. If two are not written yet, this waits for the first. An error is raised
+                after the iteration of the run in which it is noticed, or by `finish_saving`.
         """
         from aspecthook.training.checkpoint._files import path_of
 
-        return self.write_checkpoint(path_of("save_checkpoint", path), self.state_dict(meta))
+        file = path_of("save_checkpoint", path)
+        if not asynchronous:
+            self.writes.wait()
+            return self.write_checkpoint(file, self.state_dict(meta))
+        from ._state import copied_arrays
+
+        self.writes.make_room()
+        state = self.state_dict(meta)
+        return self.write_checkpoint(file, dict(state), copied=copied_arrays(state))
 
     @hookable(provides=STATE)
-    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any]) -> Path:
-        """Write a checkpoint; a pre hook may change what is written."""
-        from aspecthook.training.checkpoint._format import save
+    def write_checkpoint(self, path: Path, checkpoint: dict[str, Any], copied: Mapping[int, Any] | None = None) -> Path:
+        """Write a checkpoint; a pre hook may change what is written.
+
+        Args:
+            path: The file.
+            checkpoint: The state of the run.
+            copied: For a thread that writes it: those arrays that are copies already, by their identities.
+        """
+        from aspecthook.training.checkpoint._format import packed, write_packed
         from aspecthook.training.checkpoint._shards import write_shards
 
         checkpoint = write_shards(path, checkpoint)
         if self.rank == 0:
-            save(path, checkpoint)
+            tree, arrays = packed(checkpoint)
+            if copied is None:
+                write_packed(path, tree, arrays)
+            else:
+                kept = {name: array if id(array) in copied else array.copy() for name, array in arrays.items()}
+                self.writes.add(lambda: write_packed(path, tree, kept))
         return path
+
+    def finish_saving(self) -> None:
+        """Wait until all checkpoints have been written, and raise the error of one that could not be."""
+        self.writes.finish()
 
     @hookable(provides=STATE)
     def load_checkpoint(self, path: str | os.PathLike[str], *, resume: bool = False, other_run: bool = False) -> None:
@@ -413,6 +437,7 @@ class Runner(Run):
         from aspecthook.training.checkpoint._format import load
         from aspecthook.training.checkpoint._shards import read_shards
 
+        self.finish_saving()
         file = path_of("load_checkpoint", path)
         checkpoint = read_shards(file, load(file), self, resume=resume)
         self.restore(checkpoint, resume=resume, other_run=other_run)

@@ -12,6 +12,7 @@ from typing import Any
 
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._ranks import all_gather
+from aspecthook.training.backends._state import map_leaves
 from aspecthook.training.checkpoint._identity import identity_in, identity_of
 
 from ._run import Run
@@ -33,7 +34,7 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
             "identity": run.identity,
         },
         "progress": run.progress,
-        "data": run.reading.state_of(run),
+        "data": run.reading.state_of(run.loaders.get("train"), run.done.epoch, run.done.inner_iter),
         "model": run.backend.state(run.model, whole=False),
         "optimizer": {} if run.optimizer is None else run.backend.optimizer_state(run.optimizer),
         "gradients": run.backend.gradients(run.model) if run.in_group else None,
@@ -43,6 +44,19 @@ def state_of(run: Run, meta: Mapping[str, Any] | None) -> dict[str, Any]:
         "logs": {name: value for name, value in run.logs.items() if isinstance(value, (int, float, str))},
         "hooks": {name: hook.state_dict() for name, hook in named(run) if hasattr(hook, "state_dict")},
     }
+
+
+def copied_arrays(state: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the arrays that `state_of` has copied, by their identities; a hook's may be those that it works with.
+
+    They are kept alive: a hook may replace one, and the next array might then have its identity.
+    """
+    found: dict[int, Any] = {}
+    map_leaves(
+        lambda leaf: found.setdefault(id(leaf), leaf),
+        [state[name] for name in ("model", "optimizer", "gradients", "random")],
+    )
+    return found
 
 
 def named(run: Run) -> list[tuple[str, Any]]:

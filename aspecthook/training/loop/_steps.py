@@ -116,6 +116,8 @@ def count_iteration(run: Run) -> bool:
     if run.later:
         call_later(run)
     run.iter, run.step = done.iter, done.step
+    if run.writes:
+        run.writes.poll()
     if done.inner_iter == done.length:
         end_pass(run)
         return True
@@ -167,7 +169,8 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
     start = run.done.inner_iter if mode == "train" else 0
     if mode == "train":
         run.done.due = None
-        loader = run.reading.begin(run)
+        loader, length = run.reading.begin(loader, run.epoch, start, run.backend, run.logger)
+        note_length(run, length, length_of(run.data_loader))
     empty, move = True, run.backend.mover(run.model)
     for run.inner_iter, batch in enumerate(loader, start):
         run.batch = move(batch)
@@ -182,16 +185,17 @@ def batches(run: Run, mode: str) -> Iterator[Any]:
         end_pass(run)
 
 
-def note_length(run: Run, loader: Any) -> None:
+def note_length(run: Run, length: int | None, later: int | None) -> None:
     """Note the length of the epoch that begins or continues; and what it means for the number of iterations of a run.
 
-    The epochs to come are assumed to have the same length: each may have another one, and notes it when it begins.
+    The epochs before, and the rest of this one, may have been divided into other batches than those to come, which are
+    assumed to have `later` batches each. Each may have another length, and notes it when it begins.
     """
-    done = run.done
-    done.length = length_of(loader)
+    run.done.length = length
     if run.by_epoch and run.max_epochs is not None:
-        before, left = done.iter - done.inner_iter, run.max_epochs - run.epoch
-        run.max_iters = None if done.length is None else before + done.length * max(0, left)
+        before, left = run.iter - run.done.inner_iter, run.max_epochs - run.epoch
+        unknown = length is None or later is None
+        run.max_iters = None if unknown else before + ((length or 0) + (left - 1) * (later or 0) if left > 0 else 0)
 
 
 def evaluate(run: Run, mode: str, step: Callable[[Any], Any]) -> None:

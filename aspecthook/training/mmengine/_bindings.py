@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from aspecthook import Args
+from aspecthook import Args, HookOptionError, HookTypeError
 from aspecthook.training.backends._state import is_any, is_tensor, map_leaves
 from aspecthook.training.loop._dialect import Binding, Dialect
 from aspecthook.training.loop._run import Run
@@ -34,8 +34,9 @@ _DIALECT = Dialect(
 
 
 def bindings(hook: object, run: Run) -> list[Binding]:
-    """Return a binding for each overridden method."""
-    theirs, base = MMRunner(run), _base(hook)
+    """Return a binding for each overridden method; refuse a hook that cannot work here."""
+    _check(hook)
+    theirs, base = MMRunner.of(run), _base(hook)
     names = [name for name in _DIALECT.methods(hook) if hasattr(base, name)]
     found = [Binding(NAMES[name], _adapted(hook, name, theirs)) for name in names if name != _LOADED]
     if _LOADED in names:
@@ -44,6 +45,30 @@ def bindings(hook: object, run: Run) -> list[Binding]:
     return found
 
 
+def _check(hook: Any) -> None:
+    """Refuse what cannot work on our runner."""
+    own: Any = hook.__class__
+    kinds = {kind.__name__ for kind in own.__mro__ if kind.__module__.startswith("mmengine.hooks.")}
+    who = f"the mmengine hook {own.__name__}"
+    for kind, why in _REFUSED.items():
+        if kind in kinds:
+            raise HookTypeError(f"{who} cannot run here: {why}")
+    if "CheckpointHook" in kinds:
+        if hook.published_keys is not None:
+            raise HookOptionError(
+                f"{who}(published_keys=...) reads checkpoints as pickles, and those of this runner are none; leave it "
+                "out, and load what you publish with aspecthook.training.checkpoint.load"
+            )
+        options: dict[str, Any] = {**(hook.file_client_args or {}), **(hook.backend_args or {})}
+        if options.get("backend", "local") not in ("local", "disk") or "://" in str(hook.out_dir):
+            raise HookOptionError(f"{who} is to save elsewhere than on a disk, and this runner cannot; give a folder")
+
+
+_REFUSED = {
+    "NaiveVisualizationHook": "it draws data samples of mmengine, which the models of this runner do not return; write "
+    "a hook with after_test_iter(batch, outputs)",
+    "PrepareTTAHook": "it replaces the model by one that mmengine builds; give that model to the Runner that tests",
+}
 _LOADED = "after_load_checkpoint"
 
 
@@ -58,8 +83,9 @@ def _adapted(hook: object, name: str, theirs: MMRunner) -> Callable[..., Any]:
     def with_metrics(logs: dict[str, Any], mode: str) -> None:
         method(theirs, logged_by(mode, logs))
 
-    def with_outputs(batch_idx: int, data_batch: Any, outputs: Any) -> None:
-        method(theirs, batch_idx, data_batch=data_batch, outputs=_log_vars(outputs))
+    def with_outputs(batch_idx: int, data_batch: Any, outputs: Any, logs: dict[str, Any]) -> None:
+        shown = _log_vars(outputs, logs) if name == "after_train_iter" else _predicted(outputs)
+        method(theirs, batch_idx, data_batch=data_batch, outputs=shown)
 
     def with_batch(batch_idx: int, data_batch: Any) -> None:
         method(theirs, batch_idx, data_batch=data_batch)
@@ -77,9 +103,18 @@ def _adapted(hook: object, name: str, theirs: MMRunner) -> Callable[..., Any]:
 
 
 # Any: a model returns whatever it likes.
-def _log_vars(outputs: Any) -> Any:
+def _log_vars(outputs: Any, logs: dict[str, Any]) -> Any:
     """Return the outputs as mmengine's models return them in training: a dict of numbers."""
-    return dict(outputs["log_vars"]) if is_any(outputs, Mapping) and "log_vars" in outputs else outputs
+    if not is_any(outputs, Mapping):
+        return outputs
+    return dict(outputs["log_vars"]) if "log_vars" in outputs else {"loss": logs["loss"]}
+
+
+def _predicted(outputs: Any) -> Any:
+    """Return the outputs as mmengine's models return them in validation and tests: what they have predicted."""
+    if not is_any(outputs, Mapping):
+        return outputs
+    return outputs["outputs"] if "outputs" in outputs else dict(outputs.get("log_vars", outputs))
 
 
 def _changed(method: Callable[..., Any], theirs: MMRunner, checkpoint: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from time import perf_counter_ns
 from types import MethodType
 from typing import Any, final
@@ -72,12 +73,12 @@ class ProfilerHook(Hook):
         path: str | os.PathLike[str] = "profile.json",
         synchronize: bool = False,
     ) -> None:
-        self.start = whole_number("ProfilerHook", "start", start, 0)
-        self.stop = None if stop is None else whole_number("ProfilerHook", "stop", stop, 1)
+        self.start: int = whole_number("ProfilerHook", "start", start, 0)
+        self.stop: int | None = None if stop is None else whole_number("ProfilerHook", "stop", stop, 1)
         if self.stop is not None and self.stop <= self.start:
             raise HookOptionError(f"ProfilerHook: stop={stop} is not after start={start}; give a later one, or none")
-        self.path = path_of("ProfilerHook", path)
-        self.profile = Profile(synchronized if synchronize else perf_counter_ns)
+        self.path: Path = path_of("ProfilerHook", path)
+        self.profile: Profile = Profile(synchronized if synchronize else perf_counter_ns)
         self._meter: Meter | None = None
         self._waiting: Handle | None = None
 

@@ -36,14 +36,14 @@ class CurvesHook(Hook):
 
     def __init__(self, interval: int, *, by_epoch: bool, share: float, path: str | os.PathLike[str]) -> None:
         who = type(self).__name__
-        self.interval = whole_number(who, "interval", interval, 0)
+        self.interval: int = whole_number(who, "interval", interval, 0)
         self.by_epoch = by_epoch
-        self.share = finite_number(who, "share", share, above=-1e-9, below=1 + 1e-9)
-        self.path = path_of(who, path)
+        self.share: float = finite_number(who, "share", share, above=-1e-9, below=1 + 1e-9)
+        self.path: Path = path_of(who, path)
         missing = [name for name in self.needs if find_spec(name) is None]
         if missing:
             raise TrainingError(f"{who} needs {' and '.join(missing)}; pip install 'aspecthook[train]'")
-        self.curves = Curves()
+        self.curves: Curves = Curves()
         self.end: End = "running"
         self.error: BaseException | None = None
         # The file; None before a run, and on ranks that write nothing.

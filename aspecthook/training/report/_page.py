@@ -6,11 +6,11 @@ import base64
 import io
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple, cast, final
+from typing import Any, ClassVar, Literal, NamedTuple, cast, final
 
 from aspecthook._errors import HookTypeError, brief
 from aspecthook.training.hooks._early_stop import EarlyStoppingHook
@@ -78,7 +78,7 @@ class ReportHook(CurvesHook):
         'report.html'
     """
 
-    needs = ("jinja2", "matplotlib")
+    needs: ClassVar[Sequence[str]] = ("jinja2", "matplotlib")
 
     def __init__(
         self,
@@ -93,7 +93,8 @@ class ReportHook(CurvesHook):
         git_status: bool = False,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
-        self.command, self.git_status = command, git_status
+        self.command = command
+        self.git_status = git_status
         if config is not None and config is not False and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # it comes from configs
             raise HookTypeError(f"ReportHook: config={brief(config)} is not a mapping")
         self.title = title
@@ -143,6 +144,7 @@ class ReportHook(CurvesHook):
             "title": self.title or (runner.work_dir.resolve().name if runner.work_dir else type(runner.model).__name__),
             "end": self.end,
             "word": _WORDS[self.end],
+            "began": _minute(curves.begun),
             "facts": _facts(runner, curves, self.end),
             "failure": self._failure,
             "warnings": warnings_of(curves),
@@ -172,6 +174,11 @@ class ReportHook(CurvesHook):
         return runner.meta if not isinstance(found, Mapping) else cast("Mapping[str, Any]", found)
 
 
+def _minute(time: str | None) -> str:
+    """Return a time of ISO 8601 to the minute, as people write it."""
+    return "" if time is None else time[:16].replace("T", " ")
+
+
 def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
     """Return how far the run has come, how long it took, and when it began."""
     if runner.by_epoch:
@@ -182,7 +189,7 @@ def _facts(runner: Run, curves: Curves, end: End) -> list[str]:
         rows = [f"{curves.at:,} of {runner.max_iters:,} iterations"]
     rows.append(duration_text(curves.seconds))
     if curves.begun is not None:
-        rows.append(f"started {curves.begun[:16].replace('T', ' ')}")
+        rows.append(f"started {_minute(curves.begun)}")
     if curves.runs > 1:
         rows.append(f"resumed {curves.runs - 1} time{'s' * (curves.runs > 2)}")
     why = _why_stopped(runner) if end == "stopped" else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, final
+from collections.abc import Sequence
+from typing import Any, ClassVar, final
 
 from aspecthook.training._options import whole_number
 from aspecthook.training.hooks._hook import HOOKS
@@ -40,7 +41,7 @@ class PlotHook(CurvesHook):
         'curves.png'
     """
 
-    needs = ("matplotlib",)
+    needs: ClassVar[Sequence[str]] = ("matplotlib",)
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class PlotHook(CurvesHook):
         dpi: int = 110,
     ) -> None:
         super().__init__(interval, by_epoch=by_epoch, share=share, path=path)
-        self.dpi = whole_number("PlotHook", "dpi", dpi, 10)
+        self.dpi: int = whole_number("PlotHook", "dpi", dpi, 10)
 
     def content(self, runner: Run) -> bytes:
         """Return the PNG."""

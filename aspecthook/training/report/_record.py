@@ -192,10 +192,10 @@ class Curves:
     def __init__(self) -> None:
         self.series: dict[str, Series] = {}
         self.rows: list[EpochRow] = []
-        self.seconds = 0.0  # the duration of the run, with the runs that it was resumed from
+        self.seconds: float = 0.0  # the duration of the run, with the runs that it was resumed from
         self.begun: str | None = None
-        self.runs = 0
-        self.at = 0  # the last iteration of training
+        self.runs: int = 0
+        self.at: int = 0  # the last iteration of training
         self._count = 0
 
     def train(self, at: int, epoch: int, numbers: Mapping[str, float]) -> None:

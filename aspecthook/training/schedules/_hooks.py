@@ -38,10 +38,10 @@ class _Updater(Hook):
     ) -> None:
         who = type(self).__name__
         ratio = self.default_ratio if warmup_ratio is None else warmup_ratio
-        self.courses = courses_of(who, self.word, policy, options)
-        self.policy = self.courses[0].policy
+        self.courses: list[Course] = courses_of(who, self.word, policy, options)
+        self.policy: Policy = self.courses[0].policy
         self._by_step = bool(getattr(self.policy, "by_step", False))
-        self.by_epoch = by_epoch if by_epoch is None else FLAG.check(who, "by_epoch", by_epoch)
+        self.by_epoch: bool | None = by_epoch if by_epoch is None else FLAG.check(who, "by_epoch", by_epoch)
         if by_epoch and self._by_step:
             raise ConfigError(f"{who}: {brief(policy)} only counts steps; leave by_epoch out, or give False")
         if warmup is not None:  # otherwise the other options have no effect; a config may have inherited them
@@ -49,8 +49,10 @@ class _Updater(Hook):
             COUNT.check(who, "warmup_iters", warmup_iters)
             WARMUP_RATIO.check(who, "warmup_ratio", ratio)
             FLAG.check(who, "warmup_by_epoch", warmup_by_epoch)
-        self.warmup, self.warmup_iters = warmup, warmup_iters
-        self.warmup_ratio, self.warmup_by_epoch = ratio, warmup_by_epoch
+        self.warmup = warmup
+        self.warmup_iters = warmup_iters
+        self.warmup_ratio: float = ratio
+        self.warmup_by_epoch = warmup_by_epoch
         self._starts: list[float] = []
         self._loaded: list[float] | None = None
         self._end: float | None = None  # of the run, in epochs or steps; known once the data are
@@ -188,9 +190,9 @@ class LrUpdaterHook(_Updater):
         aspecthook.ConfigError: LrUpdaterHook: the policy 'exp' takes no 'gama'; ...; did you mean 'gamma'?
     """
 
-    priority = "VERY_HIGH"
+    priority: int | str = "VERY_HIGH"
     word = "lr"
-    default_ratio = 0.1
+    default_ratio: ClassVar[float] = 0.1
 
     def _value(self, group: dict[str, Any], place: int) -> Any:
         if "lr" not in group:
@@ -226,9 +228,9 @@ class MomentumUpdaterHook(_Updater):
         Cyclic(target_ratio=(0.894..., 1.0), cyclic_times=2, step_ratio_up=0.4, anneal_strategy='cos', gamma=1.0)
     """
 
-    priority = "HIGH"
+    priority: int | str = "HIGH"
     word = "momentum"
-    default_ratio = 0.9
+    default_ratio: ClassVar[float] = 0.9
 
     def _value(self, group: dict[str, Any], place: int) -> Any:
         if "momentum" not in group and "betas" not in group:

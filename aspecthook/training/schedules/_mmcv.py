@@ -22,13 +22,14 @@ for _policy in POLICIES.values():
     for _hook in (LrUpdaterHook, MomentumUpdaterHook):
         HOOKS.register(partial(cast("Any", _hook), _policy.__name__), name=f"{_policy.__name__}{_hook.__name__}")
 
-# The hooks of a usual run by the words of their configs, and the priorities that mmcv gives them.
-_USUAL = {
+# The hooks of a usual run by the words of their configs, and the priorities that mmcv gives them; None for their own.
+_USUAL: dict[str, tuple[str, int | None]] = {
     "lr": ("LrUpdaterHook", 10),
     "momentum": ("MomentumUpdaterHook", 30),
     "optimizer": ("OptimizerHook", 40),
     "checkpoint": ("CheckpointHook", 50),
     "timer": ("IterTimerHook", 70),
+    "profiler": ("ProfilerHook", None),
 }
 _LOGGERS = 90
 
@@ -42,12 +43,12 @@ def register_training_hooks(runner: Run, configs: Mapping[str, Config], log: Con
     rows = [_built(configs[word], *row, f"{word}_config") for word, row in _USUAL.items() if configs[word]]
     rows += [_built(config, None, _LOGGERS, "log_config") for config in _loggers(log, runner.by_epoch)]
     rows += [_built(config, None, None, "custom_hooks") for config in _listed(custom)]
-    before = list(runner.hooks)
+    done: list[Any] = []
     try:
         for hook, priority in rows:
-            runner.register_hook(hook, priority)
+            done.append(runner.register_hook(hook, priority))  # until one is refused
     except BaseException:
-        for hook in runner.hooks[len(before) :]:
+        for hook in done:
             runner.remove_hook(hook)
         raise
 

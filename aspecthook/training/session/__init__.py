@@ -22,11 +22,28 @@ from __future__ import annotations
 from ._checkpoints import CheckpointSaverHook, CheckpointSaverListener
 from ._errors import AbortedError, NanLossDuringTrainingError, OutOfRangeError, UnavailableError
 from ._estimator import Estimator, train_and_evaluate
-from ._hooks import FeedFnHook, FinalOpsHook, LoggingTensorHook, NanTensorHook, StepCounterHook, StopAtStepHook
-from ._monitored import MonitoredTrainingSession
+from ._evaluations import InMemoryEvaluatorHook, stop_if_no_decrease_hook, stop_if_no_increase_hook
+from ._hooks import (
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanTensorHook,
+    StepCounterHook,
+    StopAtStepHook,
+)
+from ._monitored import (
+    ChiefSessionCreator,
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SingularMonitoredSession,
+    StepContext,
+    WorkerSessionCreator,
+)
+from ._profiler import ProfilerHook
 from ._protocol import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from ._session import Coordinator, Session
-from ._specs import EvalSpec, RunConfig, TrainSpec
+from ._specs import EstimatorSpec, EvalSpec, ModeKeys, RunConfig, TrainSpec
 from ._summaries import SummarySaverHook
 from ._timers import SecondOrStepTimer
 
@@ -34,16 +51,23 @@ __all__ = [
     "AbortedError",
     "CheckpointSaverHook",
     "CheckpointSaverListener",
+    "ChiefSessionCreator",
     "Coordinator",
     "Estimator",
+    "EstimatorSpec",
     "EvalSpec",
     "FeedFnHook",
     "FinalOpsHook",
+    "GlobalStepWaiterHook",
+    "InMemoryEvaluatorHook",
     "LoggingTensorHook",
+    "ModeKeys",
+    "MonitoredSession",
     "MonitoredTrainingSession",
     "NanLossDuringTrainingError",
     "NanTensorHook",
     "OutOfRangeError",
+    "ProfilerHook",
     "RunConfig",
     "SecondOrStepTimer",
     "Session",
@@ -51,10 +75,15 @@ __all__ = [
     "SessionRunContext",
     "SessionRunHook",
     "SessionRunValues",
+    "SingularMonitoredSession",
+    "StepContext",
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
     "TrainSpec",
     "UnavailableError",
+    "WorkerSessionCreator",
+    "stop_if_no_decrease_hook",
+    "stop_if_no_increase_hook",
     "train_and_evaluate",
 ]

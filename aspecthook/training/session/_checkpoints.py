@@ -78,9 +78,9 @@ class CheckpointSaverHook(Timed):
             raise HookOptionError(
                 f"CheckpointSaverHook(checkpoint_basename={brief(checkpoint_basename)}): give a name without a folder"
             )
-        self.checkpoint_dir = Path(checkpoint_dir)
-        self.listeners = list(listeners)
-        self.max_keep = optional_number("CheckpointSaverHook", "max_keep", max_keep, 1)
+        self.checkpoint_dir: Path = Path(checkpoint_dir)
+        self.listeners: list[CheckpointSaverListener] = list(listeners)
+        self.max_keep: int | None = optional_number("CheckpointSaverHook", "max_keep", max_keep, 1)
         self._basename = checkpoint_basename
         self._timer = SecondOrStepTimer(save_secs, save_steps, who="CheckpointSaverHook")
         self._files = KeptFiles(self.checkpoint_dir, self.max_keep)

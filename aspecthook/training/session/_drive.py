@@ -97,7 +97,7 @@ class Drive:
                 yield from staged(run, "train_loop", self._train_loop)
                 break
             except LOST as error:
-                if self.leaving:
+                if self.leaving or not state.recovers:
                     raise
                 state.lose(run, error)
             except Exception as error:

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 from aspecthook import hooks as hooks_of
 from aspecthook._core.law.callables import parameters
-from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, brief, described, nearest
-from aspecthook.training._errors import TrainingError
+from aspecthook._errors import ConfigError, HookOptionError, HookTypeError, article, brief, described, nearest
 from aspecthook.training._options import optional_number
 from aspecthook.training.backends._state import is_any
 from aspecthook.training.checkpoint._format import load, newest
+from aspecthook.training.loop._run import Run
 from aspecthook.training.loop._runner import Runner
 from aspecthook.training.loop._steps import logged_by
 
@@ -24,7 +24,7 @@ from ._drive import staged
 from ._hooks import LoggingTensorHook, NanTensorHook, StopAtStepHook
 from ._inputs import Until, aside, attached, chosen, examples, one_pass, predicting, random_kept
 from ._monitored import MonitoredTrainingSession
-from ._specs import EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
+from ._specs import EstimatorSpec, EvalSpec, InputFn, RunConfig, TrainSpec, checked_input
 from ._state import session_state
 from ._timers import SecondOrStepTimer
 
@@ -39,13 +39,17 @@ class Estimator:
     With a `model_dir`, training continues from the newest checkpoint there, and evaluation and prediction load it.
 
     Args:
-        model_fn: A function that returns a `Runner`; it is called for each session, and may ask by name for ``mode``
-            (``"train"``, ``"eval"``, ``"predict"``), ``params``, ``config`` and ``model_dir``. Or a `Runner`; or a
-            model, for which a runner is created with `options`. These two keep the trained parameters in memory.
+        model_fn: A function that returns a `Runner`, or an `EstimatorSpec` of one; it is called for each session, and
+            may ask by name for ``mode`` (``"train"``, ``"eval"``, ``"predict"``), ``params``, ``config`` and
+            ``model_dir``. Or a `Runner`; or a model, for which a runner is created with `options`. These two keep the
+            trained parameters in memory.
         model_dir: The folder of the checkpoints.
         config: How often to save and log.
         params: The argument ``params`` of the function.
         options: The options of the runner that is created for a model.
+
+    Attributes:
+        evaluations: The numbers of the evaluations so far, by step.
 
     Raises:
         HookTypeError: `model_fn` is none of these.
@@ -70,11 +74,13 @@ class Estimator:
         params: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.model_dir = None if model_dir is None else Path(model_dir)
-        self.config = config if config is not None else RunConfig()
-        self.params = dict(params or {})
+        self.model_dir: Path | None = None if model_dir is None else Path(model_dir)
+        self.config: RunConfig = config if config is not None else RunConfig()
+        self.params: dict[str, Any] = dict(params or {})
         self._make: Callable[..., Any] | None = None
         self._runner: Runner | None = None
+        self._spec: EstimatorSpec | None = None
+        self.evaluations: dict[int, dict[str, Any]] = {}
         if isinstance(model_fn, Runner) and not options:
             self._runner = model_fn
         elif options or any(hasattr(model_fn, name) for name in ("train_step", "parameters")):
@@ -121,7 +127,8 @@ class Estimator:
             return self
         last = done["step"] + steps if steps is not None else max_steps
         stops = [] if last is None else [StopAtStepHook(last_step=last)]
-        own, saver = self._own_hooks(list_of_hooks(hooks, "Estimator.train"), list(saving_listeners or ()))
+        given = [*self._spec_hooks("train"), *list_of_hooks(hooks, "Estimator.train")]
+        own, saver = self._own_hooks(given, list(saving_listeners or ()))
         with one_pass(runner, done["epoch"], needed=last is None):
             self._train(runner, self._called(input_fn, "train"), [*own, *stops], saver)
         return self
@@ -195,15 +202,36 @@ class Estimator:
         with random_kept():
             runner = self._build("eval")
             with aside(runner), self._loaded(runner, checkpoint_path) as step:
-                data = Until(runner, self._called(input_fn, "eval"), steps)
-                with attached(runner, list_of_hooks(hooks, "Estimator.evaluate"), "val"):
-                    made = runner.validate(data)
-                if not data.count:
-                    raise TrainingError("Estimator.evaluate: input_fn returned no batches; is the data set empty?")
-        found = {**logged_by("val", made), "global_step": step}
+                return self.evaluate_on(runner, input_fn, steps, hooks, name, step)
+
+    def evaluate_on(
+        self,
+        runner: Run,
+        input_fn: InputFn,
+        steps: int | None = None,
+        hooks: Iterable[Any] | None = None,
+        name: str | None = None,
+        step: int | None = None,
+    ) -> dict[str, Any]:
+        """Do what `evaluate` does with the model of a runner as it is, also in the middle of a training.
+
+        Args:
+            runner: The runner.
+            input_fn: As in `evaluate`, like those that follow.
+            steps: How many batches of the data to use.
+            hooks: The hooks of this evaluation.
+            name: The name of the evaluation in the log.
+            step: The step to note for the model; by default that of the runner.
+        """
+        data = Until(runner, self._called(input_fn, "eval"), steps)
+        given = [*self._spec_hooks("eval"), *list_of_hooks(hooks, "Estimator.evaluate")]
+        with random_kept(), aside(runner), attached(runner, given, "val"):
+            made = cast("Runner", runner).validate(data)
+        step = runner.progress["step"] if step is None else step
+        found = self.evaluations[step] = {**logged_by("val", made), "global_step": step}
         line = ", ".join(f"{key} = {value}" for key, value in sorted(found.items()))
         runner.logger.info("evaluation%s: %s", f" {name}" if name else "", line)
-        return found
+        return dict(found)
 
     def predict(
         self,
@@ -238,7 +266,7 @@ class Estimator:
         with ExitStack() as stack:
             stack.enter_context(self._loaded(runner, path))
             stack.callback(session_state(runner, "predict").close)
-            stack.enter_context(attached(runner, hooks, "predict"))
+            stack.enter_context(attached(runner, [*self._spec_hooks("predict"), *hooks], "predict"))
             data = iter(Until(runner, self._called(input_fn, "predict"), None))
             pauses = staged(runner, "predict_loop", lambda: predicting(runner, data))
             stack.callback(pauses.close)
@@ -256,11 +284,23 @@ class Estimator:
             return self._runner
         assert self._make is not None
         runner = self._called(self._make, mode)
+        if isinstance(runner, EstimatorSpec):
+            if runner.mode != mode:
+                raise HookOptionError(
+                    f"the model_fn of an Estimator was called with mode={mode!r}, and returned an EstimatorSpec of "
+                    f"mode={str(runner.mode)!r}; give it the mode that the function is called with"
+                )
+            self._spec, runner = runner, runner.runner
+        else:
+            self._spec = None
         if not isinstance(runner, Runner):
             raise HookTypeError(f"the model_fn of an Estimator returned {described(runner)}; return a Runner(...)")
         if self.model_dir is None:  # no checkpoint keeps the trained parameters
             self._runner = runner
         return runner
+
+    def _spec_hooks(self, mode: str) -> list[Any]:
+        return [] if self._spec is None else self._spec.hooks_for(mode)
 
     def _called(self, function: Callable[..., Any], mode: str) -> Any:
         """Call a function of the user with the arguments that it asks for by name."""
@@ -330,7 +370,9 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     """
     for given, kind in ((estimator, Estimator), (train_spec, TrainSpec), (eval_spec, EvalSpec)):
         if not is_any(given, kind):
-            raise HookTypeError(f"train_and_evaluate was given {brief(given)}; give an {kind.__name__}")
+            raise HookTypeError(
+                f"train_and_evaluate was given {brief(given)}; give {article(kind.__name__)} {kind.__name__}"
+            )
     evaluates = _Evaluates(estimator, eval_spec)
     listeners = [] if estimator.model_dir is None else [evaluates]
     estimator.train(

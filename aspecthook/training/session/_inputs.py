@@ -38,16 +38,12 @@ class Until:
                 f"input_fn returned {described(data)}, which cannot be iterated; return a loader, or a list"
             )
         self._run, self._data, self._steps = run, data, steps
-        self.count = 0
 
     def __iter__(self) -> Iterator[Any]:
-        self.count = 0
         batches = islice(self._data, self._steps)
         with suppress(*QUIET):  # with StopIteration, the ordinary end of the batches
             while not self._run.stopping:
-                batch = next(batches)
-                self.count += 1
-                yield batch
+                yield next(batches)
 
 
 @contextmanager

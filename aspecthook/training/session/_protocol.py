@@ -62,7 +62,7 @@ class SessionRunContext:
     __slots__ = ("_stop", "original_args", "session")
 
     def __init__(self, original_args: SessionRunArgs, session: Session | None) -> None:
-        self.original_args = original_args
+        self.original_args: SessionRunArgs = original_args
         self.session: Any = session  # None only in a context that no hook sees
         self._stop = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, final
 
 from aspecthook.training._errors import TrainingError
@@ -30,6 +31,7 @@ class Session:
     def __init__(self, runner: Run, reader: Reader) -> None:
         self._runner: Run | None = runner
         self._reader = reader
+        self._closing = ExitStack()
 
     @property
     def runner(self) -> Run:
@@ -68,9 +70,14 @@ class Session:
         """Whether the run is to end."""
         return self._runner is None or self._runner.stopping
 
+    def at_close(self, function: Callable[[], object]) -> None:
+        """Call a function when the session is closed, however that comes about."""
+        self._closing.callback(function)
+
     def close(self) -> None:
         """Release the runner."""
         self._runner = None
+        self._closing.close()
 
     def __repr__(self) -> str:
         return "<session, closed>" if self._runner is None else f"<session of {self._runner!r}>"

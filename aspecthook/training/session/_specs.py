@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, final
 
-from aspecthook._errors import HookOptionError, HookTypeError, brief
+from aspecthook._errors import HookOptionError, HookTypeError, brief, nearest
 from aspecthook.training._options import optional_number
+from aspecthook.training.loop._run import Run
 
 # Any: an input_fn returns a loader, or anything else that yields batches.
 InputFn = Callable[..., Any]
@@ -107,3 +109,62 @@ class EvalSpec:
         object.__setattr__(self, "hooks", tuple(self.hooks))
         checked_input(self.input_fn, "EvalSpec")
         optional_number("EvalSpec", "steps", self.steps, 1)
+
+
+class ModeKeys(StrEnum):
+    """What a `model_fn` is called for.
+
+    Example:
+        >>> ModeKeys.EVAL == "eval"
+        True
+    """
+
+    TRAIN = "train"
+    EVAL = "eval"
+    PREDICT = "predict"
+
+
+@final
+@dataclass(frozen=True)
+class EstimatorSpec:
+    """A runner with hooks, which a `model_fn` may return in place of a runner alone.
+
+    Args:
+        mode: The mode that the function was called for.
+        runner: The runner.
+        training_hooks: The hooks of each training.
+        training_chief_hooks: Hooks of each training for rank 0 alone.
+        evaluation_hooks: The hooks of each evaluation.
+        prediction_hooks: The hooks of each prediction.
+
+    Example:
+        >>> from aspecthook.training import Runner
+        >>> EstimatorSpec(ModeKeys.TRAIN, Runner(abs)).training_hooks
+        ()
+        >>> EstimatorSpec("training", Runner(abs))
+        Traceback (most recent call last):
+          ...
+        aspecthook.HookOptionError: EstimatorSpec: mode='training'; give one of train, eval, predict...
+    """
+
+    mode: str
+    runner: Run
+    training_hooks: Iterable[Any] = ()
+    training_chief_hooks: Iterable[Any] = ()
+    evaluation_hooks: Iterable[Any] = ()
+    prediction_hooks: Iterable[Any] = ()
+
+    def __post_init__(self) -> None:
+        names = [str(key.value) for key in ModeKeys]
+        if self.mode not in names:
+            raise HookOptionError(
+                f"EstimatorSpec: mode={brief(self.mode)}; give one of {', '.join(names)}{nearest(self.mode, names)}"
+            )
+        for name in ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def hooks_for(self, mode: str) -> list[Any]:
+        """Return the hooks of this process for a mode."""
+        by_mode = {"train": self.training_hooks, "eval": self.evaluation_hooks, "predict": self.prediction_hooks}
+        chief = self.training_chief_hooks if mode == "train" and self.runner.rank == 0 else ()
+        return [*chief, *by_mode[mode]]

@@ -31,6 +31,7 @@ class SessionState:
         # A new session continues from the newest checkpoint here; without a folder, from what is in memory.
         self.checkpoint_dir: Path | None = None
         self.grace = 120.0
+        self.recovers = True  # whether a new session is created when one is lost
         self.entered = False  # whether something replaces lost sessions already
         self.quiet: BaseException | None = None  # the error that has ended the loop quietly
         self.given: Step | None = None  # the step that the user has begun, until its stage takes it

@@ -41,8 +41,8 @@ class SecondOrStepTimer:
         if (every_secs is None) == (every_steps is None):
             given = "neither is" if every_secs is None else "both are"
             raise HookOptionError(f"{who}: give a number of seconds or a number of steps; {given} given")
-        self.every_secs = None if every_secs is None else _seconds(who, every_secs)
-        self.every_steps = optional_number(who, "the number of steps", every_steps, 1)
+        self.every_secs: float | None = None if every_secs is None else _seconds(who, every_secs)
+        self.every_steps: int | None = optional_number(who, "the number of steps", every_steps, 1)
         self.reset()
 
     def reset(self) -> None:

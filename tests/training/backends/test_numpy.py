@@ -10,7 +10,7 @@ from typing import Any
 import autograd
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from aspecthook.training import TrainingError
@@ -107,7 +107,14 @@ def test_outputs_losses_and_gradients_are_those_of_pytorch(
     kind, options = loss
     x = rng.normal(size=(size, rows[0][1]))
     y = targets_of(kind, rng, size, rows[-1][2])
+    kinks: list[float] = []
+    for module in their:
+        if isinstance(module, torch.nn.ReLU):
+            module.register_forward_pre_hook(lambda _, given: kinks.append(given[0].abs().min().item()))
     out, their_out = our(x), their(torch.tensor(x))
+    # If all units before it are dead, a BatchNorm is given equal rows and returns zeros but for rounding, the sign of
+    # which decides on the gradient of a ReLU.
+    assume(all(kink > 1e-9 for kink in kinks))
     ours = (mse if kind == "numbers" else cross_entropy)(out, y, **options)
     functions = torch.nn.functional
     theirs = (functions.mse_loss if kind == "numbers" else functions.cross_entropy)(
@@ -370,18 +377,24 @@ def test_no_grad_ends_with_its_block_and_frozen_parameters_get_no_gradient() -> 
     ("wrong", "says"),
     [
         (lambda: Loss(np.zeros(3)), "a single number"),
-        (lambda: mse(np.zeros((3, 1)), np.zeros(3)), r"\(3, 1\).*\(3,\)"),
+        (
+            lambda: mse(np.zeros((3, 1)), np.zeros(3)),
+            r"mse was given outputs of shape \(3, 1\) and targets of shape \(3,\); reshape one",
+        ),
         (lambda: mse(np.zeros(3), np.zeros(3), reduction="none"), "'mean' or 'sum'"),
-        (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, 3])), "classes 0 to 3.*0 to 2"),
+        (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, 3])), "was given classes 0 to 3, but outputs for 0 to 2"),
         (lambda: cross_entropy(np.zeros((2, 3)), np.array([0, -1])), "classes -1 to 0"),
         (lambda: cross_entropy(np.zeros((2, 3)), np.zeros((2, 2))), "shape"),
         (lambda: cross_entropy(np.zeros(3), np.array(1)), "shape"),
-        (lambda: Dropout(1.5), "from 0 to 1"),
+        (lambda: Dropout(1.5), "give the share to drop, from 0 to 1"),
         (lambda: Linear(3, 2)(np.zeros((2, 4))), r"Linear\(3, 2\) takes inputs of shape \(…, 3\)"),
-        (lambda: BatchNorm1d(3)(np.zeros((2, 4))), r"BatchNorm1d\(3\) takes"),
+        (
+            lambda: BatchNorm1d(3)(np.zeros((2, 4))),
+            r"BatchNorm1d\(3\) takes \(batch, 3\) or \(batch, 3, length\), but was given \(2, 4\)",
+        ),
         (lambda: BatchNorm1d(3)(np.zeros((1, 3))), "larger batches"),
         (lambda: SGD([], lr=0.1), "no parameters"),
-        (lambda: SGD([1], lr=0.1), "given int"),
+        (lambda: SGD([1], lr=0.1), "SGD steps parameters, but was given int"),
         (lambda: SGD([PARAMETER, PARAMETER]), "twice"),
         (lambda: SGD([PARAMETER], lr=-1), "from 0 up"),
         (lambda: SGD([PARAMETER], lr=float("nan")), "from 0 up"),

@@ -585,6 +585,12 @@ def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exc
         CheckpointHook(**options)
 
 
+@pytest.mark.parametrize("template", ["../{}", "/tmp/{}"])
+def test_a_template_that_leads_elsewhere_says_what_to_give_instead(template: str) -> None:
+    with pytest.raises(HookOptionError, match="leads outside the folder; give the folder as out_dir$"):
+        CheckpointHook(filename_template=template)
+
+
 def test_both_hooks_are_built_from_configs() -> None:
     hook = HOOKS.build_from_config({"type": "CheckpointHook", "interval": 2, "max_keep": 3, "priority": "LOW"})
     assert isinstance(hook, CheckpointHook)

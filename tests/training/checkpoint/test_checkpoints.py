@@ -238,9 +238,11 @@ def test_the_deepest_tree_that_is_saved_is_loaded(wrap: Callable[[Any], Any], pa
 
 
 def test_values_replacing_the_arrays_may_not_take_more_than_safetensors_reads(path: Path) -> None:
-    with pytest.raises(TrainingError, match="convert long lists of numbers to arrays"):
+    with pytest.raises(TrainingError, match="this checkpoint takes 1[0-9]* bytes, .* convert long lists of numbers"):
         save(path, {"text": "x" * 100_000_000})
-    with pytest.raises(TrainingError, match="convert long lists of numbers to arrays"):
+    with pytest.raises(
+        TrainingError, match="this checkpoint has some 1[0-9]* values, .* convert long lists of numbers"
+    ):
         save(path, {"list": [0] * 1_000_001})
     assert os.listdir(path.parent) == []
 
@@ -310,7 +312,7 @@ def zipped() -> bytes:
 
 
 STRANGERS = {
-    "empty": (b"", "is empty"),
+    "empty": (b"", "is empty; name another file"),
     "one byte": (b"x", "is not a safetensors file"),
     "text": (b"epoch = 3\nlr = 0.1\n", "is not a safetensors file (it begins with b'epoch = 3')"),
     "zip": (zipped(), "is a zip archive with a pickle"),
@@ -491,7 +493,7 @@ def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"is a folder; name a file, or use newest\(folder\)"):
         load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TrainingError, match="pipe is not a regular file"):
+    with pytest.raises(TrainingError, match="pipe is not a regular file; name one"):
         load(tmp_path / "pipe")
     (tmp_path / "round").symlink_to(tmp_path / "round")
     with pytest.raises(TrainingError, match="round cannot be read: "):

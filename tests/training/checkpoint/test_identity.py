@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -280,3 +281,14 @@ def test_a_kill_while_the_old_run_is_set_aside_mixes_no_runs(tmp_path: Path, mon
             assert found is None
         kept = [load(path)["meta"]["identity"] for path in folder.rglob("epoch_*")]
         assert kept == [first.identity] * 3, "nothing is lost"
+
+
+def test_a_folder_on_a_full_disk_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("aspecthook.training.checkpoint._folder._write", full)
+    with pytest.raises(
+        TrainingError, match="cannot become the folder of this run: No space .*; free some space, check"
+    ):
+        trained(tmp_path, 1)

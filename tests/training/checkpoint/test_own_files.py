@@ -58,7 +58,7 @@ def fit(folder: Path, *hooks: Any, **options: Any) -> Runner:
 def test_a_pipe_in_place_of_a_log_is_refused(name: str, hook: Callable[[Path], Any], tmp_path: Path) -> None:
     """The run waited for ever, and neither Ctrl-C nor SIGTERM ended it."""
     os.mkfifo(tmp_path / name)
-    with pytest.raises(TrainingError, match=f"{name} is not a regular file"):
+    with pytest.raises(TrainingError, match=f"{name} is not a regular file; remove it, or give another path"):
         fit(tmp_path, hook(tmp_path))
 
 

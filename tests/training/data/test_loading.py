@@ -108,6 +108,8 @@ def test_a_sampler_yields_the_numbers_of_pytorchs_distributed_sampler(
 def test_a_rank_outside_the_world_is_refused() -> None:
     with pytest.raises(TrainingError, match="from 0 to world_size - 1"):
         Sampler(3, rank=2, world_size=2)
+    with pytest.raises(TrainingError, match=r"\(rank=1, world_size=None\): give both, or neither under torchrun"):
+        Sampler(3, rank=1)
 
 
 # Batches
@@ -302,16 +304,19 @@ def test_a_position_inside_other_data_is_refused_and_its_beginning_is_not() -> N
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: ArrayDataset(), "shapes none"),
+        (lambda: ArrayDataset(), "ArrayDataset was given arrays of the shapes none; give arrays of one length"),
         (lambda: ArrayDataset(np.zeros((3, 2)), np.zeros(4)), r"\(3, 2\), \(4,\)"),
         (lambda: ArrayDataset(np.zeros(())), r"shapes \(\)"),
         (lambda: DataLoader(range(3), 0), "from 1 up"),
         (lambda: DataLoader(range(3), True), "from 1 up"),
-        (lambda: DataLoader(iter([1]), 2), "__len__ and __getitem__"),
+        (lambda: DataLoader(iter([1]), 2), "iterator is not a data set; give an object with __len__ and __getitem__"),
         (lambda: check_loader(3), "int, which cannot be iterated"),
         (lambda: check_loader([], "the val loader"), "the val loader has no batches: it is empty"),
         (lambda: check_loader(DataLoader([], 4)), "it is empty"),
-        (lambda: check_loader(DataLoader(range(3), 4, drop_last=True)), "3 samples, fewer than one batch of 4"),
+        (
+            lambda: check_loader(DataLoader(range(3), 4, drop_last=True)),
+            "3 samples, fewer than one batch of 4, .*; give a smaller batch_size, or drop_last=False",
+        ),
     ],
 )
 def test_check_loader_refuses_a_loader_without_batches(wrong: Any, says: str) -> None:

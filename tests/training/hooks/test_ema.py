@@ -482,7 +482,7 @@ def test_the_names_of_mmengine_and_mmdet_are_understood_in_configs() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"kind": "anealing"}, HookOptionError, "did you mean 'annealing'"),
+        ({"kind": "anealing"}, HookOptionError, "the kinds are .*did you mean 'annealing'"),
         ({"kind": "stochastic", "momentum": 0.1}, HookOptionError, "has no momentum"),
         ({"kind": "constant", "warm_up": 10}, HookOptionError, "which is for warm_up"),
         ({"gamma": 10}, HookOptionError, "which is for annealing, exponential"),

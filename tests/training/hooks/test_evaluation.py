@@ -258,6 +258,11 @@ def test_a_number_that_a_validation_does_not_make_is_an_error_that_names_those_i
         best_of([1.0], tmp_path, save_best="accuracy")
 
 
+def test_numbers_without_names_are_refused() -> None:
+    with pytest.raises(TrainingError, match=r"returned a float; return metrics by name, such as {'accuracy': 0.97}$"):
+        make(1.0, hooks=[EvalHook([1.0], evaluate=lambda *_: 0.5)]).fit([1.0])
+
+
 def test_a_validation_that_a_hook_skips_has_no_best(tmp_path: Path) -> None:
     runner = make(0.5, 0.25, max_epochs=2, work_dir=tmp_path)
     hook = runner.register_hook(EvalHook([1.0], save_best="acc"))
@@ -424,6 +429,7 @@ def test_they_are_built_from_configs() -> None:
         (lambda: EvalHook([1.0], interval=1.5), HookTypeError, "not a whole number"),  # type: ignore[arg-type]
         (lambda: EvalHook([1.0], start=-1), HookOptionError, "from 0 up"),
         (lambda: EvalHook([1.0], save_best="acc", rule="bigger"), HookOptionError, "bigger"),  # type: ignore[arg-type]
+        (lambda: EvalHook([1.0], save_best=3), HookTypeError, "save_best=3 is not the name of a score, 'auto' or None"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", rule="greatr"), HookOptionError, "did you mean 'greater'"),  # type: ignore[arg-type]
         (lambda: EarlyStoppingHook("acc", patience=0), HookOptionError, "from 1 up"),
         (lambda: EarlyStoppingHook("acc", patience=True), HookTypeError, "not a whole number"),

@@ -94,8 +94,9 @@ def test_every_policy_can_be_named_alone(policy: str, epochs: int, tmp_path: Pat
         ("run.seed=1.5", "seed is 1.5; give a whole number"),
         ("nonsense", "give section.key=value"),
         ("hooks=3", r"give \[\[hooks\]\] tables"),
-        ("lr=3", "give a table"),
+        ("lr=3", "lr\\] is an int; give a table, such as lr.key = ..."),
         ("=3", "give section.key=value"),
+        ('run.work_dir="a\\u0000"', "has a string with a NUL character, which names and paths cannot have"),
     ],
 )
 def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, message: str) -> None:
@@ -106,7 +107,7 @@ def test_a_setting_that_is_unknown_or_of_a_wrong_type_is_refused(change: str, me
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("run.backend=nmpy", "did you mean 'numpy'"),
+        ("run.backend=nmpy", "there is no backend 'nmpy'; use 'numpy' or 'torch'; did you mean 'numpy'"),
         ("model.type=cnn", "needs PyTorch; use --backend torch"),
         ("model.hiden=[3]", "did you mean 'hidden'"),
         ("optimizer.type=AdmW", "did you mean 'AdamW'"),
@@ -158,10 +159,15 @@ def test_save_best_can_be_switched_off_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_a_config_is_refused(tmp_path: Path) -> None:
-    for name, text in (("a.toml", "= 3"), ("a.json", "{"), ("b.json", "[1]")):
+    for name, text, why in (
+        ("a.toml", "= 3", ""),
+        ("a.json", "{", "is not JSON"),
+        ("b.json", "[1]", "is not a config: it holds a list of 1 item; give a file with sections such as .run.$"),
+        ("c.json", "[" * 200_000, "is not a config: its values are nested too deeply; correct it"),
+    ):
         file = tmp_path / name
         file.write_text(text)
-        with pytest.raises(ConfigError, match=name):
+        with pytest.raises(ConfigError, match=f"{name}.*{why}"):
             load_settings(file)
 
 

@@ -428,7 +428,7 @@ def test_a_misspelt_method_or_one_with_wrong_parameters_is_refused(kind: Any, te
         (lambda: k.EarlyStopping(mode="minimum"), HookOptionError, "give 'min', 'max' or 'auto'; did you mean 'min'"),
         (lambda: k.EarlyStopping(patience=-1), HookOptionError, "patience=-1"),
         (lambda: k.EarlyStopping(patience=1.5), HookTypeError, "patience=1.5"),  # type: ignore[arg-type]
-        (lambda: k.EarlyStopping(monitor=3), HookTypeError, "monitor=3"),  # type: ignore[arg-type]
+        (lambda: k.EarlyStopping(monitor=3), HookTypeError, "EarlyStopping: monitor=3 is not the name of a number"),  # type: ignore[arg-type]
         (lambda: k.EarlyStopping(min_delta=inf), HookOptionError, "min_delta=inf"),
         (lambda: k.ReduceLROnPlateau(factor=1.0), HookOptionError, "factor=1.0; give a number below 1"),
         (lambda: k.ReduceLROnPlateau(cooldown=-1), HookOptionError, "cooldown=-1"),
@@ -436,13 +436,25 @@ def test_a_misspelt_method_or_one_with_wrong_parameters_is_refused(kind: Any, te
         (lambda: k.ModelCheckpoint("x", save_freq="batch"), HookTypeError, "save_freq='batch'"),  # type: ignore[arg-type]
         (lambda: k.ModelCheckpoint("x", save_freq=True), HookTypeError, "save_freq=True"),
         (lambda: k.CSVLogger("x", separator=", "), HookOptionError, "give one character"),
-        (lambda: k.BackupAndRestore(""), HookOptionError, "give a folder"),
+        (lambda: k.BackupAndRestore(""), HookOptionError, "BackupAndRestore\\(backup_dir=''\\): give a folder"),
         (lambda: k.BackupAndRestore("x", save_freq=True), HookTypeError, "save_freq=True"),
-        (lambda: k.LearningRateScheduler(0.1), HookTypeError, "schedule=0.1 is not callable"),  # type: ignore[arg-type]
+        (
+            lambda: k.LearningRateScheduler(0.1),
+            HookTypeError,
+            "LearningRateScheduler: schedule=0.1 is not callable; give a function",
+        ),  # type: ignore[arg-type]
         (lambda: k.LearningRateScheduler(lambda: 0.1), HookSignatureError, "takes the epoch and the rate"),
-        (lambda: k.LambdaCallback(on_epoch_ends=print), HookOptionError, "did you mean 'on_epoch_end'"),
+        (
+            lambda: k.LambdaCallback(on_epoch_ends=print),
+            HookOptionError,
+            "LambdaCallback: 'on_epoch_ends' is none of on_.*; did you mean 'on_epoch_end'",
+        ),
         (lambda: k.LambdaCallback(on_epoch_end=3), HookTypeError, "on_epoch_end=3"),  # type: ignore[arg-type]
-        (lambda: k.CallbackList([3]), HookTypeError, "3 is not a callback"),
+        (
+            lambda: k.CallbackList([3]),
+            HookTypeError,
+            "3 is not a callback; give objects with on_train_begin and the like",
+        ),
     ],
 )
 def test_impossible_options_are_refused(build: Callable[[], Any], error: type[Exception], text: str) -> None:

@@ -30,11 +30,11 @@ def fit(library: str, model: Any = None, **options: Any) -> None:
     Runner(model, **given | options).fit(data(2))
 
 
-def check(refused: Callable[[], Any], error: type[Exception], says: str) -> None:
+def check(refused: Callable[[], Any], error: type[Exception], says: str, ends: str = "") -> None:
     with pytest.raises(error) as caught:
         refused()
     message = str(caught.value)
-    assert says in message and "\n" not in message
+    assert says in message and "\n" not in message and message.endswith(ends)
 
 
 @both
@@ -51,7 +51,7 @@ def check(refused: Callable[[], Any], error: type[Exception], says: str) -> None
         ({"optimizer": "sgd"}, "Runner(optimizer='sgd'): it has no step"),
         ({"optimizer": nn.SGD}, "this is a class; give one such as SGD(model.parameters())"),
         ({"optimizer": model_of("numpy")}, "it has no step and no param_groups"),
-        ({"max_iters": 3}, "give one of the two"),
+        ({"max_iters": 3}, "Runner(max_epochs=..., max_iters=...): give one of the two"),
     ],
 )
 def test_impossible_parts_of_a_run_are_refused(library: str, options: dict[str, Any], says: str) -> None:
@@ -69,20 +69,31 @@ def test_what_is_no_model_is_refused(model: Any) -> None:
 @both
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", 7])
 def test_a_device_that_is_not_there_is_refused(library: str, device: Any) -> None:
-    check(lambda: fit(library, device=device), TrainingError, f"device={device!r}: ")
+    check(
+        lambda: fit(library, device=device),
+        TrainingError,
+        f"device={device!r}: ",
+        "; give 'cpu', or 'cuda:0' where there is a GPU" if library == TORCH else "",
+    )
 
 
 @both
 @pytest.mark.parametrize(
     ("loss", "says"),
     [
-        (lambda outputs, targets: None, "the loss is None; return a single number"),
+        (lambda outputs, targets: None, "the loss is None; return a single number that has backward(), such as a mean"),
         (lambda outputs, targets: outputs, "the loss is 10 numbers; return a single number"),
         (lambda outputs, targets: "low", "the loss is"),
     ],
 )
 def test_a_loss_that_is_not_a_number_is_refused(library: str, loss: Any, says: str) -> None:
     check(lambda: fit(library, loss=loss), TrainingError, says)
+
+
+@pytest.mark.parametrize("batch", [1.0, (1, 2, 3), {"inputs": 1}], ids=["number", "three", "inputs alone"])
+def test_a_batch_that_is_not_a_pair_is_refused(batch: Any) -> None:
+    says = f"a batch is {type(batch).__name__}; a model without train_step needs pairs (inputs, targets), or a mapping"
+    check(lambda: run_of("numpy").fit([batch]), TrainingError, says)
 
 
 @both

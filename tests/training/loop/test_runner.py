@@ -594,7 +594,9 @@ def test_objects_that_are_not_hooks_are_refused() -> None:
         def on_train_begin(self) -> None: ...
 
     runner = make()
-    with pytest.raises(HookTypeError, match=r"the class OnlyOthers; give a hook: OnlyOthers\(...\)"):
+    with pytest.raises(
+        HookTypeError, match=r"register_hook was given the class OnlyOthers; give a hook: OnlyOthers\(...\)"
+    ):
         runner.register_hook(OnlyOthers)
     for unfit in (OnlyOthers(), object(), lambda: None):
         with pytest.raises(HookSignatureError, match="no method named after a stage, and would never be called"):

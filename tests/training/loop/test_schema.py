@@ -27,7 +27,11 @@ WRONG = [
     (("progress",), [], "progress"),
     (("progress", "epoch"), -1_000_000_000, "epoch"),
     (("progress", "epoch"), 10**30, "epoch"),
-    (("progress", "epoch"), 1.5, "epoch"),
+    (
+        ("progress", "epoch"),
+        1.5,
+        "progress['epoch'] in this checkpoint is 1.5, and not a number from 0 up; no run saves",
+    ),
     (("progress", "iter"), True, "iter"),
     (("progress", "inner_iter"), GONE, "inner_iter"),
     (("optimizer",), [1], "optimizer"),
@@ -38,7 +42,11 @@ WRONG = [
     (("optimizer", "state", "param_groups", 0), {}, "param_groups"),
     (("gradients",), 3, "gradients"),
     (("gradients",), {"0.weight": "x"}, "gradients"),
-    (("gradients",), {"0.weight": np.zeros(9)}, "gradients"),
+    (
+        ("gradients",),
+        {"0.weight": np.zeros(9)},
+        "gradients['0.weight'] in this checkpoint has the shape (9,), and the parameter",
+    ),
     (("logs",), GONE, "logs"),
     (("logs",), {"loss": None}, "loss"),
     (("hooks",), GONE, "hooks"),
@@ -47,7 +55,7 @@ WRONG = [
     (("random",), GONE, "random"),
     (("random", "python", "state"), np.zeros(3, np.uint32), "random"),
     (("random", "python", "version"), 99, "random"),
-    (("random", "numpy", "pos"), "x", "random"),
+    (("random", "numpy", "pos"), "x", "'random' in this checkpoint is not the state of the generators of "),
     (("random", "own"), {"bit_generator": "MT19937"}, "random"),
 ]
 

@@ -177,6 +177,11 @@ def test_the_report_has_the_outcome_of_the_run(tmp_path: Path, case: str, said: 
     assert has_trace == (case == "failed")
 
 
+def test_the_title_of_the_page_says_which_run_it_is(tmp_path: Path) -> None:
+    found = re.search(r"<title>digits, \d{4}-\d\d-\d\d \d\d:\d\d – Done</title>", text_of(fit(tmp_path)))
+    assert found is not None
+
+
 def test_a_failure_stays_in_the_report_when_it_is_written_again(tmp_path: Path) -> None:
     runner = ended(tmp_path, "failed")
     runner.test([1.0])
@@ -552,7 +557,7 @@ def test_an_older_report_is_replaced_only_by_a_whole_one(
 
 
 def test_impossible_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HookTypeError, match="config=3 is not a mapping"):
+    with pytest.raises(HookTypeError, match="ReportHook: config=3 is not a mapping"):
         ReportHook(config=3)  # type: ignore[arg-type]
     monkeypatch.setattr("aspecthook.training.report._base.find_spec", lambda name: None)
     with pytest.raises(TrainingError, match=r"needs jinja2 and matplotlib; pip install 'aspecthook\[train\]'"):

@@ -9,6 +9,7 @@ import pytest
 from aspecthook import ConfigError, hooks
 from aspecthook.training import HOOKS, Hook, LrUpdaterHook, MomentumUpdaterHook, Runner, TrainingError
 from aspecthook.training.hooks._hook import load_hooks
+from aspecthook.training.keras import LambdaCallback
 from tests.training.loop.test_runner import make
 
 
@@ -74,7 +75,10 @@ def test_a_priority_in_a_config_wins_over_the_table_and_an_argument_over_both() 
         ({"lr_config": {"policy": "stpe", "step": 3}}, "there is no policy 'stpe'.*did you mean 'step'"),
         ({"checkpoint_config": {"intervall": 1}}, "takes no 'intervall'.*did you mean 'interval'"),
         ({"custom_hooks": [{"type": "EMAHok"}]}, "'EMAHok' is not registered.*did you mean 'EMAHook'"),
-        ({"log_config": {"intervall": 3}}, "'intervall' is unknown.*did you mean 'interval'"),
+        (
+            {"log_config": {"intervall": 3}},
+            "'intervall' is unknown; the options are 'hooks', .*did you mean 'interval'",
+        ),
         ({"log_config": {"interval": 3, "hooks": ["TxtLoggerHook"]}}, "did you mean 'TextLoggerHook'"),
     ],
 )
@@ -94,6 +98,18 @@ def test_if_one_cannot_be_registered_none_stays() -> None:
     with pytest.raises(TypeError, match="before_train_iter"):
         runner.register_training_hooks({"policy": "fixed"}, custom_hooks=Misspelt())
     assert (list(runner.hooks), chain(runner, "train_epoch")) == before
+
+
+def test_the_error_of_a_refused_hook_is_not_hidden_by_what_its_neighbours_have_brought_along() -> None:
+    """The lifecycle of the callbacks was to be removed like a hook, which failed with another error."""
+
+    class Misspelt(Hook):
+        def before_tran_iter(self) -> None: ...
+
+    runner = make()
+    with pytest.raises(TypeError, match="before_train_iter"):
+        runner.register_training_hooks(custom_hooks=[LambdaCallback(on_train_begin=lambda logs: None), Misspelt()])
+    assert [type(hook).__name__ for hook in runner.hooks] == ["KerasLifecycle"]
 
 
 def test_each_policy_has_the_names_that_mmcv_gives_its_classes() -> None:

@@ -87,7 +87,7 @@ def test_a_run_with_an_end_of_its_own_ends_there() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"steps": 1, "max_steps": 1}, HookOptionError, "both are given"),
+        ({"steps": 1, "max_steps": 1}, HookOptionError, "give steps or max_steps; both are given"),
         ({"steps": 0}, HookOptionError, "steps=0; give a number from 1 up"),
         ({"max_steps": -1}, HookOptionError, "max_steps=-1"),
         ({"steps": 1.5}, HookTypeError, "not a whole number"),
@@ -156,15 +156,18 @@ def test_checkpoints_are_saved_as_the_config_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "says"),
     [
-        {"save_checkpoints_steps": 1, "save_checkpoints_secs": 1.0},
-        {"save_checkpoints_steps": 0},
-        {"keep_checkpoint_max": 0},
+        (
+            {"save_checkpoints_steps": 1, "save_checkpoints_secs": 1.0},
+            "RunConfig: give save_checkpoints_steps or save_checkpoints_secs; both are given",
+        ),
+        ({"save_checkpoints_steps": 0}, "RunConfig"),
+        ({"keep_checkpoint_max": 0}, "RunConfig"),
     ],
 )
-def test_a_config_that_cannot_be_is_refused(options: Any) -> None:
-    with pytest.raises(ValueError, match="RunConfig"):
+def test_a_config_that_cannot_be_is_refused(options: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
         RunConfig(**options)
 
 
@@ -243,9 +246,11 @@ def test_data_that_say_they_are_at_their_end_end_an_evaluation() -> None:
 
 
 def test_an_evaluation_of_nothing_is_refused() -> None:
-    with pytest.raises(TrainingError, match="no batches"):
+    with pytest.raises(TrainingError, match="the data for val had no batches in epoch 1"):
         quick().evaluate(lambda: iter(()))
-    with pytest.raises(HookTypeError, match="cannot be iterated"):
+    with pytest.raises(
+        HookTypeError, match="input_fn returned an int, which cannot be iterated; return a loader, or a"
+    ):
         quick().evaluate(lambda: 3)
     with pytest.raises(HookOptionError, match="steps=0"):
         quick().evaluate(lambda: DATA, steps=0)
@@ -356,6 +361,17 @@ def test_checkpoints_are_evaluated_but_not_too_often(
         estimator, TrainSpec(lambda: DATA, max_steps=5), EvalSpec(lambda: DATA, steps=2, throttle_secs=throttle)
     )
     assert [row["global_step"] for row in seen] == at and made == seen[-1] == {"loss": 1.5, "global_step": 5}
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_what_is_given_to_train_and_evaluate_in_another_order_is_refused(place: int) -> None:
+    given: list[Any] = [quick(), TrainSpec(lambda: DATA, max_steps=5), EvalSpec(lambda: DATA)]
+    kind = type(given[place]).__name__
+    given[place] = 3
+    with pytest.raises(
+        HookTypeError, match=f"train_and_evaluate was given 3; give {('a', 'an')[kind != 'TrainSpec']} {kind}$"
+    ):
+        train_and_evaluate(*given)
 
 
 def test_without_a_folder_the_end_is_evaluated() -> None:

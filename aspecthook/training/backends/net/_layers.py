@@ -35,8 +35,8 @@ class Linear(Module):
         self, in_features: int, out_features: int, *, bias: bool = True, dtype: DTypeLike = np.float32
     ) -> None:
         bound = 1 / np.sqrt(max(in_features, 1))
-        self.weight = Parameter(_uniform(bound, (out_features, in_features), dtype))
-        self.bias = Parameter(_uniform(bound, (out_features,), dtype)) if bias else None
+        self.weight: Parameter = Parameter(_uniform(bound, (out_features, in_features), dtype))
+        self.bias: Parameter | None = Parameter(_uniform(bound, (out_features,), dtype)) if bias else None
 
     def forward(self, x: Any) -> Any:
         """Return the output of inputs of shape (…, in_features)."""
@@ -155,12 +155,13 @@ class BatchNorm1d(Module):
     def __init__(
         self, num_features: int, *, eps: float = 1e-5, momentum: float = 0.1, dtype: DTypeLike = np.float32
     ) -> None:
-        self.eps, self.momentum = eps, momentum
-        self.weight = Parameter(np.ones(num_features, dtype))
-        self.bias = Parameter(np.zeros(num_features, dtype))
-        self.running_mean = Buffer(np.zeros(num_features, dtype))
-        self.running_var = Buffer(np.ones(num_features, dtype))
-        self.num_batches_tracked = Buffer(np.array(0, np.int64))
+        self.eps: float = eps
+        self.momentum: float = momentum
+        self.weight: Parameter = Parameter(np.ones(num_features, dtype))
+        self.bias: Parameter = Parameter(np.zeros(num_features, dtype))
+        self.running_mean: Buffer = Buffer(np.zeros(num_features, dtype))
+        self.running_var: Buffer = Buffer(np.ones(num_features, dtype))
+        self.num_batches_tracked: Buffer = Buffer(np.array(0, np.int64))
 
     def forward(self, x: Any) -> Any:
         """Return the output of inputs of shape (batch, features) or (batch, features, length)."""

@@ -20,6 +20,13 @@ class Optimizer:
     Attributes:
         param_groups: Dicts with ``params`` and the options of the group, such as ``lr``, which may change at any time.
         state: The state of each parameter, such as its momentum.
+
+    Example:
+        >>> import numpy as np
+        >>> from aspecthook.training.numpy import SGD, Parameter
+        >>> optimizer = SGD([Parameter(np.zeros(3))], lr=0.1)
+        >>> isinstance(optimizer, Optimizer), optimizer.param_groups[0]["lr"]
+        (True, 0.1)
     """
 
     def __init__(self, params: Iterable[Parameter] | Iterable[dict[str, Any]], defaults: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Any, TypeAlias, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,7 @@ class Parameter(_Held):
     def __init__(self, data: Any, *, requires_grad: bool = True) -> None:
         super().__init__(data)
         self.grad: Array | None = None
-        self.requires_grad = requires_grad
+        self.requires_grad: bool = requires_grad
 
     @property
     def value(self) -> Any:
@@ -171,7 +171,10 @@ class Buffer(_Held):
     __slots__ = ()
 
 
-def _operation(operate: Callable[[Any, Any], Any]) -> Callable[[Loss, Any], Loss]:
+Operator: TypeAlias = "Callable[[Loss, Any], Loss]"
+
+
+def _operation(operate: Callable[[Any, Any], Any]) -> Operator:
     """Return a method of `Loss` that computes with its value and a number, a parameter or another loss."""
 
     @np.errstate(**QUIET)
@@ -208,7 +211,7 @@ class Loss:
             raise TrainingError(
                 f"a loss is a single number, but this has the shape {np.shape(detach(value))}; take its mean or its sum"
             )
-        self.value = value
+        self.value: Any = value
 
     @np.errstate(**QUIET)
     def backward(self) -> None:
@@ -232,13 +235,15 @@ class Loss:
         """Return the loss without gradients, to be used as a factor, for example."""
         return Loss(detach(self.value))
 
-    __add__ = __radd__ = _operation(lambda value, other: value + other)
-    __sub__ = _operation(lambda value, other: value - other)
-    __rsub__ = _operation(lambda value, other: other - value)
-    __mul__ = __rmul__ = _operation(lambda value, other: value * other)
-    __truediv__ = _operation(lambda value, other: value / other)
-    __rtruediv__ = _operation(lambda value, other: other / value)
-    __pow__ = _operation(lambda value, other: value**other)
+    __add__: ClassVar[Operator] = _operation(lambda value, other: value + other)
+    __radd__: ClassVar[Operator] = __add__
+    __sub__: ClassVar[Operator] = _operation(lambda value, other: value - other)
+    __rsub__: ClassVar[Operator] = _operation(lambda value, other: other - value)
+    __mul__: ClassVar[Operator] = _operation(lambda value, other: value * other)
+    __rmul__: ClassVar[Operator] = __mul__
+    __truediv__: ClassVar[Operator] = _operation(lambda value, other: value / other)
+    __rtruediv__: ClassVar[Operator] = _operation(lambda value, other: other / value)
+    __pow__: ClassVar[Operator] = _operation(lambda value, other: value**other)
 
     def __neg__(self) -> Loss:
         return Loss(-self.value)

@@ -1,10 +1,10 @@
-"""The idioms of `docs/coming-from.md` are run: theirs by their library, ours by aspecthook, to the same assertions.
+"""The idioms of `docs/migration` are run: theirs by their library, ours by aspecthook, to the same assertions.
 
-The page's convention: a `##` heading names the library, a `###` heading an idiom, which has two code blocks. The info
+The convention of a page: the title names the library, a `##` heading an idiom, which has two code blocks. The info
 string of a block says whose it is (``python wrapt``, ``python aspecthook``), as does the label above it. A block whose
-info string names a file (``python shop.py``, ``python pluggy shop_fees.py``) is that file. All blocks of one side of a
-section are one program, in a process of its own, so that whatever they patch ends with it; where it has test functions,
-pytest runs it.
+info string names a file (``python shop.py``, ``python pluggy shop_fees.py``) is that file; those of the first page are
+there for all. All blocks of one side of a page are one program, in a process of its own, so that whatever they patch
+ends with it; where it has test functions, pytest runs it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from aspecthook import (
 from aspecthook.plugins import Plugins
 from aspecthook.testing import Tape, assert_calls, called
 
-PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
+PAGES = Path(__file__).parents[2] / "docs" / "migration"
 OURS = "aspecthook"
 MODULES = {
     "blinker": "blinker",
@@ -56,6 +56,8 @@ MODULES = {
     "aspectlib": "aspectlib",
 }
 NOT_RUN = {"Spring": "java"}
+# Headings of prose.
+PROSE = ("What differs", "What you no longer need to work around")
 # Its generators are thrown into in a way that Python 3.12 deprecates.
 WARNINGS = {"aspectlib": ["-W", "ignore::DeprecationWarning:aspectlib"]}
 
@@ -87,11 +89,12 @@ class Idiom:
 
 
 def read(page: Path) -> list[Idiom]:
-    """Return what stands under each heading; the top of the page and of each section are idioms without a title."""
-    found = [Idiom("", "")]
+    """Return what is written under each heading of a page; its top is an idiom without a title."""
+    first, *lines = page.read_text(encoding="utf-8").splitlines()
+    found = [Idiom(first.removeprefix("# Coming from "), "")]
     block: Block | None = None
     label = ""
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 2):
         if line.startswith("```"):
             if block is None:
                 language, *words = line[3:].split()
@@ -103,21 +106,21 @@ def read(page: Path) -> list[Idiom]:
         elif block is not None:
             block.lines.append(line)
         elif line.startswith("## "):
-            found.append(Idiom(line[3:], ""))
-        elif line.startswith("### "):
-            found.append(Idiom(found[-1].section, line[4:]))
+            found.append(Idiom(found[-1].section, line[3:]))
         if block is None and line.strip() and not line.startswith("```"):
             label = line
     return found
 
 
-PARTS = read(PAGE)
-IDIOMS = [part for part in PARTS if part.title]
-SECTIONS = list(dict.fromkeys(idiom.section for idiom in IDIOMS))
+SHOP = [block for part in read(PAGES / "index.md") for block in part.blocks if block.file]
+FILES = {page: read(page) for page in sorted(PAGES.glob("*.md")) if page.stem != "index"}
+PARTS = [part for parts in FILES.values() for part in parts]
+IDIOMS = [part for part in PARTS if part.title and part.title not in PROSE]
+SECTIONS = {parts[0].section: page for page, parts in FILES.items()}
 
 
 def program(section: str, side: str) -> str:
-    """Put the blocks of one side together, each on the lines it has in the page, so that tracebacks point there."""
+    """Put the blocks of one side together, each on the lines it has in the page, so that tracebacks show these."""
     lines: list[str] = []
     for part in PARTS:
         for block in part.blocks:
@@ -128,15 +131,15 @@ def program(section: str, side: str) -> str:
 
 
 def write_files(section: str, side: str, folder: Path) -> None:
-    """Write the files that the page shows, and install the project that it shows."""
-    for part in PARTS:
-        for block in part.blocks:
-            if part.section not in ("", section) or block.side not in ("", side) or not block.file:
-                continue
-            if block.file == "pyproject.toml":
-                install(block.text, folder)
-            else:
-                (folder / block.file).write_text(block.text, encoding="utf-8")
+    """Write the files that the pages show, and install the project that one shows."""
+    blocks = [block for part in PARTS if part.section == section for block in part.blocks]
+    for block in (*SHOP, *blocks):
+        if block.side not in ("", side) or not block.file:
+            continue
+        if block.file == "pyproject.toml":
+            install(block.text, folder)
+        else:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
 
 
 def install(text: str, folder: Path) -> None:
@@ -157,7 +160,7 @@ def run(section: str, side: str, folder: Path) -> None:
     """Run one side of a section; what fails is shown with the lines of the page."""
     write_files(section, side, folder)
     text = program(section, side)
-    script = folder / "coming_from.py"
+    script = folder / "migration.py"
     script.write_text(text, encoding="utf-8")
     warnings = ["-W", "error", *WARNINGS.get(side, [])]
     command = [sys.executable, *warnings, str(script)]
@@ -174,11 +177,11 @@ def run(section: str, side: str, folder: Path) -> None:
             script,
         ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}".replace(str(script), str(PAGE))
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}".replace(str(script), str(SECTIONS[section]))
 
 
 @pytest.mark.parametrize("section", [section for section in SECTIONS if section not in NOT_RUN])
-def test_their_side_of_a_section_runs(section: str, tmp_path: Path) -> None:
+def test_their_side_of_a_page_runs(section: str, tmp_path: Path) -> None:
     pytest.importorskip(MODULES[section])
     if section == "wrapt" and not hasattr(importlib.import_module("wrapt"), "unwrap_object"):
         pytest.skip("this wrapt cannot take a wrapper off")
@@ -186,15 +189,21 @@ def test_their_side_of_a_section_runs(section: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_our_side_of_a_section_runs(section: str, tmp_path: Path) -> None:
+def test_our_side_of_a_page_runs(section: str, tmp_path: Path) -> None:
     run(section, OURS, tmp_path)
 
 
 # The convention
 
 
-def test_every_library_has_a_section() -> None:
-    assert [*MODULES, *NOT_RUN] == SECTIONS
+def test_every_library_has_a_page() -> None:
+    assert {*MODULES, *NOT_RUN} == {*SECTIONS}
+    assert all(page.stem == section.lower() for section, page in SECTIONS.items())
+
+
+@pytest.mark.parametrize("page", FILES, ids=lambda page: page.stem)
+def test_a_page_says_what_differs_after_its_idioms(page: Path) -> None:
+    assert tuple(part.title for part in FILES[page])[-2:] == PROSE
 
 
 @pytest.mark.parametrize("idiom", IDIOMS, ids=str)
@@ -232,8 +241,8 @@ def asserted(text: str) -> Iterator[str]:
 
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The page's module `shop`, with its `till`, which has copied `price` from it."""
-    for block in PARTS[0].blocks:
+    """The pages' module `shop`, with its `till`, which has copied `price` from it."""
+    for block in SHOP:
         made = ModuleType(block.file.removesuffix(".py"))
         monkeypatch.setitem(sys.modules, made.__name__, made)
         exec(block.text, vars(made))

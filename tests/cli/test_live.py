@@ -1,0 +1,49 @@
+"""The live tree holds few calls, however many a program makes."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from aspecthook.cli import _live
+from aspecthook.cli._live import LiveTree
+
+HEADER = {"aspecthook": "calls", "version": 1, "process": 7}
+
+
+def write(folder: Path, calls: list[tuple[int, int | None]]) -> None:
+    """Write a recording of calls, each with its number and that of its parent, in the order in which they end."""
+    entries: list[dict[str, object]] = [HEADER, {"function": 0, "name": "shop:price"}]
+    entries += [
+        {"call": number, "parent": parent, "of": 0, "begin": number, "duration": 1, "result": str(number)}
+        for number, parent in calls
+    ]
+    (folder / "calls.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def test_calls_are_below_their_parents_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    write(tmp_path, [(3, 2), (4, 2), (2, 1), (5, 1), (1, None)])
+    lines = [*LiveTree(tmp_path).read(final=True)]
+    assert [(line.depth, line.text.split()[2]) for line in lines] == [(0, "1"), (1, "2"), (2, "3"), (2, "4"), (1, "5")]
+
+
+def test_when_too_many_calls_wait_for_their_parent_they_are_shown_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were all kept in memory until the outermost call had ended, if the program was faster than the reader."""
+    monkeypatch.setattr(_live, "_MOST_HELD", 300)
+    peaks: list[int] = []
+    for many in (2, 8):
+        count = many * 300
+        write(tmp_path, [(number, 1) for number in range(2, count + 2)] + [(1, None)])
+        tracemalloc.start()
+        try:
+            depths = [line.depth for line in LiveTree(tmp_path).read(final=True)]
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        assert len(depths) == count + 1 and depths.count(1) >= count - 300
+    assert peaks[1] < 1.5 * peaks[0]

@@ -1,0 +1,22 @@
+"""Mutants that are equivalent: no call and no look at a mount point shows them, and why."""
+
+from __future__ import annotations
+
+from .sites import Mutant
+
+# By the file and the line before the change, without its indentation: what the change can bring about, and no more.
+EQUIVALENT = {
+    ("aspecthook/_core/law/signature.py", "if len(_known) >= _MOST:"): "a cache is emptied at another size",
+    ("aspecthook/_core/mount/lock.py", "@wraps(function)"): "private functions are described by their wrapper",
+    ("aspecthook/_core/mount/unloading.py", "if older is not mount:"): "mount points are equal to themselves alone",
+    (
+        "aspecthook/weave/_weaving.py",
+        "self._limit = 2 * len(self._pieces) + 16",
+    ): "what is gone is dropped at another size",
+}
+
+
+def reason(mutant: Mutant) -> str | None:
+    """Return why a mutant is equivalent, or None if nobody has shown that it is."""
+    before = [line[2:].strip() for line in mutant.diff.splitlines() if line.startswith("- ")]
+    return next((why for line in before if (why := EQUIVALENT.get((mutant.site.file, line)))), None)

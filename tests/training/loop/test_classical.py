@@ -1,0 +1,256 @@
+"""The methods of mmcv's runner beside its stages, and the questions of mmcv's and mmengine's hooks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aspecthook import HookOptionError, hooks
+from aspecthook.training import Hook, Runner, TrainingError
+from aspecthook.training.hooks import _device
+from aspecthook.training.keras import LambdaCallback
+from aspecthook.training.loop._stages import IN_ORDER
+from tests.training.kit import Optimizer, both, data, run_of, same, state
+from tests.training.loop.test_runner import make
+
+
+class All(Hook):
+    """Notes each stage that it is called at."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+
+def noting(name: str) -> Any:
+    return lambda self: self.log.append(name)
+
+
+for _name in IN_ORDER:
+    setattr(All, _name, noting(_name))
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"lr": 0.1, "momentum": 0.9}, (0.1, 0.9)),
+        ({"lr": 0.2, "betas": (0.8, 0.99)}, (0.2, 0.8)),
+        ({"lr": 0.3}, (0.3, 0)),
+    ],
+)
+def test_the_current_rates_are_those_of_the_groups(config: dict[str, Any], expected: tuple[float, float]) -> None:
+    runner = make()
+    runner.optimizer = Optimizer(config, {"lr": 1.0})
+    assert runner.current_lr() == [expected[0], 1.0]
+    assert runner.current_momentum() == [expected[1], 0]
+
+
+def test_rates_without_an_optimizer_are_an_error() -> None:
+    runner = Runner(object())
+    for method in (runner.current_lr, runner.current_momentum):
+        with pytest.raises(TrainingError, match="no optimizer; give"):
+            method()
+
+
+@pytest.mark.parametrize(
+    ("method", "config", "row"),
+    [
+        ("register_lr_hook", {"policy": "step", "step": 3}, ("LrUpdaterHook", 10)),
+        ("register_momentum_hook", {"policy": "fixed"}, ("MomentumUpdaterHook", 30)),
+        ("register_optimizer_hook", {"grad_clip": None}, ("OptimizerHook", 40)),
+        ("register_checkpoint_hook", {"interval": 1}, ("CheckpointHook", 50)),
+        ("register_timer_hook", {"type": "IterTimerHook"}, ("IterTimerHook", 70)),
+        ("register_profiler_hook", {"start": 5}, ("ProfilerHook", 1)),
+        ("register_logger_hooks", {"interval": 5}, ("TextLoggerHook", 90)),
+        ("register_custom_hooks", [{"type": "EmptyCacheHook"}], ("EmptyCacheHook", 50)),
+    ],
+)
+def test_each_usual_hook_is_registered_alone_with_the_priority_of_mmcv(
+    method: str, config: Any, row: tuple[str, int]
+) -> None:
+    runner = make()
+    getattr(runner, method)(config)
+    assert [type(hook).__name__ for hook in runner.hooks] == [row[0]]
+    found = {(hook.name, hook.priority) for name in IN_ORDER for hook in runner._hooks_of(name)}
+    assert found <= {row}
+    getattr(runner, method)(None)
+    assert len(runner.hooks) == 1
+
+
+def test_the_order_of_triggered_stages_is_that_of_a_run() -> None:
+    runner = run_of("numpy", max_epochs=1, workflow=[("train", 1), ("val", 1)])
+    seen = runner.register_hook(All())
+    assert seen.get_triggered_stages() == list(IN_ORDER)
+    runner.fit(data(1), data(1))
+    assert seen.log == [
+        name
+        for name in IN_ORDER
+        if not name.endswith(("checkpoint", "test", "predict")) and "_test_" not in name and "_predict_" not in name
+    ]
+
+
+def test_a_general_method_triggers_the_stage_of_each_mode_and_a_plain_hook_none() -> None:
+    class Own(Hook):
+        def after_iter(self) -> None: ...
+
+        def before_train_iter(self) -> None: ...
+
+    assert Own().get_triggered_stages() == [
+        "before_train_iter",
+        "after_train_iter",
+        "after_val_iter",
+        "after_test_iter",
+        "after_predict_iter",
+    ]
+    assert Hook().get_triggered_stages() == []
+
+
+def test_the_information_on_hooks_lists_those_of_all_systems_in_the_order_of_their_calls() -> None:
+    runner = make()
+    assert runner.get_hook_info() == ""
+    runner.register_custom_hooks([{"type": "EmptyCacheHook", "priority": 42}])
+    runner.register_lr_hook({"policy": "fixed"})
+    runner.register_hook(LambdaCallback(on_train_begin=lambda logs: None), priority="LOW")
+    text = runner.get_hook_info()
+    assert text.startswith("before_run:\n(HIGHEST     ) KerasLifecycle ")
+    assert "\n(VERY_HIGH   ) LrUpdaterHook                      \n" in text
+    epoch = text.partition("before_train_epoch:\n")[2].partition("\n ---")[0].splitlines()
+    assert [row.split() for row in epoch if "Keras" not in row][:2] == [
+        ["(VERY_HIGH", ")", "LrUpdaterHook"],
+        ["(42", ")", "EmptyCacheHook"],
+    ]
+    assert "(LOW         ) LambdaCallback" in text
+
+
+def test_hooks_are_called_without_their_stage_in_its_order_and_under_its_conditions() -> None:
+    runner = make()
+    log: list[Any] = []
+    hooks(runner.train_iter).pre(lambda batch: log.append(("every", batch)), every=2)
+    hooks(runner.train_iter).pre(lambda batch, inner_iter: log.append((batch, inner_iter)), priority=3)
+    hooks(runner.train_iter).post(lambda result: log.append(result))
+    hooks(runner.train_iter).always(lambda: log.append("always"))
+    runner.outputs = "made"
+    runner.call_hook("before_train_iter", batch=1.0)
+    runner.batch = 2.0
+    runner.call_hook("before_train_iter")
+    runner.call_hook("after_train_iter")
+    assert log == [(1.0, 0), (2.0, 0), ("every", 2.0), "made"]
+    assert runner.iter == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("before_tran_iter", {}, "did you mean 'before_train_iter'"),
+        ("around_run", {}, "give one of before_run"),
+        ("after_backward", {}, "missing a required argument: 'loss'; the stage takes loss"),
+        ("before_run", {"batch": 1}, "unexpected keyword argument 'batch'; the stage takes no arguments"),
+    ],
+)
+def test_a_call_of_hooks_that_cannot_be_made_is_refused(name: str, arguments: Any, message: str) -> None:
+    with pytest.raises(HookOptionError, match=message):
+        make().call_hook(name, **arguments)
+
+
+@both
+def test_passes_over_the_data_by_a_loop_of_ones_own_are_those_of_a_run(library: str) -> None:
+    train, held_out = data(3), data(2, seed=2)
+    whole = run_of(library, max_epochs=2)
+    whole.fit(train, held_out)
+    own = run_of(library, max_epochs=2)
+    log = own.register_hook(All()).log
+    for _ in range(2):
+        own.train(train)
+        assert "val_loss" in own.val(held_out)
+    assert same(state(own), state(whole)) and own.logs == whole.logs
+    assert (own.epoch, own.iter, own.step) == (2, 6, 6) == (whole.epoch, whole.iter, whole.step)
+    assert log.count("before_train_epoch") == 2 and "before_run" not in log
+    assert not own.busy and not own.running
+
+
+def test_a_pass_ends_with_the_iterations_of_the_run_and_is_refused_inside_one() -> None:
+    runner = run_of("numpy", max_epochs=None, max_iters=5)
+    runner.train(data(3))
+    assert runner.iter == 3
+    runner.train(data(3))
+    assert runner.iter == 5
+    inside = run_of("numpy")
+    hooks(inside.train_iter).pre(lambda runner: runner.train(data(1)))
+    with pytest.raises(TrainingError, match="train was called while this runner is fitting"):
+        inside.fit(data(2))
+
+
+def test_the_questions_of_mmengines_hooks_are_those_of_mmcvs() -> None:
+    seen: list[Any] = []
+
+    class Ask(Hook):
+        def after_train_iter(self, runner: Any) -> None:
+            seen.append(
+                (
+                    self.every_n_train_iters(runner, 2),
+                    self.every_n_train_iters(runner, 2, start=1),
+                    self.is_last_train_epoch(runner),
+                    self.is_last_train_iter(runner),
+                )
+            )
+
+    run_of("numpy", hooks=[Ask()], max_epochs=2).fit(data(2))
+    assert seen == [
+        (False, True, False, False),
+        (True, False, False, False),
+        (False, True, True, False),
+        (True, False, True, True),
+    ]
+
+
+def test_cosine_restart_is_built_by_the_name_of_mmcv_and_sets_the_rates() -> None:
+    rates: list[float] = []
+    runner = run_of("numpy", max_epochs=4)
+    config = {"type": "CosineRestartLrUpdaterHook", "periods": [2, 2], "restart_weights": [1, 0.5], "min_lr": 0.0}
+    runner.register_hook(config)
+    hooks(runner.train_epoch).post(lambda runner: rates.extend(runner.current_lr()))
+    runner.fit(data(1))
+    assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
+    lr_config = {key: value for key, value in config.items() if key != "type"}
+    other = run_of("numpy", max_epochs=4)
+    other.register_lr_hook({"policy": "CosineRestart", **lr_config})
+    assert other.hooks[0].policy == runner.hooks[0].policy
+
+
+def test_the_cache_is_emptied_when_it_was_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    cuda = SimpleNamespace(empty_cache=lambda: calls.append("emptied"))
+    for options, count in (({}, 1), ({"before_epoch": True, "after_epoch": False}, 1), ({"after_iter": True}, 3)):
+        calls.clear()
+        runner = run_of("numpy", max_epochs=1)
+        runner.register_hook({"type": "EmptyCacheHook", **options})
+        with monkeypatch.context() as patch:
+            patch.setattr(_device, "sys", SimpleNamespace(modules={"torch": SimpleNamespace(cuda=cuda)}))
+            runner.fit(data(2))
+        assert len(calls) == count, options
+
+
+@both
+def test_buffers_become_the_means_of_all_ranks_after_an_epoch(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gather(own: dict[str, Any]) -> list[dict[str, Any]]:
+        return [own, {name: array + 1 for name, array in own.items()}]
+
+    monkeypatch.setattr(_device, "all_gather", gather)
+    alone = run_of(library, max_epochs=1)
+    alone.fit(data(2))
+    runner = run_of(library, max_epochs=1)
+    runner.world_size = 2
+    runner.register_hook({"type": "SyncBuffersHook"})
+    runner.fit(data(2))
+    before, after = state(alone), state(runner)
+    moved = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert moved == {"1.running_mean", "1.running_var"}
+    for name in moved:
+        np.testing.assert_allclose(after[name], before[name] + 0.5, rtol=1e-6)
+    off = run_of(library, max_epochs=1)
+    off.world_size = 2
+    off.register_hook({"type": "SyncBuffersHook", "distributed": False})
+    off.fit(data(2))
+    assert same(state(off), before)
