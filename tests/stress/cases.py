@@ -11,7 +11,7 @@ from aspecthook import hookable
 
 THREADS = 8
 # A case that hangs shows where, and fails. Far more than any case needs.
-PATIENCE = 100
+PATIENCE = 240
 
 
 def functions() -> Iterable[Any]:

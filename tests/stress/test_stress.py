@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .cases import PATIENCE
+
 MODULES = ["threads", "forks", "interrupts", "finalizers"]
 if all(map(find_spec, ("numpy", "autograd", "safetensors"))):  # the extra `train`
     MODULES.append("kills")
@@ -37,7 +39,7 @@ def test_the_laws_hold_under_load(module: str, case: str) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE + 30,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
