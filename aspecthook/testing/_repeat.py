@@ -40,7 +40,7 @@ class NotRepeatableError(AspecthookError, RuntimeError):
         ...     assert_order_free(take)
         ... except NotRepeatableError as error:
         ...     print(str(error).partition("; ")[0])
-        aspecthook.testing._repeat:take is not repeatable: the same call gives 1, and then gives 2
+        aspecthook.testing:take is not repeatable: the same call gives 1, and then gives 2
     """
 
 
