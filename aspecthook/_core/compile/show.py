@@ -81,11 +81,12 @@ def file_name(label: str) -> str:
     line that called the mount point, as they do without hooks.
     """
     start = f"<aspecthook {printable(label)}"
-    unused = _unused.get(start) if _unused is not None else None
-    try:
-        return unused.pop() if unused else f"{start}#{next(_numbers)} importlib._bootstrap>"
-    except IndexError:  # another thread has taken the last one
-        return file_name(label)
+    if _unused is not None:
+        try:
+            return _unused[start].pop()
+        except LookupError:
+            pass  # there is none, or another thread has taken the last one
+    return f"{start}#{next(_numbers)} importlib._bootstrap>"
 
 
 def origins_of(chain: Chain) -> tuple[Origin, ...]:
