@@ -42,15 +42,7 @@ class Function:
         """Return arguments by name, from those that the function was called with."""
         if self.site is None:
             return {}
-        signature = self.site.signature
-        keywords = dict(kwargs or {})
-        values: list[Any] = list(args[: signature.positional])
-        values += [keywords.pop(name) for name in signature.names[signature.positional : signature.regular]]
-        if signature.varargs is not None:
-            values.append(args[signature.positional :])
-        if signature.varkw is not None:
-            values.append(keywords)
-        return self.site.arguments(tuple(values))
+        return self.site.arguments(self.site.signature.join(args, kwargs or {}))
 
 
 @final

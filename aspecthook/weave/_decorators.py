@@ -18,7 +18,6 @@ from aspecthook._core.law import law, law_sync
 from aspecthook._core.law.call import Call
 from aspecthook._core.law.callables import Flavour, a_function, flavour_of
 from aspecthook._core.law.hook import Maker, Owner
-from aspecthook._core.law.signature import Signature
 from aspecthook._core.law.streams import streamed
 from aspecthook._core.mount.place import copy_of
 from aspecthook._core.mount.point import MountPoint
@@ -149,14 +148,14 @@ class _Inside:
     ) -> dict[str, Any]:
         """Return the arguments that a decorator has replaced, by name."""
         signature = self._found().site().signature
-        changes = zip(signature.names, _joined(signature, args, kwargs), _joined(signature, given, named), strict=True)
+        changes = zip(signature.names, signature.join(args, kwargs), signature.join(given, named), strict=True)
         return {name: value for name, value, was in changes if value is not was}
 
     def _run_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what is inside as a call of its own: the decorator calls in a thread of its own, or later."""
         mount = self._found()
         chain, site = mount.chain(), mount.site()
-        values = _joined(site.signature, args, kwargs)
+        values = site.signature.join(args, kwargs)
         call, own = Call(site, values), self.hook()
         places = [place for place, hook in enumerate(chain.around, 1) if hook.function is own]
         inner = chain.around[places[0] :] if places else ()  # a hook that was removed meanwhile has nothing inside
@@ -176,17 +175,6 @@ class _Inside:
 def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two dicts have the very same values."""
     return len(one) == len(other) and all(name in other and other[name] is value for name, value in one.items())
-
-
-def _joined(signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the values of all parameters: the reverse of `Signature.split`."""
-    rest = kwargs.copy()
-    values = [*args[: signature.positional], *map(rest.pop, signature.names[signature.positional : signature.regular])]
-    if signature.varargs is not None:
-        values.append(args[signature.positional :])
-    if signature.varkw is not None:
-        values.append(rest)
-    return tuple(values)
 
 
 def _check_decorated(decorated: Any, style: str, who: object) -> None:

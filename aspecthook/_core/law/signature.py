@@ -143,6 +143,16 @@ class Signature:
             kwargs.update(cast("dict[str, object]", values[self.varkw]))  # the target's own **kwargs
         return args, kwargs
 
+    def join(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:
+        """Return the values of all parameters, of which `split` has made these."""
+        rest = dict(kwargs)
+        values = [*args[: self.positional], *map(rest.pop, self.names[self.positional : self.regular])]
+        if self.varargs is not None:
+            values.append(args[self.positional :])
+        if self.varkw is not None:
+            values.append(rest)
+        return tuple(values)
+
 
 _MOST = 1024
 _known: dict[object, Signature] = {}
