@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast, final
 
 from aspecthook._core.law import law, law_sync
 from aspecthook._core.law.call import Call
-from aspecthook._core.law.callables import Flavour, a_function, flavour_of
+from aspecthook._core.law.callables import a_function, style_of
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.streams import streamed
 from aspecthook._core.mount.place import copy_of
@@ -188,29 +188,21 @@ def _check_decorated(decorated: Any, style: str, who: object) -> None:
             f"{who} would keep the {style} object itself, which can run only once; give a cache that is made for "
             f"{'coroutines, such as async_lru.alru_cache' if style == 'coroutine' else 'what it yields'}"
         )
-    flavour = flavour_of(decorated)
-    if flavour not in (_FLAVOURS[style], "plain"):
+    made = style_of(decorated)
+    if made not in (style, "function"):
         raise HookTypeError(
-            f"{who}: the decorator makes {a_function(flavour)} of a {style}, and its callers expect what a {style} "
+            f"{who}: the decorator makes {a_function(made)} of a {style}, and its callers expect what a {style} "
             f"returns; give a decorator that keeps its sort"
         )
-    if style == "coroutine" and flavour == "plain":
+    if style == "coroutine" and made == "function":
         inner = decorated
-        while flavour_of(inner) == "plain":
+        while style_of(inner) == "function":
             inner = getattr(inner, "__wrapped__", None)
             if not callable(inner):
                 raise HookTypeError(
                     f"{who}: the decorator makes a sync function of a coroutine function. Nothing has run yet when "
                     f"that returns; give a decorator for coroutine functions"
                 )
-
-
-_FLAVOURS: dict[str, Flavour] = {
-    "function": "plain",
-    "coroutine": "async",
-    "generator": "generator",
-    "async generator": "async generator",
-}
 
 
 def _enter(inside: _Inside, args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Token[Any]:

@@ -51,7 +51,7 @@ class Emission(NamedTuple):
     word: str = "on"
 
 
-def style_of(code: CodeType) -> Style:
+def style_of_code(code: CodeType) -> Style:
     """Return what kind of function the code belongs to."""
     flags = code.co_flags
     if flags & COROUTINE:
@@ -100,7 +100,7 @@ class Signature:
             raise MountError(
                 f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
             )
-        self.style = style_of(code)
+        self.style = style_of_code(code)
         self.shape: tuple[object, ...] = (
             self.positional_only,
             self.positional,
