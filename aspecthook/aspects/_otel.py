@@ -12,7 +12,7 @@ from aspecthook._values import Redact, Redaction, Shortener
 
 from ._aspect import AnyHook, Aspect, needed
 from ._logging import traceback_of
-from ._turns import observed
+from ._turns import Stopwatch, observed
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -152,28 +152,16 @@ def metrics(
     def make(site: Site) -> AnyHook:
         common = {"code.function.name": _location(site)["code.function.name"], **(attributes or {})}
 
-        @final
-        class Run:
-            """The measurements of one call."""
+        def begin(_: Call) -> Stopwatch:
+            active.add(1, common)
+            return Stopwatch(clock, end)
 
-            __slots__ = ("spent", "start")
+        def end(seconds: float, exc: BaseException | None) -> None:
+            active.add(-1, common)
+            error = {} if exc is None else {"error.type": type(exc).__qualname__}
+            duration.record(seconds, common | error)
 
-            def __init__(self, _: Call) -> None:
-                self.spent = 0.0
-                active.add(1, common)
-
-            def __enter__(self) -> None:
-                self.start = clock()
-
-            def __exit__(self, *_: object) -> None:
-                self.spent += clock() - self.start
-
-            def end(self, _: Any, exc: BaseException | None) -> None:
-                active.add(-1, common)
-                error = {} if exc is None else {"error.type": type(exc).__qualname__}
-                duration.record(self.spent, common | error)
-
-        return observed(site, Run)
+        return observed(site, begin)
 
     return Aspect("metrics", make, name=name)
 

@@ -58,6 +58,28 @@ def observed(site: Site, begin: Callable[[Call], Run]) -> AnyHook:
     return {"generator": stream, "async generator": astream}.get(site.signature.style, whole)
 
 
+@final
+class Stopwatch:
+    """A run that measures its turns, and passes on how many seconds they took, and the exception, at the end."""
+
+    __slots__ = ("_clock", "_ended", "_spent", "_start")
+
+    def __init__(self, clock: Callable[[], float], ended: Callable[[float, BaseException | None], None]) -> None:
+        self._clock = clock
+        self._ended = ended
+        self._spent = 0.0
+
+    def __enter__(self) -> None:
+        self._start = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._spent += self._clock() - self._start
+
+    def end(self, _: Any, exc: BaseException | None, /) -> None:
+        """Pass the sum on."""
+        self._ended(self._spent, exc)
+
+
 def _turn(run: Run, step: Callable[[], Any]) -> Any:
     with run:
         return step()
