@@ -17,7 +17,7 @@ from aspecthook._core.law.call import Site
 from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.invoke import awaitable
 from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
-from aspecthook._errors import HookOptionError, HookTypeError, brief, is_ours
+from aspecthook._errors import HookOptionError, HookTypeError, brief, is_our_frame
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -183,4 +183,4 @@ def _is_between(frame: FrameType) -> bool:
 
 def is_inner(frame: FrameType) -> bool:
     """Whether a frame runs this package, or code that was compiled for a mount point."""
-    return is_ours(frame) or frame.f_code.co_filename.startswith("<aspecthook ")
+    return is_our_frame(frame) or frame.f_code.co_filename.startswith("<aspecthook ")

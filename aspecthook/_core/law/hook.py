@@ -22,6 +22,7 @@ from .callables import CODE, code_of, identity, name_of, style_of, unwrap, who_i
 from .guard import Entry, Guard
 from .kinds import Kind
 from .options import Conditions, Handle, Options, key_of, read, read_name, several
+from .signature import Style
 from .weak import Mention, is_ending, together, weak_predicate, weakly
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -293,7 +294,7 @@ class Hook(Handle):
 
     def _resolve(self, site: Site, who: Who, *, of_instance: bool) -> None:
         """Find out what the hook asks for, and refuse one that could never work here."""
-        self.style = style_of(self.function)
+        self.style: Style = style_of(self.function)
         # Warnings for where somebody adds this hook to this function, and not to many by a pattern.
         self.doubts: tuple[str, ...] = ()
         asks = None if of_instance else plain_asks(self.function, self.kind, site)

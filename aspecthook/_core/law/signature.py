@@ -100,7 +100,7 @@ class Signature:
             raise MountError(
                 f"{code.co_qualname} cannot be mounted: two of its parameters have the same name: {self.names}"
             )
-        self.style = style_of_code(code)
+        self.style: Style = style_of_code(code)
         self.shape: tuple[object, ...] = (
             self.positional_only,
             self.positional,
