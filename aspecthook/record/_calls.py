@@ -28,10 +28,7 @@ class Function:
         self.left_out: RecordedCall = RecordedCall(self, 0.0)
         self.left_out.kept = False
         # The name of its ``**kwargs``.
-        signature = None if site is None else site.signature
-        self.extra: str | None = (
-            None if signature is None or signature.varkw is None else signature.names[signature.varkw]
-        )
+        self.extra: str | None = None if site is None else site.signature.extra
 
     @property
     def module(self) -> str:

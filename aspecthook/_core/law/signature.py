@@ -128,6 +128,11 @@ class Signature:
             found = _known[key] = cls(code, emission)
         return found
 
+    @property
+    def extra(self) -> str | None:
+        """The name of the ``**kwargs``, if there is one."""
+        return None if self.varkw is None else self.names[self.varkw]
+
     def arguments(self, values: tuple[object, ...]) -> dict[str, object]:
         """Return the values of all parameters by their names."""
         return dict(zip(self.names, values, strict=True))
