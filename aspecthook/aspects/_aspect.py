@@ -154,8 +154,8 @@ async def wait_by(sleep: Callable[[float], Any], seconds: float) -> None:
 # The caller.
 
 
-class Place(NamedTuple):
-    """A line of a program."""
+class Caller(NamedTuple):
+    """The line of a program that calls a woven function."""
 
     file: str
     line: int
@@ -164,15 +164,15 @@ class Place(NamedTuple):
     space: dict[str, Any]
 
 
-def caller(site: Site) -> Place:
+def caller(site: Site) -> Caller:
     """Return the line that called the woven function; if only a thread or an event loop did, where the function is."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (is_inner(frame) or _is_between(frame)):
         frame = frame.f_back
     if frame is None or (is_async(site) and not frame.f_code.co_flags & _AWAITING):
         space = getattr(site.function(), "__globals__", {})
-        return Place(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
+        return Caller(site.model.co_filename, site.model.co_firstlineno, site.model.co_name, space)
+    return Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
 
 
 def _is_between(frame: FrameType) -> bool:

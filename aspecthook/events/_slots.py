@@ -162,7 +162,7 @@ class Slot(Occupancy, Plug):
 
 
 @final
-class Attribute(Slot):
+class AttributeSlot(Slot):
     """An attribute of a module, such as `sys.excepthook`."""
 
     # These report exceptions. A subscriber that raises SystemExit must not hide one.
