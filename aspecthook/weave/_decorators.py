@@ -8,9 +8,9 @@ belongs to one mount point, and goes with the hook.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar, Token
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from types import FunctionType
 from typing import Any, TypeAlias, cast, final
 
@@ -22,6 +22,8 @@ from aspecthook._core.law.streams import streamed
 from aspecthook._core.mount.place import copy_of
 from aspecthook._core.mount.point import MountPoint
 from aspecthook._errors import HookLookupError, HookTypeError, brief, described
+
+from ._steps import AsyncSteps, Steps
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -240,20 +242,39 @@ def _around_coroutine(decorated: Callable[..., Any], inside: _Inside) -> Any:
     return hook
 
 
+# A decorated generator may call the target in any of its steps: so each step is made in its call.
+
+
 def _around_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        steps = _Steps((inside, args, kwargs, proceed))
-        steps.source = steps.step(decorated, *args, **kwargs)
-        return steps if hasattr(steps.source, "__next__") else steps.source
+        def turn(step: Callable[[], Any]) -> Any:
+            token = _enter(inside, args, kwargs, proceed)
+            try:
+                return step()
+            finally:
+                _leave(token)
+
+        source = turn(partial(decorated, *args, **kwargs))
+        return Steps(source, turn) if hasattr(source, "__next__") else source
 
     return hook
 
 
 def _around_async_generator(decorated: Callable[..., Any], inside: _Inside) -> Any:
     def hook(args: tuple[Any, ...], kwargs: dict[str, Any], proceed: Callable[..., Any]) -> Any:
-        steps = _AsyncSteps((inside, args, kwargs, proceed))
-        steps.source = steps.step(decorated, *args, **kwargs)
-        return steps if hasattr(steps.source, "asend") else steps.source
+        async def turn(step: Callable[[], Any]) -> Any:
+            token = _enter(inside, args, kwargs, proceed)
+            try:
+                return await step()
+            finally:
+                _leave(token)
+
+        token = _enter(inside, args, kwargs, proceed)
+        try:
+            source = decorated(*args, **kwargs)
+        finally:
+            _leave(token)
+        return AsyncSteps(source, turn) if hasattr(source, "asend") else source
 
     return hook
 
@@ -264,73 +285,3 @@ _AROUND: dict[str, Callable[[Callable[..., Any], _Inside], Any]] = {
     "generator": _around_generator,
     "async generator": _around_async_generator,
 }
-
-
-class _Steps:
-    """A stream that runs each of its steps in its call: a decorated generator may call the target in any of them."""
-
-    __slots__ = ("_call", "source")
-
-    source: Any
-
-    def __init__(self, call: tuple[_Inside, tuple[Any, ...], dict[str, Any], Callable[..., Any]]) -> None:
-        self._call = call
-
-    def step(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run something in the call."""
-        token = _enter(*self._call)
-        try:
-            return run(*args, **kwargs)
-        finally:
-            _leave(token)
-
-    def __iter__(self) -> _Steps:
-        return self
-
-    def __next__(self) -> Any:
-        return self.step(next, self.source)
-
-    def send(self, value: object) -> Any:
-        """Resume the stream; an iterator that is no generator can only go on."""
-        send = getattr(self.source, "send", None)
-        return self.step(next, self.source) if send is None else self.step(send, value)
-
-    def throw(self, error: BaseException) -> Any:
-        """Raise an exception where the stream is suspended."""
-        throw = getattr(self.source, "throw", None)
-        if throw is None:
-            raise error
-        return self.step(throw, error)
-
-    def close(self) -> None:
-        """Close the stream."""
-        close = getattr(self.source, "close", None)
-        if close is not None:
-            self.step(close)
-
-
-@final
-class _AsyncSteps(_Steps):
-    """The same for an async stream."""
-
-    __slots__ = ()
-
-    async def astep(self, step: Awaitable[Any]) -> Any:
-        """Wait for something in the call."""
-        token = _enter(*self._call)
-        try:
-            return await step
-        finally:
-            _leave(token)
-
-    def asend(self, value: object) -> Awaitable[Any]:
-        """Resume the stream. The step is made here, and not when it is awaited: see `streams.start`."""
-        return self.astep(self.source.asend(value))
-
-    def athrow(self, error: BaseException) -> Awaitable[Any]:
-        """Raise an exception where the stream is suspended."""
-        return self.astep(self.source.athrow(error))
-
-    def aclose(self) -> Awaitable[Any]:
-        """Close the stream."""
-        return self.astep(self.source.aclose())
