@@ -33,7 +33,7 @@ from aspecthook._core.mount.instance import for_instance
 from aspecthook._core.mount.point import MountPoint, mount_of
 from aspecthook._errors import MountError, WeaveError, brief, qualified
 from aspecthook._foreign.binding import Binding, bind
-from aspecthook._foreign.carrier import style_of
+from aspecthook._foreign.carrier import inspected_style
 from aspecthook._foreign.places import is_ours, places, space_of
 from aspecthook._foreign.point import ProxyMountPoint, mount_in_class, mount_in_module, proxied
 from aspecthook._foreign.proxies import load_proxies
@@ -167,7 +167,7 @@ def _in_module(member: Member) -> Spot:
 
 def _refuse_streams(value: Any, member: Member) -> None:
     try:
-        style = style_of(value)
+        style = inspected_style(value)
     except Exception as error:  # a proxy without a target, such as `flask.request` outside of a request
         why = f"refers to something that is not available now ({error!r:.60})"
         raise _refusal(member.label, why, "weave what it refers to, or the functions that call it") from None
