@@ -138,4 +138,5 @@ class EarlyStoppingHook(Hook):
         return {"best_score": self.best_score, "wait_count": self.wait_count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the best score, and how long there was no better one."""
         self.watched.best, self.wait_count = float(state["best_score"]), int(state["wait_count"])
