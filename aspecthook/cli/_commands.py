@@ -56,6 +56,8 @@ class _OfProgram(click.Command):
         if "--" in args:
             place = args.index("--")
             own, program = args[:place], args[place + 1 :]
+        elif name := next((word for word in args if word.endswith(".py")), ""):
+            raise click.UsageError(f"{name!r} is not behind '--'; write: {ctx.command_path} ... -- {name}", ctx)
         ctx.meta[_PROGRAM] = program
         return super().parse_args(ctx, own)
 
@@ -329,7 +331,10 @@ def _match(pointcut: str, *, everything: bool) -> int:
     left = [one for one in found if one.why is not None]
     for one in taken:
         click.echo(f"{one.label}  {one.place}".rstrip())
-    click.echo(f"{len(taken)} taken, {len(left)} left" + ("; --all shows why" if left and not everything else ""))
+    hint = "; --all shows why" if left and not everything else ""
+    if not found:
+        hint = "; only a package whose name is spelt out is imported, as in 'shop:*, shop.*:*'"
+    click.echo(f"{len(taken)} taken, {len(left)} left{hint}")
     for one in left if everything else ():
         click.echo(f"{one.label}: {one.why}")
     return 0 if taken else 1
