@@ -80,9 +80,9 @@ def _aspecthook() -> None:
     """Hooks before, after and around any Python function.
 
     \b
-    aspecthook trace 'shop.*:*' -- app.py           what a program calls, as a tree and as a table
-    aspecthook run --config aspects.toml -- app.py  a program with retries, timeouts, spans that it knows nothing of
-    aspecthook match 'shop.*:*'                     what a pointcut takes
+    aspecthook trace 'shop.*:*' -- app.py           show what a program calls
+    aspecthook run --config aspects.toml -- app.py  weave retries into a program
+    aspecthook match 'shop.*:*'                     show what a pointcut takes
     """
 
 
