@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Registered = TypeVar("Registered", bound=Factory)
 
 _ABSENT: Any = object()
+_MANY = 20
 
 
 @final
@@ -243,7 +244,9 @@ class Registry:
         is_path = dot and attribute and self.imports is not False
         path = f"; an import path is written {brief(f'{module}:{attribute}')}" if is_path else ""
         near = nearest(str(name), list(self))
-        return f"{who}: {brief(name)} is not registered; registered are: {listed(self)}{path}{near}"
+        # Where there are many names and one is meant, a list would only hide it.
+        known = "" if near and len(list(self)) > _MANY else f"; registered are: {listed(self)}"
+        return f"{who}: {brief(name)} is not registered{known}{path}{near}"
 
     def __getitem__(self, name: str) -> Factory:
         found = self._find(name, self._who)

@@ -403,13 +403,33 @@ def test_unknown_name_is_refused_with_the_nearest_name(shop: Shop, hook: Any, as
     line = hook.__code__.co_firstlineno
     assert str(caught.value) == (
         f"shop:price: pre hook 'clamp' ({__file__}:{line}) asks for {asked!r}, but shop:price offers item, qty, rate, "
-        f"rest, extra (and every pre hook call, args, kwargs); did you mean {near!r}?"
+        f"rest, extra; a pre hook may also ask for call, args, kwargs; did you mean {near!r}?"
     )
     assert len(hooks(shop.price)) == 0
 
 
+def test_a_method_of_a_class_in_place_of_one_of_an_object_is_refused_with_advice(shop: Shop) -> None:
+    class Audit:
+        def note(self, qty: int) -> None: ...
+
+    with pytest.raises(HookSignatureError, match="asks for 'self', .* kwargs; add the method of an object, such as"):
+        shop.price.pre(Audit.note)
+
+
+@pytest.mark.parametrize(
+    ("hook", "advice"),
+    [
+        (lambda result: result, r"; write result = proceed\(\) or, in a generator, result = yield$"),
+        (lambda exc: exc, r"; write try and except around proceed\(\) or, in a generator, around the yield$"),
+    ],
+)
+def test_an_around_hook_that_asks_for_the_outcome_is_told_where_it_has_it(shop: Shop, hook: Any, advice: str) -> None:
+    with pytest.raises(HookSignatureError, match=f"and this is an around hook{advice}"):
+        shop.price.around(hook)
+
+
 def test_unknown_name_without_a_near_one_is_refused_without_a_guess(shop: Shop) -> None:
-    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs\)$"):
+    with pytest.raises(HookSignatureError, match=r"asks for 'zzzzzz', .* kwargs$"):
         shop.price.pre(lambda zzzzzz: None)
 
 
@@ -497,7 +517,7 @@ def test_parameter_outranks_provided_attribute_and_default_does_not() -> None:
 
 
 def test_name_that_is_not_provided_is_refused_with_all_that_is_offered() -> None:
-    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name .* did you mean 'epoch'"):
+    with pytest.raises(HookSignatureError, match="offers self, batch, trainer, epoch, name; .* did you mean 'epoch'"):
         hooks(Trainer.step).add("pre", lambda epcoh: None)
 
 
@@ -702,9 +722,7 @@ def test_a_hook_that_must_have_what_a_call_of_a_wrapper_does_not_have_fails_with
 
 def test_name_that_a_wrapper_does_not_show_is_refused_with_those_it_shows() -> None:
     target = hookable(plainly(sold), name="shop:sold")
-    with pytest.raises(
-        HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift \(.*mean 'qty'"
-    ):
+    with pytest.raises(HookSignatureError, match=r"asks for 'qyt', but shop:sold offers item, qty, gift; .*mean 'qty'"):
         target.pre(lambda qyt: None)
 
 

@@ -197,7 +197,8 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "an unknown parameter": (
         lambda price: price.pre(lambda qyt: None),
-        "asks for 'qyt', but shop:price offers item, qty (and every pre hook call, args, kwargs); did you mean 'qty'?",
+        "asks for 'qyt', but shop:price offers item, qty; a pre hook may also ask for call, args, kwargs; "
+        "did you mean 'qty'?",
     ),
     "an unknown parameter of a predicate": (
         lambda price: price.pre(clamp, when=lambda qyt: None),

@@ -282,6 +282,7 @@ class EMAHook(Hook):
         return {"steps": self.steps, "average": _frozen(self._average), "aside": _frozen(self._aside)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the average, the parameters beside it, and the number of steps."""
         self.steps = int(state["steps"])
         self._average, self._aside = _thawed(state["average"]), _thawed(state["aside"])
         self._placed = self._average is None

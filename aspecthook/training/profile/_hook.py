@@ -148,6 +148,7 @@ class ProfilerHook(Hook):
         return {"profile": self.profile.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the times measured so far."""
         self.profile.load_state_dict(state["profile"])
 
 
