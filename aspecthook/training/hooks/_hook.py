@@ -77,15 +77,15 @@ class Hook:
 
     def every_n_epochs(self, runner: Run, n: int, start: int | None = None) -> bool:
         """Whether this epoch is an n-th one, counted from 1 or from `start`; never with n <= 0."""
-        return _every(runner.epoch, n, start)
+        return n > 0 and (past := runner.epoch + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_iters(self, runner: Run, n: int, start: int | None = None) -> bool:
         """Whether this iteration is an n-th one of the run."""
-        return _every(runner.iter, n, start)
+        return n > 0 and (past := runner.iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     def every_n_inner_iters(self, runner: Run, n: int, start: int | None = None) -> bool:
         """Whether this iteration is an n-th one of its epoch."""
-        return _every(runner.inner_iter, n, start)
+        return n > 0 and (past := runner.inner_iter + 1 - (start or 0)) % n == 0 and past >= 0
 
     every_n_train_iters = every_n_iters
 
@@ -166,15 +166,6 @@ def bindings(hook: object, _: Run) -> list[Binding]:
             "such as before_train_iter, or add a function to a stage: hooks(runner.train_iter).pre(function)"
         )
     return found
-
-
-def _every(count: int, n: int, start: int | None) -> bool:
-    if n <= 0:
-        return False
-    if start is None:
-        return (count + 1) % n == 0
-    past = count + 1 - start
-    return past >= 0 and past % n == 0
 
 
 def load_hooks() -> None:
