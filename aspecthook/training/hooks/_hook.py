@@ -6,7 +6,7 @@ priority. A method that is not overridden is never called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aspecthook._errors import HookSignatureError, brief
@@ -175,6 +175,14 @@ def _every(count: int, n: int, start: int | None) -> bool:
         return (count + 1) % n == 0
     past = count + 1 - start
     return past >= 0 and past % n == 0
+
+
+def build_hook(config: str | Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Return a hook, and the name that its config gives it, unless the name is an option of the hook itself."""
+    load_hooks()
+    if isinstance(config, str) or "name" not in config or HOOKS.takes(config, "name"):
+        return HOOKS.build_from_config(config), None
+    return HOOKS.build_from_config({key: value for key, value in config.items() if key != "name"}), config["name"]
 
 
 def load_hooks() -> None:
