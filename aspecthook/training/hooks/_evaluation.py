@@ -88,6 +88,7 @@ class EvalHook(Hook):
         self.by_epoch = by_epoch
         self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
+        self.save_best = save_best
         self.saver: CheckpointHook | None = None
         if save_best is not None and save_best is not False:
             self.saver = CheckpointHook(
