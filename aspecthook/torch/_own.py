@@ -229,11 +229,15 @@ class OwnMountPoint(MountPoint):
                 break
             self._opening = None
             opening.close()
-            if self._opening is not None:  # a signal handler has opened another, whose function is not there any more
-                self._opening.hold()
-                self._opening.function = None
+            self._reopen()
         if not self.members and not self._pins:
             self.slot.forget()
+
+    def _reopen(self) -> None:
+        """Link anew if a signal handler has opened the slot again while it was closed, which took its function away."""
+        if self._opening is not None:
+            self._opening.hold()
+            self._opening.function = None
 
     @under_lock
     def chain(self) -> Chain:
