@@ -28,10 +28,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @contextmanager
 def entering(act: Callable[[], bool]) -> Iterator[None]:
-    """Act wherever the package enters a function, until it says that it is done."""
+    """Act wherever the package enters a function, or takes the lock, until the act says that it is done."""
 
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+    def profile(frame: FrameType, event: str, called: object) -> None:
+        entered = event == "call" or (event == "c_call" and getattr(called, "__name__", "") == "acquire")
+        if entered and frame.f_code.co_filename.startswith(PACKAGE):
             sys.setprofile(None)
             if not act():
                 sys.setprofile(profile)
@@ -44,7 +45,7 @@ def entering(act: Callable[[], bool]) -> Iterator[None]:
         sys.setprofile(before)
 
 
-def each_call_of(work: Callable[[], object]) -> Iterator[Callable[[Callable[[], object]], Callable[[], bool]]]:
+def strikes(work: Callable[[], object]) -> Iterator[Callable[[Callable[[], object]], Callable[[], bool]]]:
     """Yield, for each call that a work makes, what makes an act strike at that call."""
     calls = 0
 
@@ -53,7 +54,6 @@ def each_call_of(work: Callable[[], object]) -> Iterator[Callable[[Callable[[], 
         calls += 1
         return False
 
-    work()  # what is loaded and cached at the first time is not counted
     with entering(count):
         work()
     for place in range(calls):
@@ -127,9 +127,10 @@ class Target:
 
 @pytest.mark.parametrize("of_instance", [False, True], ids=["function", "instance"])
 def test_an_interrupt_at_any_call_of_a_change_leaves_a_whole_chain(*, of_instance: bool) -> None:
-    target = Target(of_instance=of_instance)
+    Target(of_instance=of_instance).change()  # what is loaded and cached at the first time
     struck = 0
-    for strike_with in each_call_of(target.change):
+    for strike_with in strikes(Target(of_instance=of_instance).change):
+        target = Target(of_instance=of_instance)
         try:
             with entering(strike_with(raising)):
                 target.change()
@@ -143,44 +144,47 @@ def test_an_interrupt_at_any_call_of_a_change_leaves_a_whole_chain(*, of_instanc
 
 @pytest.mark.parametrize("of_instance", [False, True], ids=["function", "instance"])
 def test_a_change_that_a_signal_handler_makes_in_the_middle_of_another_is_kept(*, of_instance: bool) -> None:
-    target = Target(of_instance=of_instance)
-    theirs: list[Any] = []
-
-    def add() -> None:
-        theirs.append(target.others.add("always", partial(target.log.append, "theirs"), name="theirs"))
-
-    def work() -> None:
+    def work(target: Target) -> None:
         mine = target.add("pre", "mine")
         target.shop.price()
         mine.remove()
         target.shop.price()
 
+    def add(target: Target) -> None:
+        theirs.append(target.others.add("always", partial(target.log.append, "theirs"), name="theirs"))
+        target.shop.price()
+
+    theirs: list[Any] = []
+    work(Target(of_instance=of_instance))
     struck = 0
-    for strike_with in each_call_of(work):
-        with entering(strike_with(add)):
-            work()
+    for strike_with in strikes(partial(work, Target(of_instance=of_instance))):
+        target = Target(of_instance=of_instance)
+        with entering(strike_with(partial(add, target))):
+            work(target)
         assert target.ran() == [hook.name for hook in theirs]
-        if theirs:  # else it makes a few calls less than when they were counted
+        if theirs:
             struck += 1
-            with entering(strike_with(theirs.pop().remove)):
-                work()
-            assert target.ran() == []
+            handle = theirs.pop()
+            with entering(strike_with(handle.remove)):
+                work(target)
+            assert target.ran() == [hook.name for hook in target.others]
+            handle.remove()
         target.check()
     assert struck > 100
 
 
 def test_an_interrupt_at_any_call_of_a_weaving_leaves_none_or_one_that_can_be_removed() -> None:
-    target = Target(of_instance=False)
-    owner = type(target.shop)
-
-    def work() -> None:
-        with weave(owner.price, pre=partial(target.log.append, "woven"), name="woven"):
+    def work(target: Target) -> None:
+        with weave(type(target.shop).price, pre=partial(target.log.append, "woven"), name="woven"):
             target.shop.price()
 
-    for strike_with in each_call_of(work):
+    work(Target(of_instance=False))
+    for strike_with in strikes(partial(work, Target(of_instance=False))):
+        target = Target(of_instance=False)
         try:
             with entering(strike_with(raising)):
-                work()
+                work(target)
         except KeyboardInterrupt:
-            pass
-        target.check()
+            target.check()
+        else:
+            target.check()
