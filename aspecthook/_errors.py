@@ -63,7 +63,7 @@ class HookSignatureError(AspecthookError, TypeError):
         >>> price.pre(lambda qyt: None)
         Traceback (most recent call last):
           ...
-        aspecthook.HookSignatureError: ... asks for 'qyt', but ... offers item, qty ...; did you mean 'qty'?
+        aspecthook.HookSignatureError: ... asks for 'qyt', but ... offers item, qty; ...; did you mean 'qty'?
     """
 
 

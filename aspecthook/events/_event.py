@@ -193,7 +193,7 @@ def _why_contradictory(
         return f"cannot both return the first answer and fold {brief(fold)}; use one of the two"
     names = list(signature.names[: signature.regular])
     if fold is not None and fold not in names:
-        return f"folds {brief(fold)}, but has {', '.join(names) or 'no parameters'}{nearest(fold, names)}"
+        return f"folds {brief(fold)}, but its parameters are {', '.join(names) or 'none'}{nearest(fold, names)}"
     if gather and signature.style != "coroutine":
         return "is not async, so its subscribers cannot be awaited concurrently; write async def"
     if gather and (first or fold is not None):

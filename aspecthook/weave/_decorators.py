@@ -176,7 +176,7 @@ class _Inside:
 
 def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two dicts have the very same values."""
-    return len(one) == len(other) and all(name in other and other[name] is value for name, value in one.items())
+    return one.keys() == other.keys() and all(other[name] is value for name, value in one.items())
 
 
 def _check_decorated(decorated: Any, style: str, who: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
-from pkgutil import iter_modules
 from types import ModuleType
 
 from aspecthook._core.law.callables import type_of
@@ -93,6 +92,8 @@ _ALIKE = 0.7
 
 def _top_level(top: str) -> list[str]:
     """Return the top-level modules that can be imported, as far as they are known without importing."""
+    from pkgutil import iter_modules  # few programs need it, and it loads `typing`
+
     names = {*sys.stdlib_module_names, *(name.partition(".")[0] for name in list(sys.modules))}
     with suppress(Exception):  # a finder may raise anything
         names.update(one.name for one in iter_modules())

@@ -153,8 +153,6 @@ def _in_module(member: Member) -> Spot:
     value: Any = member.value
     if not callable(value):
         raise _refusal(member.label, f"is a value, of type {kind_of(value)}", "weave a function that uses it")
-    if isinstance(value, type):  # pragma: no cover  # classes are opened before
-        raise _refusal(member.label, "is a class", "weave its methods")
     _refuse_streams(value, member)
     if not isinstance(value, (BuiltinFunctionType, partial, CACHING)):
         instance = _instance(value, member.label)
@@ -284,8 +282,6 @@ def _binding_of_other(value: Any, member: Member) -> Binding:
         raise _refusal(member.label, f"is a descriptor of type {kind} without Python code", _inner(value))
     if not callable(value):
         raise _refusal(member.label, f"is a value, of type {kind}", "weave a method that uses it")
-    if isinstance(value, type):
-        raise _refusal(member.label, "is a class", "weave its methods")
     if hasattr(type_of(value), "__get__") and hasattr(type_of(value), "__set__"):
         return "read"
     get = getattr(type_of(value), "__get__", None)

@@ -38,6 +38,13 @@ _HABITS: dict[str, tuple[str, ...]] = {
 }
 
 
+# How an around hook gets what hooks of other kinds ask for.
+_INSIDE = {
+    "result": "; write result = proceed() or, in a generator, result = yield",
+    "exc": "; write try and except around proceed() or, in a generator, around the yield",
+}
+
+
 class Asker(NamedTuple):
     """A callable that asks: a hook that is being added to a mount point, or the `when` of one."""
 
@@ -214,6 +221,8 @@ def _unavailable(name: str, asker: Asker) -> str:
     message = (
         f"{asker.who} asks for {name!r}, which only {kinds} hooks are given, and this is {article(word)} {word} hook"
     )
+    if word == "around" and name in _INSIDE:
+        message += _INSIDE[name]
     if name in asker.site.signature.index or name in (asker.site.shown() or ()):
         message += f"; the argument of that name is call.arguments[{name!r}]"
     return message
@@ -221,13 +230,14 @@ def _unavailable(name: str, asker: Asker) -> str:
 
 def _unknown(name: str, asker: Asker) -> str:
     label, words = asker.site.label, _offered(asker)
-    names = [*asker.site.offers(), *asker.site.provides]
+    names = list(dict.fromkeys([*asker.site.offers(), *asker.site.provides]))
     offered = printable(", ".join(names)) or "no parameters"
     meant = next((word for word, habits in _HABITS.items() if name in habits and word in (*words, *names)), None)
-    return (
-        f"{asker.who} asks for {name!r}, but {label} offers {offered} (and every {asker.word} hook "
-        f"{', '.join(words)}){nearest(name, names + words) if meant is None else f'; did you mean {meant!r}?'}"
-    )
+    near = nearest(name, names + words) if meant is None else f"; did you mean {meant!r}?"
+    if name in ("self", "cls") and not near:
+        near = "; add the method of an object, such as audit.note, not that of its class, Audit.note"
+    also = f"{article(asker.word)} {asker.word} hook may also ask for {', '.join(words)}"
+    return f"{asker.who} asks for {name!r}, but {label} offers {offered}; {also}{near}"
 
 
 def _refuse_second_subject(name: str, asker: Asker) -> None:

@@ -29,7 +29,8 @@ def path_of(who: str, path: object, option: str = "path") -> Path:
     given: Any = path
     if isinstance(path, (str, os.PathLike)):
         return Path(given)
-    raise HookTypeError(f"{who}: {option}={brief(path)} is not a path")
+    hint = "; newest(folder) returns None if the folder has no checkpoint" if path is None and who == "resume" else ""
+    raise HookTypeError(f"{who}: {option}={brief(path)} is not a path{hint}")
 
 
 def folder_of(run: Run, who: str, option: str) -> Path:

@@ -89,6 +89,7 @@ class EvalHook(Hook):
         self.by_epoch = by_epoch
         self.evaluate: Evaluate | None = optional_function(who, "evaluate", evaluate)
         self.metrics: dict[str, float] = {}
+        self.save_best = save_best
         self.saver: CheckpointHook | None = None
         if save_best is not None and save_best is not False:
             self.saver = CheckpointHook(
@@ -219,6 +220,7 @@ class EvalHook(Hook):
         return {"begun": self._begun, "best": None if self.saver is None else self.saver.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore whether the run has begun, and the state of the best checkpoint."""
         self._begun = bool(state["begun"])
         if self.saver is not None and state["best"] is not None:
             self.saver.load_state_dict(state["best"])
