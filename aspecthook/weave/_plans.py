@@ -17,7 +17,7 @@ from ._finding import Plan, Where
 from ._libraries import WORDS, Library, library_of, refuse_words
 from ._pointcut import Pointcut
 from ._shared_hooks import Wanted
-from ._spots import type_name, shown
+from ._spots import shown, type_name
 from ._weaving import Scope, Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
