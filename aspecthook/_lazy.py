@@ -10,8 +10,9 @@ from ._hints import TYPE_CHECKING, Any, final
 if TYPE_CHECKING:
     from types import TracebackType
 
-# Libraries that modules import as they are loaded, and the extras that bring them.
+# Libraries that somebody may have left out, and the extras that bring them.
 _EXTRAS = {
+    **dict.fromkeys(("anyio", "beartype", "cachetools", "circuitbreaker", "tenacity"), "aspects"),
     "autograd": "train",
     "hypothesis": "testing",
     "numpy": "train",
@@ -51,21 +52,22 @@ def load_lazily(package: str, homes: Mapping[str, str]) -> None:
 
     Args:
         package: The package's `__name__`.
-        homes: For each name the module that has it, relative to the package (``"loop._runner"``).
+        homes: For each module, relative to the package (``"loop._runner"``), the names in it, separated by spaces.
     """
+    modules = {name: home for home, names in homes.items() for name in names.split()}
 
     def load(name: str) -> Any:  # any public name of the package
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # Imported here, since most programs never need it.
         from importlib import import_module
 
         with NamesTheExtra(f"{package}.{name}"):
-            module = import_module(f"{package}.{homes[name]}")
+            module = import_module(f"{package}.{modules[name]}")
         found = getattr(module, name)
         setattr(sys.modules[package], name, found)  # the next look-up finds it without this function
         return found
 
     module = sys.modules[package]
     setattr(module, "__getattr__", load)
-    setattr(module, "__dir__", lambda: sorted({*vars(module), *homes}))
+    setattr(module, "__dir__", lambda: sorted({*vars(module), *modules}))

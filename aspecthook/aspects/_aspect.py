@@ -18,6 +18,7 @@ from aspecthook._core.law.hook import Maker, Owner
 from aspecthook._core.law.invoke import awaitable
 from aspecthook._core.law.signature import ASYNC_GENERATOR, COROUTINE, ITERABLE_COROUTINE
 from aspecthook._errors import HookOptionError, HookTypeError, brief, is_our_frame
+from aspecthook._lazy import NamesTheExtra
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
 
@@ -77,21 +78,14 @@ def refused(name: str, site: Site, why: str) -> HookTypeError:
 
 
 # Any: each library has names of its own.
-def needed(library: str, name: str, extra: str = "aspects") -> Any:
+def needed(library: str, name: str) -> Any:
     """Return a library that an aspect needs.
 
     Raises:
         ModuleNotFoundError: It is not installed.
     """
-    try:
+    with NamesTheExtra(f"aspecthook.aspects.{name}"):
         return import_module(library)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{library}.".startswith(f"{error.name}."):
-            raise
-        missing = error.name.partition(".")[0]
-        raise ModuleNotFoundError(
-            f"aspecthook.aspects.{name} needs {missing}; pip install 'aspecthook[{extra}]'", name=error.name
-        ) from None
 
 
 # Settings.

@@ -59,8 +59,8 @@ def span(
         ...     price("tea")
         'tea'
     """
-    trace = needed("opentelemetry.trace", "span", "otel")
-    context = needed("opentelemetry.context", "span", "otel")
+    trace = needed("opentelemetry.trace", "span")
+    context = needed("opentelemetry.context", "span")
     kinds = {one.name.lower(): one for one in trace.SpanKind}
     if kind not in kinds:
         raise HookOptionError(
@@ -148,7 +148,7 @@ def metrics(
         ...     price("tea")
         3.5
     """
-    library = needed("opentelemetry.metrics", "metrics", "otel")
+    library = needed("opentelemetry.metrics", "metrics")
     own = meter or library.get_meter("aspecthook")
     duration = own.create_histogram(
         f"{name}.duration", "s", "How long calls take.", explicit_bucket_boundaries_advisory=_BOUNDS

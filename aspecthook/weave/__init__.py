@@ -113,7 +113,4 @@ def weave(
 
 
 # Names that few programs need are loaded when they are first used.
-load_lazily(
-    __name__,
-    {"Weaving": "_weaving"} | dict.fromkeys(("always", "around", "exception", "item", "on", "post", "pre"), "_aspects"),
-)
+load_lazily(__name__, {"_weaving": "Weaving", "_aspects": "always around exception item on post pre"})

@@ -17,7 +17,7 @@ from ._finding import Plan, Where
 from ._libraries import WORDS, Library, library_of, refuse_words
 from ._pointcut import Pointcut
 from ._shared_hooks import Wanted
-from ._spots import kind_of, shown
+from ._spots import shown, type_name
 from ._weaving import Scope, Weaving
 
 __tracebackhide__ = True  # pytest leaves our frames out of tracebacks
@@ -82,7 +82,7 @@ def _of_functions(target: object, given: _Given) -> list[Plan]:
 
 def _of_library(library: Library, target: object, names: Any, given: _Given) -> list[Plan]:
     """Return the plans for an object of a library: for each word the spots that the library chooses."""
-    label = f"an object of type {kind_of(target)}"
+    label = f"an object of type {type_name(target)}"
     wanted = {"call": _wanted(given.kinds, given.options, label)}
     for word, hooks in given.words.items():
         wanted[word] = _wanted({"on": hooks}, given.options, f"{label}, {word}", word)

@@ -14,7 +14,7 @@ from aspecthook._hints import Any
 
 from ._members import modules
 from ._pointcut import Term, is_glob
-from ._spots import IMMUTABLE, kind_of
+from ._spots import IMMUTABLE, type_name
 
 
 def why_empty(target: Any, label: str) -> str:
@@ -62,7 +62,7 @@ def refuse_no_module(term: Term) -> None:
     """Refuse a term that names something in `sys.modules` which is not a module, as some libraries put there."""
     loaded: Any = sys.modules.get(term.module)
     if loaded is not None and not issubclass(type_of(loaded), ModuleType):
-        kind = kind_of(loaded)
+        kind = type_name(loaded)
         raise WeaveError(
             f"{term.text!r} cannot be woven: {term.module!r} in sys.modules is not a module but of type {kind}; pass "
             f"its functions themselves, as in weave({term.module}.f, ...)"

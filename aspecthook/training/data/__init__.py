@@ -28,4 +28,4 @@ __all__ = [
     "load_digits",
 ]
 
-load_lazily(__name__, {"Resumable": "_torch_loading"})  # it needs PyTorch
+load_lazily(__name__, {"_torch_loading": "Resumable"})  # it needs PyTorch

@@ -191,7 +191,7 @@ class ActivationHistogramHook(_WatchingHook):
         title: str = "Activations",
     ) -> None:
         if find_spec("matplotlib") is None:
-            raise TrainingError("ActivationHistogramHook needs matplotlib; pip install matplotlib")
+            raise TrainingError("ActivationHistogramHook needs matplotlib; pip install 'aspecthook[train]'")
         super().__init__(names, interval)
         self._every = whole_number("ActivationHistogramHook", "every", every, 1)
         self._bins = whole_number("ActivationHistogramHook", "bins", bins, 1)

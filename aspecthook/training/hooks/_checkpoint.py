@@ -16,8 +16,8 @@ from aspecthook.training._ranks import broadcast
 from aspecthook.training._templates import filled
 from aspecthook.training.checkpoint._files import folder_of, path_of
 from aspecthook.training.checkpoint._format import newest
+from aspecthook.training.loop._logs import VAL, validation_numbers
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import VAL, validation_numbers
 
 from ._hook import HOOKS, Hook
 from ._kept_files import KeptFiles, check_names, is_inside

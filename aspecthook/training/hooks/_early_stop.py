@@ -10,8 +10,8 @@ from aspecthook._errors import HookTypeError, brief
 from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import finite_number, whole_number
 from aspecthook.training._ranks import broadcast
+from aspecthook.training.loop._logs import VAL
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import VAL
 
 from ._hook import HOOKS, Hook
 from ._monitor import Monitor, Rule, missing_score

@@ -18,8 +18,9 @@ from aspecthook.training._errors import TrainingError
 from aspecthook.training._options import optional_function, optional_number, whole_number
 from aspecthook.training._ranks import all_gather, broadcast, process_group
 from aspecthook.training.backends._state import is_tensor, map_leaves
+from aspecthook.training.loop._logs import VAL, Means, validation_numbers, without_validation
 from aspecthook.training.loop._run import Run
-from aspecthook.training.loop._steps import VAL, Means, is_divided, validation_numbers, without_validation
+from aspecthook.training.loop._steps import is_divided
 
 from ._checkpoint import CheckpointHook
 from ._hook import HOOKS, Hook
